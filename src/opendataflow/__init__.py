@@ -1,0 +1,25 @@
+"""OpenDataFlow: hands data from job to job like a transaction, and knows the status of every chunk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .model import Dataset, Input, Job, Manifest, Mapping, Partition, Pool
+    from .store import Store
+    from .store import open_store as open
+
+__version__ = "0.1.0"
+__all__ = ["Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool", "Store", "open"]
+
+_HOMES = {name: "model" for name in ("Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool")}
+_HOMES |= {"Store": "store", "open": "store"}
+
+
+def __getattr__(name: str) -> Any:
+    # Looked up when first used, so that importing the package costs next to nothing.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), {"open": "open_store"}.get(name, name))

@@ -1,0 +1,188 @@
+"""Every way we can fail: one class, one name, one exit code each.
+
+    OdfError
+    ├── Refused                 a question was answered with no
+    │   ├── DataNotReady        DATA_NOT_READY    10   an input chunk is not READY
+    │   ├── WrongData           WRONG_DATA        11   the chunk is not the data its dataid promises
+    │   ├── InvalidPath         INVALID_PATH      12   the place is outside the environment, missing or not writable
+    │   ├── NotValidated        NOT_VALIDATED     13   checks did not pass, or the data changed after they did
+    │   └── Locked              LOCKED            14   a status, a running job or a full pool forbids it
+    ├── NothingToDo             NOTHING_TO_DO     15   no candidate at all (exit 0 unless asked)
+    ├── LeaseLost               LEASE_LOST        16   the epoch is no longer ours
+    ├── BadKey                  BAD_KEY           17   a secret cannot be decrypted with this key
+    ├── JobFailed               JOB_FAILED         1   the job itself failed
+    │   ├── NoSpace             NO_SPACE           1   a disk or quota is full
+    │   └── TimedOut            TIMED_OUT          1   the job ran longer than its timeout
+    ├── StoreUnreachable        STORE_UNREACHABLE 75   the store cannot be reached, or is busy for too long
+    └── UsageError              USAGE              2   what was asked for cannot be right
+        ├── UnknownJob          UNKNOWN_JOB        2
+        ├── UnknownDataset      UNKNOWN_DATASET    2
+        ├── UnknownRun          UNKNOWN_RUN        2
+        ├── UnknownPool         UNKNOWN_POOL       2
+        ├── UnknownStatus       UNKNOWN_STATUS     2
+        ├── BadId               BAD_ID             2   an id outside the grammar
+        ├── BadDataid           BAD_DATAID         2   a dataid that is malformed for its dataset's type
+        ├── BadDefinition       BAD_DEFINITION     2   a dataset, job, check or pool that makes no sense
+        │   ├── BadMapping      BAD_MAPPING        2   a mapping between types that do not fit
+        │   ├── TwoProducers    TWO_PRODUCERS      2   two jobs write one dataset
+        │   └── Cycle           CYCLE              2   jobs wait for one another in a circle
+        ├── BadConfig           BAD_CONFIG         2   the project file or a setting is wrong
+        ├── BadTransition       BAD_TRANSITION     2   the lock table does not allow this change of status
+        ├── StoreMissing        STORE_MISSING      2   there is no store at this address
+        ├── StoreReadOnly       STORE_READ_ONLY    2   the store cannot be written
+        ├── SchemaOlder         SCHEMA_OLDER       2   the store's schema is older than this program: odf migrate
+        ├── SchemaNewer         SCHEMA_NEWER       2   the store's schema is newer than this program: upgrade
+        ├── SchemaChanged       SCHEMA_CHANGED     2   an applied migration is not the one this program carries
+        └── MissingDependency   MISSING_DEPENDENCY 2   an optional package or program is not installed
+
+Tests and callers branch on the class or the name, never on the prose.
+"""
+
+from __future__ import annotations
+
+
+class OdfError(Exception):
+    """What went wrong, where, and what to do next."""
+
+    name = "ERROR"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class Refused(OdfError):
+    """One of the five questions was answered with no."""
+
+
+class DataNotReady(Refused):
+    name, exit_code = "DATA_NOT_READY", 10
+
+
+class WrongData(Refused):
+    name, exit_code = "WRONG_DATA", 11
+
+
+class InvalidPath(Refused):
+    name, exit_code = "INVALID_PATH", 12
+
+
+class NotValidated(Refused):
+    name, exit_code = "NOT_VALIDATED", 13
+
+
+class Locked(Refused):
+    name, exit_code = "LOCKED", 14
+
+
+class NothingToDo(OdfError):
+    name, exit_code = "NOTHING_TO_DO", 15
+
+
+class LeaseLost(OdfError):
+    name, exit_code = "LEASE_LOST", 16
+
+
+class BadKey(OdfError):
+    name, exit_code = "BAD_KEY", 17
+
+
+class JobFailed(OdfError):
+    name, exit_code = "JOB_FAILED", 1
+
+
+class NoSpace(JobFailed):
+    name = "NO_SPACE"
+
+
+class TimedOut(JobFailed):
+    name = "TIMED_OUT"
+
+
+class StoreUnreachable(OdfError):
+    name, exit_code = "STORE_UNREACHABLE", 75
+
+
+class UsageError(OdfError):
+    name, exit_code = "USAGE", 2
+
+
+class UnknownJob(UsageError):
+    name = "UNKNOWN_JOB"
+
+
+class UnknownDataset(UsageError):
+    name = "UNKNOWN_DATASET"
+
+
+class UnknownRun(UsageError):
+    name = "UNKNOWN_RUN"
+
+
+class UnknownPool(UsageError):
+    name = "UNKNOWN_POOL"
+
+
+class UnknownStatus(UsageError):
+    name = "UNKNOWN_STATUS"
+
+
+class BadId(UsageError):
+    name = "BAD_ID"
+
+
+class BadDataid(UsageError):
+    name = "BAD_DATAID"
+
+
+class BadDefinition(UsageError):
+    name = "BAD_DEFINITION"
+
+
+class BadMapping(BadDefinition):
+    name = "BAD_MAPPING"
+
+
+class TwoProducers(BadDefinition):
+    name = "TWO_PRODUCERS"
+
+
+class Cycle(BadDefinition):
+    name = "CYCLE"
+
+
+class BadConfig(UsageError):
+    name = "BAD_CONFIG"
+
+
+class BadTransition(UsageError):
+    name = "BAD_TRANSITION"
+
+
+class StoreMissing(UsageError):
+    name = "STORE_MISSING"
+
+
+class StoreReadOnly(UsageError):
+    name = "STORE_READ_ONLY"
+
+
+class SchemaOlder(UsageError):
+    name = "SCHEMA_OLDER"
+
+
+class SchemaNewer(UsageError):
+    name = "SCHEMA_NEWER"
+
+
+class SchemaChanged(UsageError):
+    name = "SCHEMA_CHANGED"
+
+
+class MissingDependency(UsageError):
+    name = "MISSING_DEPENDENCY"

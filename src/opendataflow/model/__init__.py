@@ -1,0 +1,113 @@
+"""True without clock, disk or network: datasets, jobs, dataids and their order, statuses, mappings, checks."""
+
+from __future__ import annotations
+
+from .catalogue import Catalogue, takes_all
+from .checks import Check, checks_to_data, parse_checks
+from .dataid import TYPES, DataidType
+from .dataset import TODAY, Dataset
+from .duration import seconds
+from .ids import ID_PATTERN, check_id
+from .job import Input, Job, Pool, Retry
+from .manifest import Consumed, File, Manifest
+from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
+from .partition import (
+    Partition,
+    bounds,
+    check_dataid,
+    check_form,
+    comparable,
+    dataids,
+    from_ordinal,
+    next_dataid,
+    ordinal,
+    previous_dataid,
+    sort_key,
+    span,
+)
+from .receipt import QUESTIONS, YES, Answer, Question, Receipt
+from .status import (
+    DONE,
+    FAILED,
+    HOLD,
+    IN,
+    IN_LOCKS,
+    OUT,
+    OUT_LOCKS,
+    PENDING,
+    READY,
+    RESUBMIT,
+    RUNNING,
+    SYNONYMS,
+    InLock,
+    OutLock,
+    canonical,
+    may_consume,
+    may_produce,
+    may_read,
+)
+
+__all__ = [
+    "DONE",
+    "FAILED",
+    "HOLD",
+    "IDENTITY",
+    "ID_PATTERN",
+    "IN",
+    "IN_LOCKS",
+    "OUT",
+    "OUT_LOCKS",
+    "PENDING",
+    "QUESTIONS",
+    "READY",
+    "RESUBMIT",
+    "RUNNING",
+    "SYNONYMS",
+    "TODAY",
+    "TYPES",
+    "YES",
+    "Answer",
+    "Catalogue",
+    "Check",
+    "Consumed",
+    "DataidType",
+    "Dataset",
+    "File",
+    "InLock",
+    "Input",
+    "Job",
+    "Manifest",
+    "Mapping",
+    "OutLock",
+    "Partition",
+    "Pool",
+    "Question",
+    "Receipt",
+    "Retry",
+    "bounds",
+    "canonical",
+    "check_dataid",
+    "check_form",
+    "check_id",
+    "check_mapping",
+    "checks_to_data",
+    "comparable",
+    "dataids",
+    "from_ordinal",
+    "inputs",
+    "latest_bound",
+    "may_consume",
+    "may_produce",
+    "may_read",
+    "next_dataid",
+    "ordinal",
+    "outputs",
+    "parse_checks",
+    "previous_dataid",
+    "resolve",
+    "seconds",
+    "sort_key",
+    "span",
+    "takes_all",
+    "touches",
+]

@@ -1,0 +1,263 @@
+"""Catalogue: every dataset, job and pool, and the job graph that they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from ..errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
+from .dataset import TODAY, Dataset
+from .job import Input, Job, Pool
+from .mapping import check_mapping, inputs, outputs
+from .partition import Partition, bounds, from_ordinal
+
+ALL = "all"
+
+_T = TypeVar("_T")
+
+
+class Catalogue(NamedTuple):
+    """What may flow where; built by Catalogue.build, which refuses what cannot work."""
+
+    datasets: dict[str, Dataset]
+    jobs: dict[str, Job]
+    pools: dict[str, Pool]
+    implicit: tuple[Dataset, ...]
+    producers: dict[str, Job]
+    readers: dict[str, tuple[tuple[Job, Input], ...]]
+    output_partitions: dict[str, Partition]
+
+    @classmethod
+    def build(cls, datasets: Iterable[Dataset], jobs: Iterable[Job], pools: Iterable[Pool] = ()) -> Catalogue:
+        """The catalogue of these definitions, or the named error that says which of them does not fit."""
+        datasets_by_id = _by_id("dataset", ((dataset.datasetid, dataset) for dataset in datasets))
+        jobs_by_id = _by_id("job", ((job.jobid, job) for job in jobs))
+        pools_by_id = _by_id("pool", ((pool.poolid, pool) for pool in pools))
+        if datasets_by_id.setdefault(TODAY.datasetid, TODAY).partition.type != "day":
+            raise BadDefinition(f"dataset {TODAY.datasetid} is built in: its partition type is day")
+        for job in jobs_by_id.values():
+            _check_datasets_exist(job, datasets_by_id)
+        implicit = _add_markers(datasets_by_id, jobs_by_id)
+        catalogue = cls(
+            datasets_by_id,
+            jobs_by_id,
+            pools_by_id,
+            implicit,
+            _producers_of(jobs_by_id),
+            _consumers_of(jobs_by_id),
+            {job.jobid: _output_partition(job, datasets_by_id) for job in jobs_by_id.values()},
+        )
+        for job in jobs_by_id.values():
+            catalogue._check_mappings(job)
+        catalogue.order()
+        return catalogue
+
+    def dataset(self, datasetid: str) -> Dataset:
+        """The dataset of this id, or UnknownDataset."""
+        return _named(self.datasets, "dataset", datasetid, UnknownDataset)
+
+    def job(self, jobid: str) -> Job:
+        """The job of this id, or UnknownJob."""
+        return _named(self.jobs, "job", jobid, UnknownJob)
+
+    def pool(self, poolid: str) -> Pool:
+        """The pool of this id, or UnknownPool."""
+        return _named(self.pools, "pool", poolid, UnknownPool)
+
+    def producer(self, datasetid: str) -> Job | None:
+        """The job that writes this dataset."""
+        return self.producers.get(datasetid)
+
+    def consumers(self, datasetid: str) -> tuple[tuple[Job, Input], ...]:
+        """The jobs that read this dataset, each with the input that says how."""
+        return self.readers.get(datasetid, ())
+
+    def output_partition(self, job: Job) -> Partition:
+        """The partition that the outputs of a job have in common: their type, within the bounds of each."""
+        return self.output_partitions[self.job(job.jobid).jobid]
+
+    def inputs_of(self, job: Job, output_id: str) -> list[tuple[str, str]]:
+        """The chunks that this output needs, without the inputs that depend on which chunks exist."""
+        return [
+            (item.datasetid, dataid)
+            for item in job.inputs
+            if not item.mapping.is_dynamic
+            for dataid in self.needed(job, item, output_id)
+        ]
+
+    def needed(self, job: Job, input: Input, output_id: str) -> list[str]:
+        """The dataids of one input that this output needs."""
+        return inputs(input.mapping, self.datasets[input.datasetid].partition, self.output_partition(job), output_id)
+
+    def upstream(self, datasetid: str) -> list[str]:
+        """Every job that has a part in producing this dataset, its producer first."""
+        found: dict[str, None] = {}
+        queue = [datasetid]
+        while queue:
+            job = self.producer(queue.pop())
+            if job is not None and job.jobid not in found:
+                found[job.jobid] = None
+                queue += [item.datasetid for item in job.inputs]
+        return list(found)
+
+    def outputs_of(self, job: Job, input: Input, input_id: str) -> list[str]:
+        """The output dataids that this input chunk names; none when the mapping depends on which chunks exist.
+
+        When every input of the job is mapped by `all`, its only output dataid is "all".
+        """
+        if input.mapping.is_dynamic:
+            return [ALL] if takes_all(job) else []
+        return outputs(input.mapping, self.dataset(input.datasetid).partition, self.output_partition(job), input_id)
+
+    def order(self) -> list[str]:
+        """The job ids in the order of the data: producers before their consumers."""
+        from graphlib import CycleError, TopologicalSorter
+
+        sorter = TopologicalSorter({jobid: self._waits_for(self.jobs[jobid]) for jobid in sorted(self.jobs)})
+        try:
+            return list(sorter.static_order())
+        except CycleError as problem:
+            raise Cycle(
+                f"jobs wait for one another in a circle: {' → '.join(problem.args[1])}",
+                hint="A job may read an earlier chunk of what comes after it, with the mapping lag.",
+            ) from None
+
+    def _waits_for(self, job: Job) -> list[str]:
+        # With a lag the chunk that is read is an earlier one than the chunk that is written: no circle.
+        read = (item.datasetid for item in job.inputs if item.mapping.kind != "lag")
+        return sorted({self.producers[datasetid].jobid for datasetid in read if datasetid in self.producers})
+
+    def _check_mappings(self, job: Job) -> None:
+        output = self.output_partitions[job.jobid]
+        for item in job.inputs:
+            where = f"job {job.jobid}, input {item.datasetid}"
+            check_mapping(item.mapping, self.datasets[item.datasetid].partition, output, where)
+        if takes_all(job):
+            if output.type != "text":
+                raise BadMapping(
+                    f"job {job.jobid}: every input is mapped by all, so its one output is {ALL!r}, "
+                    f"but its output has partition type {output.type}",
+                    hint="Give the output the partition type text, or one input a mapping that names its dataid.",
+                )
+        elif job.inputs and all(item.mapping.is_dynamic for item in job.inputs):
+            raise BadMapping(
+                f"job {job.jobid}: no input names the dataid of the output",
+                hint="latest and all only join what another input names; the dataset today names every day.",
+            )
+
+
+def takes_all(job: Job) -> bool:
+    """Whether every input of the job is mapped by `all`, so that its only output dataid is "all"."""
+    return bool(job.inputs) and all(item.mapping.kind == "all" for item in job.inputs)
+
+
+def _by_id(what: str, pairs: Iterable[tuple[str, _T]]) -> dict[str, _T]:
+    found: dict[str, _T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise BadDefinition(f"{what} {name} is defined twice")
+        found[name] = value
+    return found
+
+
+def _named(known: dict[str, _T], what: str, name: str, error: type[OdfError]) -> _T:
+    if name in known:
+        return known[name]
+    raise error(f"there is no {what} {name}", hint=_nearest(name, known))
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name)[:128], list(known), n=1)
+    return f"Did you mean {close[0]}?" if close else ""
+
+
+def _check_datasets_exist(job: Job, datasets: dict[str, Dataset]) -> None:
+    for verb, names in (("reads", [item.datasetid for item in job.inputs]), ("writes", job.outputs)):
+        for name in names:
+            if name not in datasets:
+                raise UnknownDataset(
+                    f"job {job.jobid} {verb} dataset {name}, which does not exist", hint=_nearest(name, datasets)
+                )
+    if TODAY.datasetid in job.outputs:
+        raise BadDefinition(f"job {job.jobid} writes dataset {TODAY.datasetid}, which is built in: nobody writes it")
+
+
+def _add_markers(datasets: dict[str, Dataset], jobs: dict[str, Job]) -> tuple[Dataset, ...]:
+    """A job without outputs gets one that is only tracked, named after the job, so that its runs are remembered."""
+    made = []
+    for job in list(jobs.values()):
+        if job.outputs:
+            continue
+        if job.jobid == TODAY.datasetid:
+            raise BadDefinition(f"job {job.jobid} needs an output", hint="Its own name is that of a built-in dataset.")
+        if job.jobid not in datasets:
+            marker = Dataset(job.jobid, partition=_marker_partition(job, datasets))
+            datasets[job.jobid] = marker
+            made.append(marker)
+        jobs[job.jobid] = replace(job, outputs=(job.jobid,))
+    return tuple(made)
+
+
+def _marker_partition(job: Job, datasets: dict[str, Dataset]) -> Partition:
+    named = [item for item in job.inputs if not item.mapping.is_dynamic]
+    if not named:
+        return Partition()
+    partition = datasets[named[0].datasetid].partition
+    kind = named[0].mapping.kind
+    if kind == "identity":
+        return replace(partition, column=None, lower=None, upper=None)
+    if kind in ("lag", "window"):
+        # The last inputs reach outputs beyond the end of the input.
+        return Partition(partition.type, count=partition.count, start=partition.start)
+    raise BadDefinition(
+        f"job {job.jobid} has no output, and {named[0].mapping} does not say how its runs are partitioned",
+        hint="Declare a dataset with a partition and let the job write it.",
+    )
+
+
+def _producers_of(jobs: dict[str, Job]) -> dict[str, Job]:
+    producers: dict[str, Job] = {}
+    for job in jobs.values():
+        for datasetid in job.outputs:
+            other = producers.setdefault(datasetid, job)
+            if other is not job:
+                raise TwoProducers(
+                    f"jobs {other.jobid} and {job.jobid} both write dataset {datasetid}",
+                    hint="A dataset has one producer. Let each write its own, and a third job join them.",
+                )
+    return producers
+
+
+def _consumers_of(jobs: dict[str, Job]) -> dict[str, tuple[tuple[Job, Input], ...]]:
+    consumers: dict[str, list[tuple[Job, Input]]] = {}
+    for job in jobs.values():
+        for item in job.inputs:
+            consumers.setdefault(item.datasetid, []).append((job, item))
+    return {datasetid: tuple(readers) for datasetid, readers in consumers.items()}
+
+
+def _output_partition(job: Job, datasets: dict[str, Dataset]) -> Partition:
+    first, *others = (datasets[datasetid].partition for datasetid in job.outputs)
+    common = first
+    for datasetid, other in zip(job.outputs[1:], others, strict=True):
+        if other.type != first.type:
+            raise BadDefinition(
+                f"job {job.jobid} writes {job.outputs[0]} by {first.type} and {datasetid} by {other.type}",
+                hint="One run writes one dataid: all outputs of a job have the same partition type.",
+            )
+        if (other.start, other.end, other.count) != (common.start, common.end, common.count):
+            common = _narrowed(common, other, job)
+    return common
+
+
+def _narrowed(a: Partition, b: Partition, job: Job) -> Partition:
+    start = max(bounds(a)[0], bounds(b)[0])
+    end = min(bounds(a)[1], bounds(b)[1])
+    if start > end:
+        raise BadDefinition(
+            f"the outputs of job {job.jobid} have no dataid in common", hint="Compare start, end and count."
+        )
+    return replace(a, start=from_ordinal(a, start), end=from_ordinal(a, end))

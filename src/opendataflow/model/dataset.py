@@ -1,0 +1,82 @@
+"""Dataset: a named body of data, and everything needed to reach it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import BadDefinition
+from .checks import Check, in_order
+from .dataid import TYPES
+from .ids import check_id, shown
+from .partition import TEXT, Partition, check_form
+from .plain import plain_table
+
+KINDS = ("", "file", "table")
+
+_TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
+_PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
+_placeholder = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A named body of data: kind, place, format, user, encrypted password, partition and checks."""
+
+    datasetid: str
+    kind: str = ""
+    hostname: str = ""
+    database: str = ""
+    schemaname: str = ""
+    tablename: str = ""
+    username: str = ""
+    encryptedpass: str = field(default="", repr=False)
+    location: str = ""
+    format: str = ""
+    partition: Partition = TEXT
+    checks: tuple[Check, ...] = ()
+    options: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        check_id("dataset", self.datasetid)
+        where = f"dataset {self.datasetid}"
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), str):
+                raise BadDefinition(f"{where}: {name} must be text, not {shown(getattr(self, name))}")
+        if self.kind not in KINDS:
+            raise BadDefinition(
+                f"{where}: there is no kind {shown(self.kind)}", hint="It is file or table, or nothing: only tracked."
+            )
+        if not isinstance(self.partition, Partition):
+            raise BadDefinition(f"{where}: {shown(self.partition)} is not a partition")
+        self._check_location(where)
+        object.__setattr__(self, "checks", in_order(self.checks))
+        object.__setattr__(self, "options", plain_table(self.options, where))
+
+    def _check_location(self, where: str) -> None:
+        known = placeholders(self.partition)
+        for name in _placeholder.findall(self.location):
+            if name not in known:
+                raise BadDefinition(
+                    f"{where}: location has the unknown placeholder {{{name}}}",
+                    hint=f"A {self.partition.type} partition has {' '.join(f'{{{each}}}' for each in known)}.",
+                )
+        if set("{}") & set(_placeholder.sub("", self.location)):
+            raise BadDefinition(f"{where}: location {shown(self.location)} has a brace without its partner")
+
+    def location_of(self, dataid: str) -> str:
+        """The place of one chunk by the location template; empty when the dataset has none."""
+        check_form(self.partition, dataid, self.datasetid)
+        values = {"dataid": dataid, "datasetid": self.datasetid}
+        values |= {name: dataid[part] for name, part in _PARTS_OF_TIME.items()}
+        return _placeholder.sub(lambda found: values[found[1]], self.location)
+
+
+def placeholders(partition: Partition) -> tuple[str, ...]:
+    """What a location template may hold for this partition."""
+    width = TYPES[partition.type].width
+    return ("dataid", "datasetid", *(name for name, part in _PARTS_OF_TIME.items() if part.stop <= width))
+
+
+TODAY = Dataset("today", partition=Partition("day"), options={"timezone": "UTC"})

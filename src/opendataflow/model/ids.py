@@ -1,0 +1,27 @@
+"""Ids: what a dataset, a job, a dataid or a pool may be called."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import BadId
+
+ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,127}"
+
+_is_id = re.compile(ID_PATTERN).fullmatch
+
+
+def shown(value: object, width: int = 60) -> str:
+    """The value as it is shown in a message: its repr, shortened."""
+    text = repr(value[: width + 1]) if isinstance(value, str) else repr(value)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def check_id(what: str, value: object) -> str:
+    """The value itself when it is inside the grammar of ids, BadId when not."""
+    if isinstance(value, str) and _is_id(value):
+        return value
+    raise BadId(
+        f"{shown(value)} cannot be the id of a {what}",
+        hint="An id has 1 to 128 letters (A-Z a-z), digits and . _ = - and begins with a letter or a digit.",
+    )

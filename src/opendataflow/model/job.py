@@ -1,0 +1,159 @@
+"""Job: a name, what it reads and writes, how dataids map, and how it may be run. Never code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from dataclasses import dataclass, field
+from math import isfinite
+
+from ..errors import BadDefinition
+from .ids import check_id, shown
+from .mapping import IDENTITY, Mapping
+from .plain import plain_table
+
+_MOST_DOUBLINGS = 64
+
+
+def _is_env_name(name: object) -> bool:
+    return isinstance(name, str) and name.isascii() and name.isidentifier()
+
+
+def _is_outcome(name: object) -> bool:
+    return _is_env_name(name) and str(name).isupper()
+
+
+def _is_number_from(least: float, value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value >= least
+
+
+def _names(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, (list, tuple)):
+        raise BadDefinition(f"outputs are a list of datasets, not {shown(names)}")
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One dataset that a job reads, and how its dataids map."""
+
+    datasetid: str
+    mapping: Mapping = IDENTITY
+
+    def __post_init__(self) -> None:
+        check_id("dataset", self.datasetid)
+        if not isinstance(self.mapping, Mapping):
+            raise BadDefinition(f"input {self.datasetid}: {shown(self.mapping)} is not a mapping")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When a failed run is tried again by itself, and after how many seconds."""
+
+    retries: int = 0
+    backoff: float = 10.0
+    backoff_max: float = 3600.0
+    on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
+            raise BadDefinition(f"retries must be a whole number from 0, not {shown(self.retries)}")
+        for name in ("backoff", "backoff_max"):
+            if not _is_number_from(0, getattr(self, name)):
+                raise BadDefinition(f"{name} must be a number of seconds from 0, not {shown(getattr(self, name))}")
+        if isinstance(self.on, str):
+            raise BadDefinition(f"on must be a list of names, not {shown(self.on)}")
+        object.__setattr__(self, "on", tuple(self.on))
+        for outcome in self.on:
+            if not _is_outcome(outcome):
+                raise BadDefinition(f"{shown(outcome)} is not the name of an outcome", hint="For instance JOB_FAILED.")
+
+    def delay(self, tries: int, jitter: float = 0.0) -> float:
+        """Seconds to wait after this many tries: backoff, doubled with each try up to backoff_max.
+
+        Jitter from 0 to 1 then adds up to a quarter, also on top of backoff_max, so that what failed together
+        does not come back together.
+        """
+        doublings = min(max(tries - 1, 0), _MOST_DOUBLINGS)
+        return min(self.backoff * 2.0**doublings, self.backoff_max) * (1 + jitter * 0.25)
+
+    def applies(self, tries: int, outcome: str) -> bool:
+        """Whether a run that was tried this often, last with this outcome, is tried again."""
+        return tries <= self.retries and (not self.on or outcome in self.on)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A name, the datasets it reads and writes, and what its runs need."""
+
+    jobid: str
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[str, ...] = ()
+    env: Table[str, str] = field(default_factory=dict, hash=False)
+    retry: Retry = Retry()
+    lease: float = 30.0
+    timeout: float | None = None
+    pool: str = ""
+    options: Table[str, object] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        check_id("job", self.jobid)
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        object.__setattr__(self, "outputs", _names(self.outputs))
+        object.__setattr__(self, "options", plain_table(self.options, f"job {self.jobid}"))
+        self._check_datasets()
+        self._check_env()
+        self._check_limits()
+
+    def _check_datasets(self) -> None:
+        where = f"job {self.jobid}"
+        if not self.inputs and not self.outputs:
+            raise BadDefinition(f"{where} neither reads nor writes anything", hint="Declare reads, writes or both.")
+        for item in self.inputs:
+            if not isinstance(item, Input):
+                raise BadDefinition(f"{where}: {shown(item)} is not an input")
+        for datasetid in self.outputs:
+            check_id("dataset", datasetid)
+        for verb, names in (("reads", [item.datasetid for item in self.inputs]), ("writes", list(self.outputs))):
+            for twice in {name for name in names if names.count(name) > 1}:
+                raise BadDefinition(f"{where} {verb} dataset {twice} twice", hint="Name each dataset once.")
+
+    def _check_env(self) -> None:
+        if not isinstance(self.env, Table):
+            raise BadDefinition(f"job {self.jobid}: env is a table of names and texts, not {shown(self.env)}")
+        object.__setattr__(self, "env", dict(self.env))
+        for name, value in self.env.items():
+            if not _is_env_name(name):
+                raise BadDefinition(
+                    f"job {self.jobid}: {shown(name)} cannot be the name of an env item",
+                    hint="It has letters, digits and _ and does not begin with a digit.",
+                )
+            if not isinstance(value, str) or "\0" in value:
+                raise BadDefinition(f"job {self.jobid}: env item {name} must be text, not {shown(value)}")
+
+    def _check_limits(self) -> None:
+        where = f"job {self.jobid}"
+        if not isinstance(self.retry, Retry):
+            raise BadDefinition(f"{where}: {shown(self.retry)} is not a retry rule")
+        for name, seconds in (("lease", self.lease), ("timeout", self.timeout)):
+            if (name, seconds) != ("timeout", None) and (not _is_number_from(0, seconds) or seconds == 0):
+                raise BadDefinition(f"{where}: {name} must be a number of seconds above 0, not {shown(seconds)}")
+        if self.pool != "":
+            check_id("pool", self.pool)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """How many runs of the jobs in it may run at the same time; None is unlimited, 0 is paused."""
+
+    poolid: str
+    places: int | None = None
+    options: Table[str, object] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        check_id("pool", self.poolid)
+        if self.places is not None and (not isinstance(self.places, int) or not _is_number_from(0, self.places)):
+            raise BadDefinition(
+                f"pool {self.poolid}: places must be a whole number from 0, not {shown(self.places)}",
+                hint="0 pauses the pool; leave it out for no limit.",
+            )
+        object.__setattr__(self, "options", plain_table(self.options, f"pool {self.poolid}"))

@@ -1,0 +1,92 @@
+"""Manifest: what one published version of a chunk is, and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from ..errors import BadDefinition
+from .checks import ERROR
+from .ids import shown
+from .plain import plain_table
+
+
+class File(NamedTuple):
+    """One file of a version, and what it was like when it was published."""
+
+    path: str
+    bytes: int
+    mtime: float | None = None
+    checksum: str | None = None
+
+
+class Consumed(NamedTuple):
+    """One input chunk, and the version of it that was read."""
+
+    datasetid: str
+    dataid: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The facts that were recorded when a version was published."""
+
+    place: str = ""
+    format: str = ""
+    files: tuple[File, ...] = ()
+    bytes: int | None = None
+    rows: int | None = None
+    schema: str = ""
+    span_lower: str | None = None
+    span_upper: str | None = None
+    fingerprint: str | None = None
+    checks: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    inputs: tuple[Consumed, ...] = ()
+    spark_app: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "files", tuple(_row(File, file) for file in self.files))
+        object.__setattr__(self, "inputs", tuple(_row(Consumed, item) for item in self.inputs))
+        object.__setattr__(self, "checks", tuple(plain_table(check, "manifest.checks") for check in self.checks))
+        object.__setattr__(self, "extra", plain_table(self.extra, "manifest.extra"))
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check of severity error failed; a check that does not say `passed` did not pass."""
+        return all(check.get("passed") is True for check in self.checks if check.get("severity", ERROR) == ERROR)
+
+    def to_data(self) -> dict[str, object]:
+        """The same as plain data, without what is not set."""
+        data: dict[str, object] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ("files", "inputs"):
+                value = [list(row) for row in value]
+            elif item.name == "checks":
+                value = [dict(check) for check in value]
+            elif item.name == "extra":
+                value = dict(value)
+            if value is not None and value != "" and value != [] and value != {}:
+                data[item.name] = value
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, object]) -> Manifest:
+        """A manifest from what to_data gave; what this program does not know is kept under extra."""
+        table: dict[str, Any] = plain_table(data, "manifest")
+        names = {item.name for item in fields(cls)}
+        known = {name: value for name, value in table.items() if name in names}
+        unknown = {name: value for name, value in table.items() if name not in names}
+        if unknown:
+            known["extra"] = {**unknown, **known.get("extra", {})}
+        return cls(**known)
+
+
+def _row(shape: Any, row: Sequence[object]) -> Any:
+    try:
+        return shape(*row)
+    except TypeError:
+        raise BadDefinition(f"manifest: {shown(row)} is not {', '.join(shape._fields)}") from None

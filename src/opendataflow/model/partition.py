@@ -1,0 +1,257 @@
+"""Partition: which dataids a dataset has, in which order, and which part of its data each one names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime
+from functools import lru_cache
+
+from ..errors import BadDataid, BadDefinition
+from .dataid import TYPES, DataidType, moment
+from .ids import check_id, shown
+from .plain import within
+from .shard import is_backwards, shard
+
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
+_END_OF_TIME = "9999-12-31T23:59:59.999999"  # no later moment can be written with four digits for the year
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How a dataset is cut into chunks: the type of its dataids, the column they follow, and their bounds."""
+
+    type: str = "text"
+    column: str | None = None
+    count: int | None = None
+    start: str | None = None
+    end: str | None = None
+    lower: str | None = None
+    upper: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, str) or self.type not in TYPES:
+            raise BadDefinition(
+                f"there is no partition type {shown(self.type)}", hint=f"The types are {', '.join(TYPES)}."
+            )
+        for name in ("column", "start", "end", "lower", "upper"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise BadDefinition(f"{name} of a partition must be text, not {shown(value)}")
+        self._check_count()
+        self._check_bounds()
+        self._check_key_space()
+
+    def _check_count(self) -> None:
+        if self.count is None:
+            return
+        if self.type != "range":
+            raise BadDefinition(f"a {self.type} partition has no count", hint="Only type range has a count of shards.")
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise BadDefinition(f"count must be a whole number from 1, not {shown(self.count)}")
+
+    def _check_bounds(self) -> None:
+        for name, bound in (("start", self.start), ("end", self.end)):
+            if bound is None:
+                continue
+            if not TYPES[self.type].is_ordinal:
+                raise BadDefinition(f"a {self.type} partition has no {name}", hint="Its dataids have no bounds.")
+            try:
+                number = TYPES[self.type].parse(bound)
+            except _MALFORMED:
+                raise BadDefinition(
+                    f"{name} {shown(bound)} is not a {self.type}",
+                    hint=f"A {self.type} is written like this: {TYPES[self.type].form}.",
+                ) from None
+            if self.count is not None and number > self.count:
+                raise BadDefinition(f"{name} {bound} is greater than count {self.count}")
+        first, last = bounds(self)
+        if first > last and TYPES[self.type].is_ordinal:
+            raise BadDefinition(f"start {self.start} comes after end {self.end}")
+
+    def _check_key_space(self) -> None:
+        if self.type != "range" and (self.lower is not None or self.upper is not None):
+            raise BadDefinition(
+                f"a {self.type} partition has no lower and upper",
+                hint="They are the bounds of the keys of type range; the bounds of dataids are start and end.",
+            )
+        if is_backwards(self.lower, self.upper):
+            raise BadDefinition(f"lower {self.lower} is not below upper {self.upper}")
+
+    @classmethod
+    def from_data(cls, data: str | Mapping[str, object], where: str = "") -> Partition:
+        """A partition as it is declared: "day", or a table with its type and the rest."""
+        if isinstance(data, str):
+            data = {"type": data}
+        if not isinstance(data, Mapping):
+            raise BadDefinition(f"{within(where)}a partition is a type or a table, not {shown(data)}")
+        known = [field.name for field in fields(cls)]
+        for key in data:
+            if key not in known:
+                raise BadDefinition(
+                    f"{within(where)}a partition has no {shown(key)}", hint=f"It may have {', '.join(known)}."
+                )
+        values = {key: value if key == "count" else _as_text(value, data.get("type")) for key, value in data.items()}
+        try:
+            return cls(**values)  # type: ignore[arg-type]
+        except BadDefinition as problem:
+            raise BadDefinition(within(where) + problem.message, hint=problem.hint) from None
+
+    def to_data(self) -> dict[str, object]:
+        """The same as plain data, without what is not set."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in values if value is not None}
+
+
+def _as_text(value: object, type_name: object) -> object:
+    """TOML has numbers and dates of its own: `start = 2013-01-01` means what it says."""
+    if isinstance(value, datetime) and type_name == "hour" and (value.minute, value.second) == (0, 0):
+        return value.isoformat()[:13]
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+@lru_cache(maxsize=1024)
+def bounds(partition: Partition) -> tuple[int, int]:
+    """The ordinals of the first and the last dataid there can be."""
+    dataid_type = TYPES[partition.type]
+    first = dataid_type.first if partition.start is None else dataid_type.parse(partition.start)
+    last = dataid_type.last if partition.end is None else dataid_type.parse(partition.end)
+    return first, last if partition.count is None else min(last, partition.count)
+
+
+TEXT = Partition()
+
+
+def _malformed(partition: Partition, dataid: object, datasetid: str = "") -> BadDataid:
+    of_dataset = f" of dataset {datasetid}" if datasetid else ""
+    return BadDataid(
+        f"{shown(dataid)} is not a {partition.type} dataid{of_dataset}",
+        hint=f"A {partition.type} is written like this: {TYPES[partition.type].form}.",
+    )
+
+
+def _ordinal_type(partition: Partition) -> DataidType:
+    dataid_type = TYPES[partition.type]
+    if not dataid_type.is_ordinal:
+        raise BadDefinition(
+            f"a {partition.type} partition has no next dataid: its dataids are not numbered",
+            hint=f"Types with an order of steps are {', '.join(t.name for t in TYPES.values() if t.is_ordinal)}.",
+        )
+    return dataid_type
+
+
+def check_form(partition: Partition, dataid: str, datasetid: str = "") -> str:
+    """The dataid itself when it is well formed for its type, wherever the bounds are."""
+    dataid_type = TYPES[partition.type]
+    if not dataid_type.is_ordinal:
+        return check_id("dataid", dataid)
+    try:
+        dataid_type.parse(dataid)
+    except _MALFORMED:
+        check_id("dataid", dataid)
+        raise _malformed(partition, dataid, datasetid) from None
+    return dataid
+
+
+def check_dataid(partition: Partition, dataid: str, datasetid: str = "") -> str:
+    """The dataid itself when the dataset can have it, BadDataid or BadId when not."""
+    check_form(partition, dataid, datasetid)
+    if partition.start is None and partition.end is None and partition.count is None:
+        return dataid
+    first, last = bounds(partition)
+    dataid_type = TYPES[partition.type]
+    if not first <= dataid_type.parse(dataid) <= last:
+        of_dataset = f" of dataset {datasetid}" if datasetid else ""
+        raise BadDataid(
+            f"there is no {partition.type} {dataid}{of_dataset}: "
+            f"its dataids go from {dataid_type.format(first)} to {dataid_type.format(last)}",
+            hint="Change start, end or count of its partition if they should go further.",
+        )
+    return dataid
+
+
+def ordinal(partition: Partition, dataid: str) -> int:
+    """The number of a dataid in the steps of its type."""
+    dataid_type = _ordinal_type(partition)
+    try:
+        return dataid_type.parse(dataid)
+    except _MALFORMED:
+        raise _malformed(partition, dataid) from None
+
+
+def from_ordinal(partition: Partition, n: int) -> str:
+    """The dataid that has this ordinal."""
+    dataid_type = _ordinal_type(partition)
+    if not dataid_type.first <= n <= dataid_type.last:
+        raise BadDataid(
+            f"no {partition.type} has the ordinal {n}",
+            hint=f"They go from {dataid_type.format(dataid_type.first)} to {dataid_type.format(dataid_type.last)}.",
+        )
+    return dataid_type.format(n)
+
+
+def sort_key(partition: Partition, dataid: str) -> str:
+    """ASCII text whose byte-wise order is the order of the type; different dataids have different keys."""
+    try:
+        return TYPES[partition.type].sort_key(dataid)
+    except _MALFORMED:
+        raise _malformed(partition, dataid) from None
+
+
+def _step(partition: Partition, dataid: str, step: int) -> str:
+    n = ordinal(partition, dataid) + step
+    first, last = bounds(partition)
+    if not first <= n <= last:
+        raise BadDataid(
+            f"there is no {partition.type} {'after' if step > 0 else 'before'} {dataid}",
+            hint=f"The dataids go from {from_ordinal(partition, first)} to {from_ordinal(partition, last)}.",
+        )
+    return from_ordinal(partition, n)
+
+
+def next_dataid(partition: Partition, dataid: str) -> str:
+    """The dataid one step later."""
+    return _step(partition, dataid, 1)
+
+
+def previous_dataid(partition: Partition, dataid: str) -> str:
+    """The dataid one step earlier."""
+    return _step(partition, dataid, -1)
+
+
+def dataids(partition: Partition, first: str, last: str) -> Iterator[str]:
+    """Every dataid FROM..TO in order, both included."""
+    check_dataid(partition, first)
+    check_dataid(partition, last)
+    if first == last:
+        return iter((first,))
+    if not TYPES[partition.type].is_ordinal:
+        raise BadDataid(
+            f"{first}..{last} names nothing: {partition.type} dataids are not numbered", hint="Name them one by one."
+        )
+    low, high = ordinal(partition, first), ordinal(partition, last)
+    if low > high:
+        raise BadDataid(f"{first} comes after {last}", hint=f"Write {last}..{first}.")
+    return map(TYPES[partition.type].format, range(low, high + 1))
+
+
+def comparable(a: Partition, b: Partition) -> bool:
+    """Whether dataids of the two come in one common order."""
+    return a.type == b.type or (TYPES[a.type].is_time and TYPES[b.type].is_time)
+
+
+def span(partition: Partition, dataid: str) -> tuple[str, str] | None:
+    """What the partition column of this chunk may hold, [lower, upper) as text; None when its type does not say."""
+    dataid_type = TYPES[partition.type]
+    if not dataid_type.is_ordinal:
+        return None
+    n = ordinal(partition, dataid)
+    if partition.type == "range":
+        return shard(n, partition.count, partition.lower, partition.upper)
+    if not dataid_type.is_time:
+        return dataid, str(n + 1)
+    return moment(dataid), moment(dataid_type.format(n + 1)) if n < dataid_type.last else _END_OF_TIME

@@ -1,0 +1,47 @@
+"""Plain data: what survives a round trip through JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date, time
+
+from ..errors import BadDefinition
+from .ids import shown
+
+
+def plain(value: object, where: str) -> object:
+    """A copy of the value as JSON data; dates and times become ISO text, anything else is BadDefinition."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        raise BadDefinition(f"{where}: {value} is not a number that can be stored")
+    if isinstance(value, Mapping):
+        return plain_table(value, where)
+    if isinstance(value, (list, tuple)):
+        return [plain(item, f"{where}[{place}]") for place, item in enumerate(value)]
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    raise BadDefinition(
+        f"{where}: {shown(value)} cannot be stored",
+        hint="Use text, numbers, true and false, lists and tables.",
+    )
+
+
+def plain_table(table: object, where: str) -> dict[str, object]:
+    """The same for a table, whose keys must be text."""
+    if not isinstance(table, Mapping):
+        raise BadDefinition(f"{where}: expected a table, not {shown(table)}")
+    copy: dict[str, object] = {}
+    for key, value in table.items():
+        if not isinstance(key, str):
+            raise BadDefinition(f"{where}: the key {shown(key)} is not text")
+        copy[key] = plain(value, f"{where}.{key}" if where else key)
+    return copy
+
+
+def within(where: str) -> str:
+    """The beginning of a message about something that was declared at this place."""
+    return f"{where}: " if where else ""

@@ -1,0 +1,101 @@
+"""Receipt: the stored record of one decision, yes or no: five answers, each with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..errors import BadDefinition, DataNotReady, InvalidPath, Locked, NotValidated, WrongData
+from .ids import shown
+from .plain import plain_table
+
+YES = "YES"
+
+
+class Question(NamedTuple):
+    """One of the five questions, and the name of its no."""
+
+    number: int
+    name: str
+    text: str
+    no: str
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(1, "ready", "Is every input chunk READY?", DataNotReady.name),
+    Question(2, "right", "Is it the data that its dataid promises?", WrongData.name),
+    Question(3, "place", "Is it in the right place?", InvalidPath.name),
+    Question(4, "validated", "Did it pass its checks, and is it unchanged since?", NotValidated.name),
+    Question(5, "safe", "Is nothing in the way: no lock, no full pool?", Locked.name),
+)
+
+_NAMES = tuple(question.name for question in QUESTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Yes, no, or None where an earlier no made asking needless."""
+
+    question: str
+    yes: bool | None
+    evidence: Mapping[str, object] = field(default_factory=dict, hash=False)
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.question not in _NAMES:
+            raise BadDefinition(
+                f"{shown(self.question)} is none of the five questions", hint=f"They are {', '.join(_NAMES)}."
+            )
+        object.__setattr__(self, "evidence", plain_table(self.evidence, f"evidence of {self.question}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Why one run was allowed or refused."""
+
+    jobid: str
+    dataid: str | None
+    answers: tuple[Answer, ...] = ()
+
+    def answer(self, question: str) -> Answer:
+        """The answer to this question; not asked when there is none."""
+        return next((answer for answer in self.answers if answer.question == question), Answer(question, None))
+
+    @property
+    def verdict(self) -> str:
+        """YES when all five answers are yes, else the name of the first no; what was never asked is no yes."""
+        return next((question.no for question in QUESTIONS if not self.answer(question.name).yes), YES)
+
+    def to_data(self) -> dict[str, object]:
+        """The same as plain data, with the verdict for those who read it as JSON."""
+        data: dict[str, object] = {"jobid": self.jobid, "dataid": self.dataid, "verdict": self.verdict}
+        for answer in self.answers:
+            facts: dict[str, object] = {"yes": answer.yes}
+            if answer.evidence:
+                facts["evidence"] = dict(answer.evidence)
+            if answer.why:
+                facts["why"] = answer.why
+            data[answer.question] = facts
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, object]) -> Receipt:
+        """A receipt from what to_data gave."""
+        table = plain_table(data, "receipt")
+        answers = []
+        for name in _NAMES:
+            if name not in table:
+                continue
+            facts = plain_table(table[name], f"receipt.{name}")
+            yes = facts.get("yes")
+            answers.append(
+                Answer(
+                    name,
+                    yes if isinstance(yes, bool) else None,
+                    plain_table(facts.get("evidence", {}), f"receipt.{name}.evidence"),
+                    str(facts.get("why", "")),
+                )
+            )
+        dataid = table.get("dataid")
+        return cls(str(table.get("jobid", "")), None if dataid is None else str(dataid), tuple(answers))

@@ -1,0 +1,50 @@
+"""The only room that speaks SQL: one contract, two databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import MissingDependency, UsageError
+from . import migrations
+from .backend import Backend
+from .records import Announced, Change, Chunk, Claim, Event, InputRow, Published, Run
+from .store import Store
+
+__all__ = ["Announced", "Change", "Chunk", "Claim", "Event", "InputRow", "Published", "Run", "Store", "open_store"]
+
+
+def open_store(
+    url: str,
+    *,
+    create: bool = False,
+    check: bool = True,
+    password: str | None = None,
+    who: str | None = None,
+    patience: float = 60.0,
+    say: Callable[[str], None] | None = None,
+) -> Store:
+    """Open the store at sqlite:///path or postgresql://user@host/database; create=True makes what is missing."""
+    backend = _backend(url, create=create, password=password)
+    try:
+        if create:
+            migrations.migrate(backend)
+        elif check:
+            migrations.check(backend)
+    except BaseException:
+        backend.close()
+        raise
+    return Store(backend, who=who, patience=patience, say=say)
+
+
+def _backend(url: str, *, create: bool, password: str | None) -> Backend:
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        from .sqlite import SqliteBackend
+
+        return SqliteBackend(url, url.removeprefix("sqlite:///"), create=create)
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from .postgres import PostgresBackend
+        except ImportError:
+            raise MissingDependency("a PostgreSQL store needs psycopg", hint="pip install 'opendataflow[postgres]'") from None
+        return PostgresBackend(url, password=password)
+    raise UsageError(f"{url!r} is not the address of a store", hint="write sqlite:///dataflow.db or postgresql://user@host/database")

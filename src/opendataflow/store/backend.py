@@ -1,0 +1,91 @@
+"""What a database must offer: named queries inside short transactions. Everything else is written once, above it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+Row = Sequence[Any]
+
+
+class Migration(NamedTuple):
+    """One numbered step, as a file of this program."""
+
+    number: int
+    name: str
+    checksum: str
+    sql: str
+
+
+class Transaction(ABC):
+    """One open transaction; queries are called by their names."""
+
+    @abstractmethod
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        """Run a named query and return all its rows."""
+
+    @abstractmethod
+    def run(self, query: str, /, **parameters: Any) -> None:
+        """Run a named query for its effect."""
+
+    def batch(self, *calls: tuple[str, dict[str, Any]]) -> list[list[Row]]:
+        """Run several named queries in order, in one round trip where the database can, and return the rows of each."""
+        return [self.rows(query, **parameters) for query, parameters in calls]
+
+    def row(self, query: str, /, **parameters: Any) -> Row | None:
+        """Run a named query and return its first row, if any."""
+        rows = self.rows(query, **parameters)
+        return rows[0] if rows else None
+
+
+class Backend(ABC):
+    """One connection to one database."""
+
+    dialect: str
+    url: str
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that may write; committed at the end of the block, rolled back by an exception."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one moment and changes nothing."""
+
+    @abstractmethod
+    def migrate(self, steps: Sequence[Migration]) -> None:
+        """Apply those of these migrations that are not applied yet, all of them or none."""
+
+    @abstractmethod
+    def has_schema(self) -> bool:
+        """Whether the table of migrations exists."""
+
+    @abstractmethod
+    def select(self, sql: str) -> tuple[list[str], list[Row]]:
+        """A person's own read-only SQL: column names and rows."""
+
+    @abstractmethod
+    def execute(self, sql: str) -> int:
+        """A person's own SQL that may write: number of rows changed."""
+
+    @property
+    @abstractmethod
+    def shown_url(self) -> str:
+        """The address without a password."""
+
+    def reconnect(self) -> None:  # noqa: B027  (a file has nothing to reconnect to)
+        """A fresh connection after the old one broke."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the connection back."""
+
+
+class Retry(Exception):
+    """The transaction lost against another one and may simply be run again."""
+
+
+class ConnectionLost(Exception):
+    """The connection broke: whether a commit in flight succeeded is not known."""

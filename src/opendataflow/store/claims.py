@@ -1,0 +1,207 @@
+"""Claims: the life of a run, from the candidate that is taken to the version that is published."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import LeaseLost
+from ..model import (
+    DONE,
+    FAILED,
+    READY,
+    RESUBMIT,
+    RUNNING,
+    Answer,
+    Catalogue,
+    Consumed,
+    Job,
+    Manifest,
+    Receipt,
+)
+from . import candidates
+from .backend import Row, Transaction
+from .folding import lost_run
+from .records import Claim, compact, manifest_row
+
+
+class Stale(Exception):
+    """A candidate was not what its rows say: it has to be derived anew."""
+
+
+def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row], owner: str, *, forced: bool) -> list[Claim]:
+    """Take picked candidates: from here on they are RUNNING and ours."""
+    found: dict[str, tuple[tuple[Consumed, ...], bool, int, Receipt]] = {}
+    takes = []
+    for dataid, rank, key, epoch, tries, inputs_json in picked:
+        facts = json.loads(inputs_json)
+        if not forced and any(status != READY for _, _, status, _ in facts):
+            raise Stale
+        inputs = tuple(Consumed(datasetid, input_id, version or 0) for datasetid, input_id, _, version in facts)
+        receipt = _receipt(catalogue, job, dataid, facts, epoch, rank == 0, forced)
+        found[dataid] = inputs, rank == 0, tries + 1, receipt
+        takes.append(
+            {
+                "dataid": dataid,
+                "epoch": epoch,
+                "sort_key": key,
+                "tries": tries + 1,
+                "before": RESUBMIT if rank == 0 else None,
+                "receipt": compact(receipt.to_data()),
+                "inputs": compact(inputs),
+            }
+        )
+    rows = tx.rows(
+        "claim_take", jobid=job.jobid, takes=compact(takes), pool=job.pool, owner=owner, lease=job.lease, forced=forced, why="forced" if forced else None
+    )
+    claims = {}
+    for runid, dataid, epoch, taken in rows:
+        if taken != len(job.outputs):
+            raise Stale
+        inputs, was_resubmit, tries, receipt = found[dataid]
+        claims[dataid] = Claim(runid, job.jobid, dataid, epoch, inputs, job.outputs, job.lease, tries, was_resubmit, forced, receipt)
+    return [claims[dataid] for dataid in found]
+
+
+def _receipt(catalogue: Catalogue, job: Job, dataid: str, facts: list[list[Any]], epoch: int, was_resubmit: bool, forced: bool) -> Receipt:
+    """The answers that stored facts give; what needs a look at the data itself is asked by the gate."""
+    ready: dict[str, object] = {"inputs": [[datasetid, input_id, status] for datasetid, input_id, status, _ in facts]}
+    if forced:
+        return Receipt(job.jobid, dataid, (Answer("ready", None, ready, "forced: nobody asked"),))
+    answers = [
+        Answer("ready", True, ready),
+        Answer("right", True, {"versions": [version for *_, version in facts], "type": catalogue.output_partition(job).type}),
+    ]
+    datasets = [catalogue.datasets[name] for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
+    if not any(dataset.kind or dataset.location or dataset.hostname or dataset.checks for dataset in datasets):
+        nothing = "only tracked: no place and no checks are declared"
+        answers += [Answer("place", True, why=nothing), Answer("validated", True, why=nothing)]
+    answers.append(Answer("safe", True, {"epoch": epoch, "output": RESUBMIT if was_resubmit else None, "pool": job.pool or None}))
+    return Receipt(job.jobid, dataid, tuple(answers))
+
+
+def ending(claim: Claim, *, kind: str, run_status: str, out_status: str, in_status: str, outcome: str, detail: str | None = None, exit_code: int | None = None) -> dict[str, Any]:
+    """How an attempt ends, as the query end_runs takes it."""
+    return {
+        "runid": claim.runid,
+        "kind": kind,
+        "run_status": run_status,
+        "out_status": out_status,
+        "in_status": in_status,
+        "outcome": outcome,
+        "detail": detail,
+        "exit_code": exit_code,
+    }
+
+
+def commit(
+    tx: Transaction,
+    catalogue: Catalogue,
+    done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
+    check_revision: Callable[[str], None],
+) -> None:
+    """Publish: only if the epoch is still ours, and all of it at once."""
+    ends, manifests, chunks = [], [], []
+    for claim, given, exit_code in done:
+        ends.append(ending(claim, kind="published", run_status=READY, out_status=READY, in_status=DONE, outcome=READY, exit_code=exit_code))
+        for datasetid in claim.outputs:
+            manifest = given.get(datasetid, Manifest())
+            row = manifest_row(datasetid, claim.dataid, claim.epoch, claim.jobid, claim.runid, manifest)
+            if not manifest.inputs and claim.inputs:
+                row["body"] = compact({**json.loads(row["body"]), "inputs": claim.inputs})
+            manifests.append(row)
+            chunks.append((datasetid, claim.dataid))
+    answers = candidates.settle(
+        tx,
+        catalogue,
+        chunks,
+        before=[
+            ("lock_definitions", {}),
+            ("revision", {}),
+            ("end_runs", {"ends": compact(ends)}),
+            ("manifest_put", {"manifests": compact(manifests)}),
+        ],
+    )
+    check_revision(answers[1][0][0])  # a consumer that was registered meanwhile must get its candidates too
+    ended = {(row[0], row[1]) for row in answers[2]}
+    lost = [claim for claim, _, _ in done if any((claim.runid, datasetid) not in ended for datasetid in claim.outputs)]
+    if lost:
+        raise lease_lost(lost[0])
+
+
+def lease_lost(claim: Claim) -> LeaseLost:
+    """Why a run may not end as it wanted to."""
+    return LeaseLost(
+        f"run {claim.runid} of {claim.jobid} {claim.dataid} no longer holds its chunk (epoch {claim.epoch})",
+        hint="its lease ran out or somebody changed the status; what it wrote is not published, its successor's work stands",
+    )
+
+
+def fail(tx: Transaction, catalogue: Catalogue, claim: Claim, outcome: str, detail: str | None, exit_code: int | None) -> str:
+    """End an attempt that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
+    job = catalogue.jobs.get(claim.jobid)
+    again = job is not None and not claim.forced and job.retry.applies(claim.tries, outcome)
+    out_status = RESUBMIT if again else FAILED
+    ended = tx.rows(
+        "end_runs",
+        ends=compact([ending(claim, kind="failed", run_status=FAILED, out_status=out_status, in_status=FAILED, outcome=outcome, detail=detail, exit_code=exit_code)]),
+    )
+    if len(ended) != len(claim.outputs):
+        raise lease_lost(claim)
+    if job is not None and again:
+        _come_back(tx, catalogue, job, claim.dataid, claim.tries)
+    return out_status
+
+
+def _come_back(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tries: int) -> None:
+    delay = job.retry.delay(tries, random.random())
+    now = tx.rows("lease_clock")[0][0]
+    candidates.decide(tx, catalogue, [(job.jobid, dataid)], not_before=now + delay if delay else 0.0)
+
+
+def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt, detail: str, wait: float) -> None:
+    """Undo a claim that the gate refused, keep the receipt, and let others go first for a while."""
+    outcome = receipt.verdict
+    if not tx.rows("give_back", runid=claim.runid, was_resubmit=claim.was_resubmit, outcome=outcome, detail=detail):
+        raise lease_lost(claim)
+    if not claim.was_resubmit:
+        tx.run("give_back_rows", runid=claim.runid)
+        tx.run("give_back_delete", runid=claim.runid)
+    for datasetid in claim.outputs:
+        tx.run(
+            "event_put",
+            kind="refused",
+            datasetid=datasetid,
+            dataid=claim.dataid,
+            jobid=claim.jobid,
+            runid=claim.runid,
+            epoch=claim.epoch,
+            before=RUNNING,
+            after=outcome,
+            who=None,
+            why=detail,
+            receipt=compact(receipt.to_data()),
+        )
+    now = tx.rows("lease_clock")[0][0]
+    candidates.decide(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=now + wait, asked_for=False)
+
+
+def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[tuple[int, str, str, str]]:
+    """Turn expired leases into FAILED or, by the job's retry rule, RESUBMIT: (runid, jobid, dataid, status) of each."""
+    expired = tx.rows("runs_expired", n=n)
+    rescued = []
+    ends = []
+    for runid, jobid, dataid, _, owner, tries in expired:
+        job = catalogue.jobs.get(jobid)
+        again = job is not None and job.retry.applies(tries, LeaseLost.name)
+        status = RESUBMIT if again else FAILED
+        ends.append({**lost_run(runid, f"the lease of {owner} ran out"), "kind": "rescued", "out_status": status})
+        rescued.append((runid, jobid, dataid, status))
+    if ends:
+        tx.rows("end_runs", ends=compact(ends))
+    for (_, jobid, dataid, status), (*_, tries) in zip(rescued, expired, strict=True):
+        if status == RESUBMIT:
+            _come_back(tx, catalogue, catalogue.jobs[jobid], dataid, tries)
+    return rescued

@@ -1,0 +1,58 @@
+"""Numbered migrations with checksums: how the tables of a store come to be what this program expects."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing
+from . import queries
+from .backend import Backend, Migration
+
+
+def carried(dialect: str) -> list[Migration]:
+    """The migrations that this program carries, in order."""
+    found = []
+    for file in sorted((queries.SQL / dialect).glob("[0-9]*.sql")):
+        sql = file.read_text(encoding="utf-8")
+        found.append(Migration(int(file.stem[:4]), file.stem[5:], hashlib.sha256(sql.encode()).hexdigest()[:16], sql))
+    return found
+
+
+def pending(backend: Backend) -> list[Migration]:
+    """What is still to be applied; refuses a store that this program does not understand."""
+    mine = carried(backend.dialect)
+    if not backend.has_schema():
+        return mine
+    with backend.reading() as transaction:
+        applied = {number: (name, checksum) for number, name, checksum in transaction.rows("migrations")}
+    newest = max(applied, default=0)
+    if newest > mine[-1].number:
+        raise SchemaNewer(
+            f"the store has schema {newest}, this program knows {mine[-1].number}",
+            hint="upgrade OpenDataFlow on this machine",
+        )
+    for migration in mine:
+        if migration.number in applied and applied[migration.number][1] != migration.checksum:
+            raise SchemaChanged(
+                f"migration {migration.number} ({migration.name}) of the store is not the one this program carries",
+                hint="the store was made by a different build; use that build, or move the data to a new store",
+            )
+    return [migration for migration in mine if migration.number not in applied]
+
+
+def migrate(backend: Backend) -> list[Migration]:
+    """Apply what is pending, all of it or nothing."""
+    steps = pending(backend)
+    if steps:
+        backend.migrate(steps)
+    return steps
+
+
+def check(backend: Backend) -> None:
+    """Refuse a store whose schema is not exactly the one this program works with."""
+    if not backend.has_schema():
+        raise StoreMissing(f"{backend.shown_url} has no OpenDataFlow tables yet", hint=f"create them with: odf migrate --store {backend.shown_url}")
+    steps = pending(backend)
+    if steps:
+        numbers = ", ".join(str(step.number) for step in steps)
+        raise SchemaOlder(f"the store lacks migration {numbers}", hint="bring it up to date with: odf migrate")

@@ -1,0 +1,192 @@
+"""What the store hands out: frozen facts, in the order of the columns that the queries name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ..model import Consumed, Manifest, Receipt
+from .backend import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to produce one chunk of each output, until the lease ends: what a run holds."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    epoch: int
+    inputs: tuple[Consumed, ...]
+    outputs: tuple[str, ...]
+    lease: float
+    tries: int
+    was_resubmit: bool
+    forced: bool
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One chunk as a product: its OUT row."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    status: str
+    modified: datetime | None
+    epoch: int
+    version: int
+    runid: int | None
+    tries: int
+    held: str | None
+    lower: str | None
+    upper: str | None
+    sort_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """One job's relation to one chunk: its IN row."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    status: str
+    modified: datetime | None
+    epoch: int
+    version: int
+    runid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of (jobid, dataid)."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    epoch: int
+    status: str
+    pool: str
+    owner: str
+    forced: bool
+    inputs: tuple[Consumed, ...]
+    started: datetime | None
+    ended: datetime | None
+    outcome: str | None
+    detail: str | None
+    exit_code: int | None
+    log: str | None
+    lease_until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of history."""
+
+    eventid: int
+    at: datetime | None
+    kind: str
+    datasetid: str | None
+    dataid: str | None
+    jobid: str | None
+    runid: int | None
+    epoch: int | None
+    before: str | None
+    after: str | None
+    who: str | None
+    why: str | None
+    receipt: Receipt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The manifest of one version of a chunk, and who published it when."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    jobid: str
+    runid: int | None
+    manifest: Manifest
+    published: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What an announcement did: chunks that became READY, and chunks that already were."""
+
+    ready: tuple[str, ...]
+    unchanged: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between what is declared and what is stored."""
+
+    what: str  # dataset | job | pool
+    name: str
+    action: str  # add | change | remove
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def moment(value: Any) -> datetime | None:
+    """A timestamp of either database as an aware datetime."""
+    if value is None or isinstance(value, datetime):
+        return value
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None  # typed by a person: shown as unknown rather than refused
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def chunk(row: Row) -> Chunk:
+    """An OUT row."""
+    return Chunk(*row[:4], moment(row[4]), *row[5:])
+
+
+def input_row(row: Row) -> InputRow:
+    """An IN row."""
+    return InputRow(*row[:4], moment(row[4]), *row[5:])
+
+
+def run(row: Row) -> Run:
+    """A row of table run."""
+    inputs = tuple(Consumed(*item) for item in json.loads(row[8]))
+    return Run(*row[:7], bool(row[7]), inputs, moment(row[9]), moment(row[10]), *row[11:])
+
+
+def event(row: Row) -> Event:
+    """A row of table event."""
+    receipt = Receipt.from_data(json.loads(row[12])) if row[12] else None
+    return Event(row[0], moment(row[1]), *row[2:12], receipt)
+
+
+def published(row: Row) -> Published:
+    """A row of table data_manifest."""
+    datasetid, dataid, version, jobid, runid = row[:5]
+    body = json.loads(row[13])
+    names = ("place", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
+    facts = {name: value for name, value in zip(names, row[5:12], strict=True) if value is not None}
+    return Published(datasetid, dataid, version, jobid, runid, Manifest.from_data({**body, **facts}), moment(row[14]))
+
+
+def manifest_row(datasetid: str, dataid: str, version: int, jobid: str, runid: int | None, manifest: Manifest) -> dict[str, Any]:
+    """A manifest as the query manifest_put takes it."""
+    data = manifest.to_data()
+    row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}
+    row |= {"place": data.pop("place", ""), "format": data.pop("format", ""), "passed": manifest.passed}
+    for name in ("bytes", "rows", "span_lower", "span_upper", "fingerprint"):
+        row[name] = data.pop(name, None)
+    row["body"] = compact(data)
+    return row
+
+
+def compact(data: object) -> str:
+    """JSON without needless spaces."""
+    return json.dumps(data, separators=(",", ":"))

@@ -1,0 +1,251 @@
+-- Queries that read the same on both databases. Parameters are written :name.
+
+-- Definitions -----------------------------------------------------------------------------------------------------
+
+-- name: revision
+-- The counter that every change of a definition raises.
+select value from meta where name = 'revision'
+
+-- name: datasets
+-- All datasets.
+select datasetid, kind, hostname, database, schemaname, tablename, username, encryptedpass, location, format, partition, checks, options
+from dataset order by datasetid
+
+-- name: job_items
+-- All items of all jobs: inputs with their mappings, outputs, environment.
+select jobid, itemtype, datasetid, itemvalue from job order by jobid, itemtype, datasetid
+
+-- name: job_rules
+-- The rules of all jobs that have any.
+select jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options from jobrule order by jobid
+
+-- name: pools
+-- All pools.
+select poolid, places, options from pool order by poolid
+
+-- name: dataset_put
+-- Register or change one dataset.
+insert into dataset (datasetid, kind, hostname, database, schemaname, tablename, username, encryptedpass, location, format, partition, checks, options)
+values (:datasetid, :kind, :hostname, :database, :schemaname, :tablename, :username, :encryptedpass, :location, :format, :partition, :checks, :options)
+on conflict (datasetid) do update set
+    kind = excluded.kind, hostname = excluded.hostname, database = excluded.database, schemaname = excluded.schemaname,
+    tablename = excluded.tablename, username = excluded.username, encryptedpass = excluded.encryptedpass,
+    location = excluded.location, format = excluded.format, partition = excluded.partition, checks = excluded.checks,
+    options = excluded.options, modified = now()
+
+-- name: dataset_drop
+-- Forget one dataset.
+delete from dataset where datasetid = :datasetid
+
+-- name: pool_drop
+-- Forget one pool.
+delete from pool where poolid = :poolid
+
+-- name: job_clear
+-- Forget all items of one job, before they are written anew.
+delete from job where jobid = :jobid
+
+-- name: job_item_put
+-- Register one item of a job.
+insert into job (jobid, itemtype, datasetid, itemvalue, modified) values (:jobid, :itemtype, :datasetid, :itemvalue, now())
+
+-- name: job_item_drop
+-- Forget one item of a job.
+delete from job where jobid = :jobid and itemtype = :itemtype and datasetid = :datasetid
+
+-- name: job_rule_put
+-- Register or change the rules of one job.
+insert into jobrule (jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options)
+values (:jobid, :retries, :backoff, :backoff_max, :retry_on, :lease, :timeout, :pool, :options)
+on conflict (jobid) do update set
+    retries = excluded.retries, backoff = excluded.backoff, backoff_max = excluded.backoff_max, retry_on = excluded.retry_on,
+    lease = excluded.lease, timeout = excluded.timeout, pool = excluded.pool, options = excluded.options, modified = now()
+
+-- name: job_rule_drop
+-- Forget the rules of one job.
+delete from jobrule where jobid = :jobid
+
+-- name: pool_put
+-- Register or change one pool.
+insert into pool (poolid, places, options) values (:poolid, :places, :options)
+on conflict (poolid) do update set places = excluded.places, options = excluded.options, modified = now()
+
+-- name: candidates_of_job_drop
+-- Forget what is derived for one job, before it is derived anew.
+delete from candidate where jobid = :jobid
+
+-- name: meta_get
+-- One fact about the store itself.
+select value from meta where name = :name
+
+-- name: meta_put
+-- Set one fact about the store itself.
+insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
+
+-- name: lease_clock
+-- The clock that leases are measured by.
+select lease_now()
+
+-- Migrations ------------------------------------------------------------------------------------------------------
+
+-- name: migrations
+-- The migrations that were applied, in order.
+select number, name, checksum from migration order by number
+
+-- name: migration_put
+-- Record an applied migration.
+insert into migration (number, name, checksum, applied) values (:number, :name, :checksum, now())
+
+-- Candidates ------------------------------------------------------------------------------------------------------
+
+-- name: ready_chunks_page
+-- READY chunks of a dataset after a place in the order: for deriving a job's candidates anew.
+select dataid, sort_key from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
+order by sort_key, dataid limit :n
+
+-- name: chunks_in_order
+-- Every chunk of a dataset with its status, in order: for the mapping all.
+select dataid, status from datastatus where datasetid = :datasetid and locktype = 'OUT' order by sort_key, dataid
+
+-- name: newest_ready
+-- The newest READY chunk that is not after a place in the order: for the mapping latest.
+select dataid from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and sort_key <= :until_key
+order by sort_key desc, dataid desc limit 1
+
+-- name: unfinished_of_job
+-- Whether a job still has something to produce that it could produce by itself, or produces it now.
+select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITING')
+    or exists (select 1 from run where jobid = :jobid and status = 'RUNNING')
+
+-- name: candidate_dataids
+-- The dataids that a job has candidates for, claimable or not.
+select dataid from candidate where jobid = :jobid
+
+-- name: candidates_due
+-- Deferred candidates whose time has come may be claimed again.
+update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED' and not_before <= lease_now()
+
+-- name: note_put
+-- Ask the next claim to look at a chunk again.
+insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :dataid, 'OUT', :after, null)
+
+-- Runs ------------------------------------------------------------------------------------------------------------
+
+-- name: places_taken
+-- How many chunks run in a pool now, on all machines.
+select count(*) from run where pool = :pool and status = 'RUNNING'
+
+-- name: heartbeat
+-- Extend the lease of an attempt that still holds its chunk.
+update run set lease_until = lease_now() + lease
+where runid = :runid and status = 'RUNNING'
+  and exists (select 1 from job o
+              join datastatus s on s.datasetid = o.datasetid and s.dataid = run.dataid and s.locktype = 'OUT'
+                               and s.status = 'RUNNING' and s.runid = run.runid
+              where o.jobid = run.jobid and o.itemtype = 'OUT')
+returning lease_until
+
+-- name: run_row
+-- One attempt.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where runid = :runid
+
+-- name: run_log
+-- Remember where the log of an attempt is.
+update run set log = :log where runid = :runid
+
+-- name: event_put
+-- Append one event.
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
+values (:kind, :datasetid, :dataid, :jobid, :runid, :epoch, :before, :after, :who, :why, :receipt, now())
+
+-- Reading ---------------------------------------------------------------------------------------------------------
+
+-- name: chunk
+-- One chunk as a product.
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+from datastatus where datasetid = :datasetid and dataid = :dataid and locktype = 'OUT'
+
+-- name: chunks_page
+-- Chunks of a dataset in the order of its dataids, after a place in that order.
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and (sort_key, dataid) > (:after_key, :after_dataid)
+order by sort_key, dataid limit :n
+
+-- name: chunks_with_status_page
+-- Chunks of a dataset with one status, in order, after a place in that order.
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and status = :status and (sort_key, dataid) > (:after_key, :after_dataid)
+order by sort_key, dataid limit :n
+
+-- name: status_counts
+-- How many chunks of each dataset have each status.
+select datasetid, status, count(*) from datastatus where locktype = 'OUT' group by datasetid, status order by datasetid, status
+
+-- name: inputs_of_job
+-- One job's relation to the chunks it reads.
+select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
+where datasetid = :datasetid and dataid = :dataid and jobid = :jobid and locktype = 'IN'
+
+-- name: runs_page
+-- Attempts, newest first, before a given one.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where runid < :before order by runid desc limit :n
+
+-- name: runs_of_job_page
+-- Attempts of one job, newest first, before a given one.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where jobid = :jobid and runid < :before order by runid desc limit :n
+
+-- name: runs_of_dataid
+-- All attempts of (jobid, dataid), newest first.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where jobid = :jobid and dataid = :dataid order by epoch desc
+
+-- name: runs_running
+-- What runs now.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where status = 'RUNNING' order by runid
+
+-- name: events_page
+-- Events, oldest first, after a given one.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where eventid > :after order by eventid limit :n
+
+-- name: events_of_chunk_page
+-- Events of one chunk, oldest first, after a given one.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where datasetid = :datasetid and dataid = :dataid and eventid > :after order by eventid limit :n
+
+-- name: manifest
+-- The manifest of one version of a chunk.
+select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
+from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
+
+-- name: manifests_of_chunk
+-- All manifests of a chunk, newest first.
+select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
+from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
+
+-- name: same_content
+-- Chunks of a dataset, other than this one, that were published with the same content and still stand.
+select m.dataid, m.version from data_manifest m
+join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
+where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid order by m.dataid limit 1
+
+-- name: candidate_counts
+-- How many candidates each job has, by state.
+select jobid, state, count(*) from candidate group by jobid, state order by jobid, state
+
+-- name: candidate_row
+-- One candidate.
+select state, rank, not_before, inputs from candidate where jobid = :jobid and dataid = :dataid
+
+-- name: candidates_page
+-- The next candidates of a job, in the order in which they will be claimed.
+select dataid, rank, state, not_before from candidate
+where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n

@@ -1,0 +1,219 @@
+"""SQLite: the embedded store, one file."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
+from . import queries
+from .backend import Backend, Migration, Row, Transaction
+
+# Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
+_WAL_SAFE_FROM = (3, 51, 3)
+_WAL_SAFE_TOO = {(3, 44, 6), (3, 50, 7)}
+_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre"}
+_PATIENCE = 60.0
+
+
+def wal_is_safe(version: str, file_system: str) -> tuple[bool, str]:
+    """Whether write-ahead logging may be used, and why not."""
+    number = tuple(int(part) for part in version.split(".")[:3])
+    if number < _WAL_SAFE_FROM and number not in _WAL_SAFE_TOO:
+        return False, f"SQLite {version} has the WAL-reset bug"
+    if file_system in _NETWORK_FILE_SYSTEMS:
+        return False, f"the file lies on a network file system ({file_system})"
+    return True, ""
+
+
+def file_system_of(path: Path, mounts: str | None = None) -> str:
+    """The type of the mount that holds a path, or "" where the machine does not tell."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+    best, kind = "", ""
+    where = str(path.resolve())
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) > 2:
+            point = fields[1].replace("\\040", " ")
+            inside = where == point or where.startswith(point.rstrip("/") + "/")
+            if inside and len(point) >= len(best):
+                best, kind = point, fields[2]
+    return kind
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return sys.platform
+
+
+class _SqliteTransaction(Transaction):
+    def __init__(self, connection: apsw.Connection, named: dict[str, str]) -> None:
+        self._execute = connection.execute
+        self._named = named
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        return self._execute(self._named[query], parameters).fetchall()
+
+    def run(self, query: str, /, **parameters: Any) -> None:
+        for _ in self._execute(self._named[query], parameters):
+            pass
+
+
+class SqliteBackend(Backend):
+    """A connection to a SQLite file, safe against busy neighbours and clock steps."""
+
+    dialect = "sqlite"
+
+    def __init__(self, url: str, path: str, *, create: bool) -> None:
+        self.url = url
+        self.path = Path(path)
+        self._named = queries.load("sqlite")
+        if not self.path.exists() and not create:
+            raise StoreMissing(f"there is no store at {url}", hint="create it with: odf migrate --store " + url)
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        try:
+            if create:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = apsw.Connection(str(self.path), flags=flags)
+            self._set_up(create)
+        except apsw.ReadOnlyError as error:
+            raise self._read_only() from error
+        except (apsw.CantOpenError, OSError) as error:
+            raise StoreMissing(f"the store {url} cannot be opened: {error}", hint="check the path and its permissions") from error
+        except apsw.NotADBError as error:
+            raise StoreMissing(f"{self.path} is not a SQLite file", hint="point --store at a store, or at a file that does not exist yet") from error
+
+    def _read_only(self) -> StoreReadOnly:
+        return StoreReadOnly(f"the store {self.url} cannot be written", hint=f"check the permissions of {self.path} and of its folder")
+
+    def _set_up(self, create: bool) -> None:
+        connection = self._connection
+        connection.set_busy_handler(self._wait_for_neighbour)
+        if not create and not os.access(self.path, os.W_OK):
+            raise self._read_only()
+        safe, why = wal_is_safe(apsw.sqlite_lib_version(), file_system_of(self.path))
+        self.journal = "WAL" if safe else "DELETE"
+        self.journal_reason = why
+        connection.execute(f"pragma journal_mode = {self.journal}")
+        # FULL: a READY that somebody has seen survives a power cut.
+        connection.execute("pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000")
+        connection.create_scalar_function("now", self._now, 0)
+        connection.create_scalar_function("lease_now", self.lease_now, 0)
+        self._offset: float | None = None
+
+    def _wait_for_neighbour(self, attempts: int) -> bool:
+        # Short random naps: fair enough among many processes, and no thundering herd.
+        if attempts == 0:
+            self._waiting_since = time.monotonic()
+        time.sleep(random.uniform(0.0002, 0.002 * min(attempts + 1, 10)))
+        return time.monotonic() - self._waiting_since < _PATIENCE
+
+    @staticmethod
+    def _now() -> str:
+        now = time.time()
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}"
+
+    def lease_now(self) -> float:
+        """The clock of leases: monotonic within one boot, shared by all processes of the machine, blind to clock steps."""
+        if self._offset is None:
+            self._offset = self._clock_offset()
+        return time.monotonic() + self._offset
+
+    def _clock_offset(self) -> float:
+        # One offset per boot, agreed on by all processes through the store.
+        boot = _boot()
+        mine = time.time() - time.monotonic()
+        found = self._connection.execute(self._named["clock_offset"]).fetchall()
+        if found and found[0][0].startswith(boot + " "):
+            return float(found[0][0].split(" ")[1])
+        self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
+        return mine
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        connection = self._connection
+        try:
+            if self._offset is None and self.has_schema():
+                self.lease_now()
+            connection.execute("begin immediate")
+            try:
+                yield _SqliteTransaction(connection, self._named)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+        except apsw.BusyError as error:
+            raise StoreUnreachable(f"the store {self.url} is busy for more than {_PATIENCE:.0f} s", hint="another process holds it: look for one that hangs") from error
+        except apsw.ReadOnlyError as error:
+            raise self._read_only() from error
+        except apsw.FullError as error:
+            raise StoreUnreachable(f"no space left for the store {self.url}", hint="free some space; nothing was written, and the work goes on") from error
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        connection = self._connection
+        if self._offset is None and self.has_schema():
+            self.lease_now()
+        connection.execute("begin")
+        try:
+            yield _SqliteTransaction(connection, self._named)
+        finally:
+            connection.execute("rollback")
+
+    def migrate(self, steps: Sequence[Migration]) -> None:
+        with self.writing() as transaction:
+            transaction.run("migration_table")
+            done = {row[0] for row in transaction.rows("migrations")}
+            for step in steps:
+                if step.number not in done:
+                    self._connection.execute(step.sql)
+                    transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
+
+    @property
+    def shown_url(self) -> str:
+        return self.url
+
+    def has_schema(self) -> bool:
+        return bool(self._connection.execute("select 1 from sqlite_master where name = 'migration'").fetchall())
+
+    def select(self, sql: str) -> tuple[list[str], list[Row]]:
+        connection = self._connection
+        connection.execute("pragma query_only = on")
+        try:
+            cursor = connection.execute(sql)
+            rows = cursor.fetchall()
+            return [column[0] for column in cursor.description_full] if rows else [], rows
+        except apsw.ReadOnlyError:
+            raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
+        except apsw.SQLError as error:
+            raise UsageError(f"the statement is wrong: {error}") from None
+        finally:
+            connection.execute("pragma query_only = off")
+
+    def execute(self, sql: str) -> int:
+        before = self._connection.total_changes()
+        try:
+            with self.writing():
+                for _ in self._connection.execute(sql):
+                    pass
+        except (apsw.SQLError, apsw.ConstraintError) as error:
+            raise UsageError(f"the store refused it: {error}") from None
+        return self._connection.total_changes() - before
+
+    def close(self) -> None:
+        self._connection.close()

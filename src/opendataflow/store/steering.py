@@ -1,0 +1,232 @@
+"""Steering: what a person says about chunks, by verbs whose transitions are a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import BadTransition, Locked, WrongData
+from ..model import (
+    FAILED,
+    HOLD,
+    IN,
+    OUT,
+    PENDING,
+    READY,
+    RESUBMIT,
+    RUNNING,
+    Catalogue,
+    Manifest,
+    check_dataid,
+    sort_key,
+)
+from . import candidates
+from .backend import Row, Transaction
+from .folding import lost_run
+from .records import Announced, compact, manifest_row
+
+OUTSIDE = "outside"
+GONE = "GONE"
+BACK = "BACK"
+_BATCH = 10_000
+
+# verb → (status now → status then). None is "no row"; BACK is what it was before it was held; GONE removes the row.
+TRANSITIONS: dict[str, dict[str | None, str]] = {
+    "resubmit": {READY: RESUBMIT, FAILED: RESUBMIT, HOLD: RESUBMIT, PENDING: RESUBMIT, RESUBMIT: RESUBMIT},
+    "hold": {None: HOLD, READY: HOLD, FAILED: HOLD, RESUBMIT: HOLD, PENDING: HOLD, HOLD: HOLD},
+    "release": {HOLD: BACK, PENDING: BACK},
+    "fail": {None: FAILED, READY: FAILED, RESUBMIT: FAILED, HOLD: FAILED, PENDING: FAILED, FAILED: FAILED},
+    "forget": {READY: GONE, FAILED: GONE, RESUBMIT: GONE, HOLD: GONE, PENDING: GONE},
+}
+PAST = {"resubmit": "resubmitted", "hold": "held", "release": "released", "fail": "failed", "forget": "forgotten"}
+
+
+def announce(
+    tx: Transaction,
+    catalogue: Catalogue,
+    datasetid: str,
+    dataids: Sequence[str],
+    manifests: Mapping[str, Manifest],
+    bounds: Mapping[str, tuple[str, str]],
+    who: str,
+    why: str | None,
+    *,
+    repeats: bool,
+) -> Announced:
+    """Make chunks READY that something outside produced; what is READY already, with the same content, stays as it is."""
+    dataset = catalogue.dataset(datasetid)
+    partition = dataset.partition
+    wanted = list(dict.fromkeys(check_dataid(partition, dataid, datasetid) for dataid in dataids))
+    ready: list[str] = []
+    unchanged: list[str] = []
+    for start in range(0, len(wanted), _BATCH):
+        batch = wanted[start : start + _BATCH]
+        ids = compact([(datasetid, dataid) for dataid in batch])
+        there = {row[1]: row for row in tx.rows("chunks_given", chunks=ids)}
+        versions = {row[1]: row[2] for row in tx.rows("versions_given", chunks=ids)}
+        rows, events, published = [], [], []
+        for dataid in batch:
+            row = there.get(dataid)
+            status = row[3] if row else None
+            if status in (RUNNING, HOLD, PENDING):
+                raise Locked(f"{datasetid} {dataid} is {status}", hint=_way_out(status, datasetid, dataid))
+            manifest = manifests.get(dataid)
+            if row is not None and status == READY and _is_same(tx, row, manifest):
+                unchanged.append(dataid)
+                continue
+            if manifest is not None and manifest.fingerprint and not repeats:
+                _refuse_repeat(tx, datasetid, dataid, manifest.fingerprint)
+            version = 1 + max(row[4] if row else 0, row[5] if row else 0, versions.get(dataid, 0))
+            lower, upper = bounds.get(dataid, (None, None))
+            rows.append(_row(datasetid, dataid, row[2] if row else OUTSIDE, READY, version, version, None, sort_key(partition, dataid), lower, upper))
+            events.append(_event("announced", datasetid, dataid, rows[-1]["jobid"], status, READY, who, why, version))
+            if manifest is not None:
+                published.append(manifest_row(datasetid, dataid, version, rows[-1]["jobid"], None, manifest))
+            ready.append(dataid)
+        if rows:
+            before: list[tuple[str, dict[str, Any]]] = [("chunks_put", {"chunks": compact(rows)}), ("events_put", {"events": compact(events)})]
+            if published:
+                before.append(("manifest_put", {"manifests": compact(published)}))
+            candidates.settle(tx, catalogue, [(datasetid, row["dataid"]) for row in rows], before=before)
+    return Announced(tuple(ready), tuple(unchanged))
+
+
+def _is_same(tx: Transaction, row: Row, manifest: Manifest | None) -> bool:
+    if manifest is None:
+        return True
+    stored = tx.row("manifest", datasetid=row[0], dataid=row[1], version=row[5])
+    if stored is None:
+        return False
+    if manifest.fingerprint:
+        return bool(stored[11] == manifest.fingerprint)
+    return (stored[5], stored[7]) == (manifest.place, manifest.bytes)
+
+
+def _refuse_repeat(tx: Transaction, datasetid: str, dataid: str, fingerprint: str) -> None:
+    other = tx.row("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
+    if other is not None:
+        raise WrongData(
+            f"{datasetid} {dataid} has exactly the content of {datasetid} {other[0]}",
+            hint="is this the right file? If repeats are normal here, set repeats = true on the dataset",
+        )
+
+
+def steer(
+    tx: Transaction, catalogue: Catalogue, verb: str, datasetid: str, dataids: Iterable[str], who: str, why: str | None, *, force: bool, dry_run: bool
+) -> list[tuple[str, str, str | None, str | None]]:
+    """Do one verb to chunks; returns (datasetid, dataid, before, after) of each, siblings included. All of it or nothing."""
+    dataset = catalogue.dataset(datasetid)
+    wanted = list(dict.fromkeys(check_dataid(dataset.partition, dataid, datasetid) for dataid in dataids))
+    producer = catalogue.producer(datasetid)
+    group = producer.outputs if producer is not None else (datasetid,)
+    # One run writes all its outputs, so what is said about one of them is said about the run.
+    chunks = [(each, dataid) for dataid in wanted for each in group]
+    pairs = candidates.touched(catalogue, chunks)
+    tx.rows("lock_candidates", pairs=compact(list(pairs)))
+    there = {(row[0], row[1]): row for start in range(0, len(chunks), _BATCH) for row in tx.rows("chunks_given", chunks=compact(chunks[start : start + _BATCH]))}
+    changed: list[tuple[str, str, str | None, str | None]] = []
+    put, gone, events, lost = [], [], [], []
+    for name, dataid in chunks:
+        row = there.get((name, dataid))
+        before = row[3] if row else None
+        if before is None and name != datasetid:
+            continue
+        after = _after(verb, before, row, name, dataid, force)
+        if before == RUNNING and row is not None and row[10] == RUNNING:
+            lost.append(row[6])
+        if before == after:
+            continue
+        jobid = row[2] if row else producer.jobid if producer else OUTSIDE
+        if after is None:
+            gone.append((name, dataid, jobid, OUT))
+        else:
+            key = sort_key(catalogue.datasets[name].partition, dataid)
+            held = before if after == HOLD and before != PENDING else None
+            put.append(_row(name, dataid, jobid, after, row[4] if row else 0, row[5] if row else 0, held, key))
+        events.append(_event(PAST[verb], name, dataid, jobid, before, after, who, why, row[4] if row else None))
+        changed.append((name, dataid, before, after))
+    if dry_run:
+        return changed
+    if verb == "forget" and producer is not None:
+        gone += _inputs_to_forget(tx, catalogue, producer, wanted)
+    calls: list[tuple[str, dict[str, Any]]] = []
+    if lost:
+        calls.append(("end_runs", {"ends": compact([lost_run(runid, f"{PAST[verb]} by {who}") for runid in dict.fromkeys(lost)])}))
+    if put:
+        calls.append(("chunks_put", {"chunks": compact(put)}))
+    if gone:
+        calls += [("chunks_mark", {"rows": compact(gone)}), ("chunks_forget", {"rows": compact(gone)})]
+    if events:
+        calls.append(("events_put", {"events": compact(events)}))
+    if calls:
+        candidates.settle(tx, catalogue, chunks, before=calls)
+    return changed
+
+
+def _after(verb: str, before: str | None, row: Row | None, datasetid: str, dataid: str, force: bool) -> str | None:
+    transitions = TRANSITIONS[verb]
+    if before == RUNNING:
+        if not force:
+            raise Locked(f"{datasetid} {dataid} is RUNNING (run {row[6] if row else '?'})", hint="wait for it, or take it away from its run with --force")
+        after = {"release": FAILED, "hold": HOLD, "resubmit": RESUBMIT, "fail": FAILED, "forget": GONE}[verb]
+    elif before in transitions:
+        after = transitions[before]
+    elif before is None:
+        raise BadTransition(f"{datasetid} {dataid} was never produced: there is nothing to {verb}", hint=f"see: odf status {datasetid}")
+    else:
+        possible = ", ".join(str(each) for each in transitions if each)
+        raise BadTransition(f"{datasetid} {dataid} is {before}: {verb} needs {possible}", hint=f"see: odf explain {datasetid} {dataid}")
+    if after == BACK:
+        held = row[8] if row else None
+        return FAILED if held == RUNNING else held
+    return None if after == GONE else after
+
+
+def _inputs_to_forget(tx: Transaction, catalogue: Catalogue, producer: Any, dataids: Sequence[str]) -> list[tuple[str, str, str, str]]:
+    """The IN rows of the forgotten runs, where the input belongs to that output alone."""
+    chunks = [
+        (item.datasetid, needed)
+        for dataid in dataids
+        for item in producer.inputs
+        if not item.mapping.is_shared
+        for needed in catalogue.needed(producer, item, dataid)
+    ]
+    rows = tx.rows("in_rows_given", chunks=compact(chunks), jobid=producer.jobid) if chunks else []
+    return [(row[0], row[1], producer.jobid, IN) for row in rows]
+
+
+def _way_out(status: str, datasetid: str, dataid: str) -> str:
+    if status == RUNNING:
+        return "it is being produced right now; wait for it"
+    return f"somebody set it aside; to give it free: odf release {datasetid} {dataid}"
+
+
+def _row(
+    datasetid: str, dataid: str, jobid: str, status: str, epoch: int, version: int, held: str | None, key: str, lower: str | None = None, upper: str | None = None
+) -> dict[str, Any]:
+    return {
+        "datasetid": datasetid,
+        "dataid": dataid,
+        "jobid": jobid,
+        "status": status,
+        "epoch": epoch,
+        "version": version,
+        "held": held,
+        "sort_key": key,
+        "lower": lower,
+        "upper": upper,
+    }
+
+
+def _event(kind: str, datasetid: str, dataid: str, jobid: str, before: str | None, after: str | None, who: str, why: str | None, epoch: int | None) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "datasetid": datasetid,
+        "dataid": dataid,
+        "jobid": jobid,
+        "epoch": epoch,
+        "before": before,
+        "after": after,
+        "who": who,
+        "why": why,
+    }

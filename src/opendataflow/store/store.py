@@ -1,0 +1,525 @@
+"""Store: one object whose methods are the verbs of the protocol. All logic is written once, above both databases."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from ..errors import BadDefinition, InvalidPath, StoreUnreachable, UnknownRun, UsageError
+from ..model import READY, Catalogue, Dataset, Job, Manifest, Pool, Receipt, canonical, check_dataid
+from . import candidates, claims, definitions, folding, migrations, records, steering
+from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
+from .records import Announced, Change, Chunk, Claim, Event, InputRow, Published, Run
+
+_T = TypeVar("_T")
+_REFUSED_WAIT = 60.0
+
+
+class _Reload(Exception):
+    """The definitions are not those that this process knows."""
+
+
+def whoami() -> str:
+    """Who acts, for the history: user@host:pid."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+
+
+class Store:
+    """The state of all chunks: status, lock, lineage and history in one place.
+
+    Safe to share between threads; each call is one short transaction.
+    """
+
+    def __init__(self, backend: Backend, *, who: str | None = None, patience: float = 60.0, say: Callable[[str], None] | None = None) -> None:
+        self._backend = backend
+        self._lock = threading.RLock()
+        self._who = who or whoami()
+        self._patience = patience
+        self._say = say or (lambda message: None)
+        self._catalogue: Catalogue | None = None
+        self._revision = ""
+        self._today: tuple[str, str] = ("", "")
+        self._clock: Callable[[], float] = time.time
+
+    # Transactions ------------------------------------------------------------------------------------------------
+
+    def _do(self, work: Callable[[Transaction], _T], *, reading: bool = False) -> _T:
+        """Run one transaction; lost races are run again, and a broken connection is waited for."""
+        with self._lock:
+            deadline = 0.0
+            while True:
+                try:
+                    with self._backend.reading() if reading else self._backend.writing() as transaction:
+                        return work(transaction)
+                except Retry:
+                    time.sleep(0.001)
+                except _Reload:
+                    self._catalogue = None
+                except ConnectionLost as error:
+                    deadline = deadline or time.monotonic() + self._patience
+                    self._reconnect(deadline, str(error))
+
+    def _reconnect(self, deadline: float, why: str) -> None:
+        wait = 0.05
+        while True:
+            try:
+                self._backend.reconnect()
+                return
+            except StoreUnreachable:
+                if time.monotonic() > deadline:
+                    raise
+                self._say(f"the store {self.url} does not answer ({why}); waiting")
+                time.sleep(wait)
+                wait = min(wait * 2, 2.0)
+
+    def _known(self, tx: Transaction) -> Catalogue:
+        """The catalogue, as the store has it in this transaction."""
+        tx.run("lock_definitions")
+        revision = tx.rows("revision")[0][0]
+        if self._catalogue is None or revision != self._revision:
+            self._catalogue = definitions.load(tx)
+            if self._catalogue.implicit:
+                definitions.store_implicit(tx, self._catalogue)
+                revision = tx.rows("revision")[0][0]
+            self._revision = revision
+        return self._catalogue
+
+    @property
+    def url(self) -> str:
+        """The address, without a password."""
+        return self._backend.shown_url
+
+    @property
+    def dialect(self) -> str:
+        """sqlite or postgres."""
+        return self._backend.dialect
+
+    def close(self) -> None:
+        """Give the connection back."""
+        with self._lock:
+            self._backend.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Schema and environment --------------------------------------------------------------------------------------
+
+    def migrate(self, *, dry_run: bool = False) -> list[Migration]:
+        """Bring the tables up to date; returns the migrations that were (or would be) applied."""
+        with self._lock:
+            return migrations.pending(self._backend) if dry_run else migrations.migrate(self._backend)
+
+    def environment(self) -> str | None:
+        """The environment that this store belongs to, if it was stamped."""
+        row = self._do(lambda tx: tx.row("meta_get", name="environment"), reading=True)
+        return str(row[0]) if row else None
+
+    def stamp(self, environment: str) -> None:
+        """Say to which environment this store belongs; another one is refused from then on."""
+        found = self.environment()
+        if found is not None and found != environment:
+            raise InvalidPath(
+                f"this store belongs to environment {found}, not {environment}",
+                hint="choose the store of the environment, or the environment of the store (--env)",
+            )
+        if found is None:
+            self._do(lambda tx: tx.run("meta_put", name="environment", value=environment))
+
+    # Definitions -------------------------------------------------------------------------------------------------
+
+    def catalogue(self) -> Catalogue:
+        """All datasets, jobs and pools as they are registered now."""
+        return self._do(definitions.load, reading=True)
+
+    def register(
+        self,
+        datasets: Iterable[Dataset] = (),
+        jobs: Iterable[Job] = (),
+        pools: Iterable[Pool] = (),
+        *,
+        prune: bool = False,
+        dry_run: bool = False,
+    ) -> list[Change]:
+        """Register definitions in one transaction; what is the same already is left alone. prune removes all others."""
+        datasets, jobs, pools = list(datasets), list(jobs), list(pools)
+
+        def work(tx: Transaction) -> list[Change]:
+            return definitions.register(tx, self._known(tx), datasets, jobs, pools, prune=prune, dry_run=dry_run)
+
+        return self._do(work)
+
+    # Life of a run -----------------------------------------------------------------------------------------------
+
+    def claim(self, jobid: str, n: int = 1, *, dataid: str | None = None, force: bool = False, owner: str | None = None) -> list[Claim]:
+        """Take the next chunk of a job, or up to n, or one given dataid; an empty list when there is none to take.
+
+        force takes a given dataid without asking, unless it is running now.
+        """
+        if force and dataid is None:
+            raise UsageError("force needs a dataid", hint="name the chunk: --dataid")
+        if n < 1:
+            raise UsageError(f"n must be at least 1, not {n}")
+        who = owner or self._who
+
+        def work(tx: Transaction) -> list[Claim]:
+            return self._claim(tx, jobid, n, dataid, force, who)
+
+        while True:
+            try:
+                return self._do(work)
+            except claims.Stale:
+                # What is derived did not fit what is: derive it anew, then look again.
+                self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
+
+    def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, force: bool, owner: str) -> list[Claim]:
+        catalogue = self._catalogue or self._known(tx)
+        prepared = False
+        while True:
+            job = catalogue.job(jobid)
+            if any(item.datasetid == "today" for item in job.inputs):
+                self._announce_today(tx, catalogue)
+            if dataid is not None and not prepared:
+                check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+                candidates.decide(tx, catalogue, [(jobid, dataid)], asked_for=True)
+                if force:
+                    self._force(tx, catalogue, job, dataid)
+                prepared = True
+            free = n if force else self._free_places(tx, job, n)
+            if dataid is None:
+                rows = tx.rows("claim_pick", jobid=jobid, n=free)
+            else:
+                rows = tx.rows("claim_pick_dataid", jobid=jobid, dataid=dataid)
+            revision, notes, expired, due = rows[0][:4]
+            if revision != self._revision:
+                catalogue = self._known(tx)
+            elif notes:
+                folding.fold(tx, catalogue)
+                prepared = prepared and not force
+            elif expired:
+                claims.rescue(tx, catalogue)
+            elif due:
+                tx.run("candidates_due")
+            elif rows[0][4] is None or free < 1:
+                return []
+            else:
+                return claims.take(tx, catalogue, job, [row[4:] for row in rows], owner, forced=force)
+
+    def _free_places(self, tx: Transaction, job: Job, n: int) -> int:
+        if not job.pool:
+            return n
+        row = tx.row("pool_lock", pool=job.pool)
+        if row is None or row[0] is None:
+            return n
+        return max(0, min(n, int(row[0]) - int(tx.rows("places_taken", pool=job.pool)[0][0])))
+
+    def _force(self, tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> None:
+        pair = candidates.pair(tx, catalogue, job.jobid, dataid)
+        if pair is not None:
+            row = (pair.jobid, pair.dataid, pair.sort_key, 1, candidates.CLAIMABLE, 0, records.compact(pair.inputs))
+            tx.run("candidates_put", candidates=records.compact([row]))
+
+    def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
+        """The chunk of the current day is always READY."""
+        name = str(catalogue.datasets["today"].options.get("timezone", "UTC"))
+        try:
+            zone = UTC if name == "UTC" else ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise BadDefinition(f"dataset today: there is no time zone {name!r}", hint="for instance Europe/Vienna") from None
+        day = datetime.fromtimestamp(self._clock(), zone).date().isoformat()
+        if self._today != (self._revision, day):
+            steering.announce(tx, catalogue, "today", [day], {}, {}, "clock", None, repeats=True)
+            self._today = (self._revision, day)
+
+    def admit(self, claim: Claim, receipt: Receipt) -> None:
+        """Record the five answers that let a claimed run start."""
+
+        def work(tx: Transaction) -> None:
+            self._keep(tx, "admitted", claim.outputs, claim.jobid, claim.dataid, receipt, claim)
+
+        self._do(work)
+
+    def refuse(self, receipt: Receipt, why: str | None = None) -> None:
+        """Store a no: nothing was claimed, nothing changes, the answers stay."""
+
+        def work(tx: Transaction) -> None:
+            job = self._known(tx).job(receipt.jobid)
+            self._keep(tx, "refused", job.outputs, job.jobid, receipt.dataid, receipt, None, why)
+
+        self._do(work)
+
+    def _keep(self, tx: Transaction, kind: str, outputs: Sequence[str], jobid: str, dataid: str | None, receipt: Receipt, claim: Claim | None, why: str | None = None) -> None:
+        data = records.compact(receipt.to_data())
+        for datasetid in outputs:
+            tx.run(
+                "event_put",
+                kind=kind,
+                datasetid=datasetid,
+                dataid=dataid,
+                jobid=jobid,
+                runid=claim.runid if claim else None,
+                epoch=claim.epoch if claim else None,
+                before=None,
+                after=receipt.verdict,
+                who=self._who,
+                why=why,
+                receipt=data,
+            )
+
+    def give_back(self, claim: Claim, receipt: Receipt, why: str, *, wait: float = _REFUSED_WAIT) -> None:
+        """The gate said no after the claim: everything becomes what it was, the receipt stays, others go first for a while."""
+        self._do(lambda tx: claims.give_back(tx, self._known(tx), claim, receipt, why, wait))
+
+    def heartbeat(self, claim: Claim) -> float:
+        """Extend the lease; LeaseLost when the chunk is no longer ours."""
+        row = self._do(lambda tx: tx.row("heartbeat", runid=claim.runid))
+        if row is None:
+            raise claims.lease_lost(claim)
+        return float(row[0])
+
+    def commit(self, claim: Claim, manifests: Mapping[str, Manifest] | None = None, *, exit_code: int | None = None) -> None:
+        """Publish what the run produced; LeaseLost when the epoch is no longer ours."""
+        self.commit_many([(claim, manifests or {}, exit_code)])
+
+    def commit_many(self, done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]]) -> None:
+        """Publish several runs in one transaction, all of them or none."""
+        first = True
+
+        def work(tx: Transaction) -> None:
+            nonlocal first
+            catalogue = self._catalogue or self._known(tx)
+            if not first and self._is_published(tx, done):
+                return  # the answer to an earlier commit was lost on the way, not the commit
+            first = False
+            claims.commit(tx, catalogue, done, self._revision_holds)
+
+        self._do(work)
+
+    def _revision_holds(self, revision: str) -> None:
+        if revision != self._revision:
+            raise _Reload
+
+    def _is_published(self, tx: Transaction, done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]]) -> bool:
+        rows = [tx.row("run_row", runid=claim.runid) for claim, _, _ in done]
+        return all(row is not None and row[4] == READY for row in rows)
+
+    def fail(self, claim: Claim, outcome: str = "JOB_FAILED", detail: str | None = None, *, exit_code: int | None = None) -> str:
+        """End a run that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
+        first = True
+
+        def work(tx: Transaction) -> str:
+            nonlocal first
+            catalogue = self._known(tx)
+            if not first:
+                row = tx.row("run_row", runid=claim.runid)
+                if row is not None and row[4] == "FAILED":
+                    chunk = tx.row("chunk", datasetid=claim.outputs[0], dataid=claim.dataid)
+                    return str(chunk[3]) if chunk else "FAILED"
+            first = False
+            return claims.fail(tx, catalogue, claim, outcome, detail, exit_code)
+
+        return self._do(work)
+
+    def rescue(self) -> list[tuple[int, str, str, str]]:
+        """End every run whose lease ran out: (runid, jobid, dataid, FAILED or RESUBMIT) of each."""
+
+        def work(tx: Transaction) -> list[tuple[int, str, str, str]]:
+            catalogue = self._known(tx)
+            folding.fold(tx, catalogue)
+            return claims.rescue(tx, catalogue, n=100_000)
+
+        return self._do(work)
+
+    def log(self, runid: int, path: str) -> None:
+        """Remember where the log of a run is."""
+        self._do(lambda tx: tx.run("run_log", runid=runid, log=path))
+
+    # Steering ----------------------------------------------------------------------------------------------------
+
+    def announce(
+        self,
+        datasetid: str,
+        dataids: Iterable[str],
+        *,
+        manifests: Mapping[str, Manifest] | None = None,
+        bounds: Mapping[str, tuple[str, str]] | None = None,
+        why: str | None = None,
+    ) -> Announced:
+        """An outside producer says that chunks are there: they become READY, all of them or none."""
+        wanted = [dataids] if isinstance(dataids, str) else list(dataids)
+
+        def work(tx: Transaction) -> Announced:
+            catalogue = self._known(tx)
+            repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
+            return steering.announce(tx, catalogue, datasetid, wanted, manifests or {}, bounds or {}, self._who, why, repeats=repeats)
+
+        return self._do(work)
+
+    def _steer(self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool) -> list[tuple[str, str, str | None, str | None]]:
+        wanted = [dataids] if isinstance(dataids, str) else list(dataids)
+
+        def work(tx: Transaction) -> list[tuple[str, str, str | None, str | None]]:
+            catalogue = self._known(tx)
+            folding.fold(tx, catalogue)
+            return steering.steer(tx, catalogue, verb, datasetid, wanted, self._who, why, force=force, dry_run=dry_run)
+
+        return self._do(work)
+
+    def resubmit(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+        """Have chunks produced again, before anything new; returns (datasetid, dataid, before, after) of each."""
+        return self._steer("resubmit", datasetid, dataids, why, force, dry_run)
+
+    def hold(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+        """Set chunks aside: nobody reads or produces them."""
+        return self._steer("hold", datasetid, dataids, why, force, dry_run)
+
+    def release(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+        """Give held chunks back what they were before."""
+        return self._steer("release", datasetid, dataids, why, force, dry_run)
+
+    def fail_chunks(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+        """Say that chunks are bad: nobody reads them until they are produced again."""
+        return self._steer("fail", datasetid, dataids, why, force, dry_run)
+
+    def forget(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+        """Make chunks never produced; history and epochs stay."""
+        return self._steer("forget", datasetid, dataids, why, force, dry_run)
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self, query: str, /, **parameters: Any) -> list[Row]:
+        return self._do(lambda tx: tx.rows(query, **parameters), reading=True)
+
+    def chunk(self, datasetid: str, dataid: str) -> Chunk | None:
+        """One chunk as a product; None when it was never produced."""
+        rows = self._read("chunk", datasetid=datasetid, dataid=dataid)
+        return records.chunk(rows[0]) if rows else None
+
+    def chunks(self, datasetid: str, *, status: str | None = None, after: Chunk | None = None, n: int = 1000) -> list[Chunk]:
+        """A page of a dataset's chunks in the order of their dataids; pass the last one as `after` for the next page."""
+        key, dataid = (after.sort_key, after.dataid) if after else ("", "")
+        if status is None:
+            rows = self._read("chunks_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=n)
+        else:
+            rows = self._read("chunks_with_status_page", datasetid=datasetid, status=canonical(status), after_key=key, after_dataid=dataid, n=n)
+        return [records.chunk(row) for row in rows]
+
+    def all_chunks(self, datasetid: str, *, status: str | None = None) -> Iterator[Chunk]:
+        """Every chunk of a dataset, page by page."""
+        after: Chunk | None = None
+        while page := self.chunks(datasetid, status=status, after=after, n=10_000):
+            yield from page
+            after = page[-1]
+
+    def status_counts(self) -> dict[str, dict[str, int]]:
+        """How many chunks of each dataset have each status."""
+        counts: dict[str, dict[str, int]] = {}
+        for datasetid, status, n in self._read("status_counts"):
+            counts.setdefault(datasetid, {})[status] = n
+        return counts
+
+    def candidate_counts(self) -> dict[str, dict[str, int]]:
+        """How many chunks each job could take now (CLAIMABLE), later (DEFERRED), or when more inputs are READY (WAITING)."""
+        counts: dict[str, dict[str, int]] = {}
+        for jobid, state, n in self._read("candidate_counts"):
+            counts.setdefault(jobid, {})[state] = n
+        return counts
+
+    def candidate(self, jobid: str, dataid: str) -> tuple[str, int, float] | None:
+        """The state of one candidate, its rank, and until when it is deferred."""
+        rows = self._read("candidate_row", jobid=jobid, dataid=dataid)
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def next_dataids(self, jobid: str, n: int = 10) -> list[str]:
+        """What the job would take next, in order, after folding in what was changed from outside."""
+
+        def work(tx: Transaction) -> list[str]:
+            catalogue = self._known(tx)
+            catalogue.job(jobid)
+            folding.fold(tx, catalogue)
+            return [row[0] for row in tx.rows("candidates_page", jobid=jobid, n=n)]
+
+        return self._do(work)
+
+    def input_row(self, datasetid: str, dataid: str, jobid: str) -> InputRow | None:
+        """One job's relation to one chunk."""
+        rows = self._read("inputs_of_job", datasetid=datasetid, dataid=dataid, jobid=jobid)
+        return records.input_row(rows[0]) if rows else None
+
+    def run(self, runid: int) -> Run:
+        """One attempt, or UnknownRun."""
+        rows = self._read("run_row", runid=runid)
+        if not rows:
+            raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
+        return records.run(rows[0])
+
+    def runs(self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20) -> list[Run]:
+        """Attempts, newest first; pass the last runid as `before` for the next page."""
+        edge = 2**62 if before is None else before
+        if jobid is not None and dataid is not None:
+            rows = [row for row in self._read("runs_of_dataid", jobid=jobid, dataid=dataid) if row[0] < edge][:n]
+        elif jobid is not None:
+            rows = self._read("runs_of_job_page", jobid=jobid, before=edge, n=n)
+        else:
+            rows = self._read("runs_page", before=edge, n=n)
+        return [records.run(row) for row in rows]
+
+    def running(self) -> list[Run]:
+        """What runs now, on all machines."""
+        return [records.run(row) for row in self._read("runs_running")]
+
+    def events(self, datasetid: str | None = None, dataid: str | None = None, *, after: int = 0, n: int = 1000) -> list[Event]:
+        """History, oldest first, of one chunk or of everything; pass the last eventid as `after` for the next page."""
+        if datasetid is not None:
+            rows = self._read("events_of_chunk_page", datasetid=datasetid, dataid=dataid, after=after, n=n)
+        else:
+            rows = self._read("events_page", after=after, n=n)
+        return [records.event(row) for row in rows]
+
+    def receipts(self, jobid: str, dataid: str, *, after: int = 0, n: int = 1000) -> list[Event]:
+        """The stored answers to the five questions for (jobid, dataid), oldest first."""
+        job = self.catalogue().job(jobid)
+        return [event for event in self.events(job.outputs[0], dataid, after=after, n=n) if event.receipt is not None]
+
+    def manifest(self, datasetid: str, dataid: str, version: int | None = None) -> Published | None:
+        """DataLoc: where a chunk is and what it was when it was published; the newest version unless one is named."""
+        if version is None:
+            chunk = self.chunk(datasetid, dataid)
+            if chunk is None:
+                return None
+            version = chunk.version
+        rows = self._read("manifest", datasetid=datasetid, dataid=dataid, version=version)
+        return records.published(rows[0]) if rows else None
+
+    def manifests(self, datasetid: str, dataid: str) -> list[Published]:
+        """All manifests of a chunk, newest first."""
+        return [records.published(row) for row in self._read("manifests_of_chunk", datasetid=datasetid, dataid=dataid)]
+
+    def places_taken(self, poolid: str) -> int:
+        """How many chunks run in a pool now, on all machines."""
+        return int(self._read("places_taken", pool=poolid)[0][0])
+
+    # A person's own SQL ------------------------------------------------------------------------------------------
+
+    def sql(self, statement: str) -> tuple[list[str], list[Row]]:
+        """A read-only statement: column names and rows."""
+        with self._lock:
+            return self._backend.select(statement)
+
+    def dml(self, statement: str) -> int:
+        """A statement that may write; the next claim acts on what it changed. Number of rows changed."""
+        with self._lock:
+            return self._backend.execute(statement)

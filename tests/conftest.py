@@ -1,0 +1,24 @@
+"""Fixtures that more than one folder of tests uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.postgres import Server, start_postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A real PostgreSQL server, one for each test process."""
+    with start_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server) -> Iterator[str]:
+    """The address of an empty PostgreSQL database that belongs to one test."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)

@@ -1,0 +1,35 @@
+"""The server that the PostgreSQL tests stand on."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.support.postgres import Server
+
+pytestmark = pytest.mark.postgres
+
+
+def test_it_is_a_postgresql_that_really_syncs(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        version = connection.execute("SELECT version()").fetchone()
+        fsync = connection.execute("SHOW fsync").fetchone()
+    assert version is not None
+    assert version[0].startswith("PostgreSQL ")
+    assert fsync == ("on",)
+
+
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_each_test_gets_an_empty_database(postgres_url: str, time: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        assert tables == []
+        connection.execute(f"CREATE TABLE left_by_the_{time} (id int)".encode())
+
+
+def test_a_connection_left_open_does_not_keep_the_database(postgres_server: Server) -> None:
+    url = postgres_server.create_database()
+    with psycopg.connect(url):
+        postgres_server.drop_database(url)
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        psycopg.connect(url)

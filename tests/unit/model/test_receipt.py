@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opendataflow.errors import BadDefinition
+from opendataflow.model.receipt import QUESTIONS, YES, Answer, Receipt
+
+NAMES = [question.name for question in QUESTIONS]
+
+
+def receipt(*yes: bool | None) -> Receipt:
+    return Receipt("clean", "2013-01-01", tuple(Answer(name, each) for name, each in zip(NAMES, yes, strict=False)))
+
+
+def test_the_five_questions_come_in_order_with_the_names_of_their_no():
+    assert [(question.number, question.name, question.no) for question in QUESTIONS] == [
+        (1, "ready", "DATA_NOT_READY"),
+        (2, "right", "WRONG_DATA"),
+        (3, "place", "INVALID_PATH"),
+        (4, "validated", "NOT_VALIDATED"),
+        (5, "safe", "LOCKED"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ((True, True, True, True, True), YES),
+        ((False, None, None, None, None), "DATA_NOT_READY"),
+        ((True, False, None, None, None), "WRONG_DATA"),
+        ((True, True, False, None, None), "INVALID_PATH"),
+        ((True, True, True, False, None), "NOT_VALIDATED"),
+        ((True, True, True, True, False), "LOCKED"),
+        ((True, True, True, True, None), "LOCKED"),
+        ((True, True, True, True), "LOCKED"),
+        ((), "DATA_NOT_READY"),
+    ],
+)
+def test_the_verdict_is_yes_only_after_five_times_yes(answers, verdict):
+    assert receipt(*answers).verdict == verdict
+
+
+def test_the_verdict_goes_by_the_order_of_the_questions():
+    shuffled = Receipt("clean", None, tuple(reversed(receipt(True, False, None, None, False).answers)))
+    assert shuffled.verdict == "WRONG_DATA"
+
+
+JSON_DATA = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text()))
+
+
+@given(
+    st.none() | st.just("2013-01-01"),
+    st.lists(st.tuples(st.sampled_from([True, False, None]), JSON_DATA, st.text()), max_size=5),
+)
+def test_a_receipt_survives_the_round_trip(dataid, facts):
+    answers = tuple(Answer(name, *fact) for name, fact in zip(NAMES, facts, strict=False))
+    original = Receipt("clean", dataid, answers)
+    assert Receipt.from_data(json.loads(json.dumps(original.to_data()))) == original
+
+
+def test_a_receipt_is_compact_and_says_its_verdict():
+    data = receipt(True, False).to_data()
+    assert data == {
+        "jobid": "clean",
+        "dataid": "2013-01-01",
+        "verdict": "WRONG_DATA",
+        "ready": {"yes": True},
+        "right": {"yes": False},
+    }
+
+
+def test_a_sixth_question_is_refused():
+    with pytest.raises(BadDefinition) as problem:
+        Answer("cheap", True)
+    assert "cheap" in problem.value.message
