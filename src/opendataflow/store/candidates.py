@@ -155,18 +155,18 @@ def _write(
     tx: Transaction, catalogue: Catalogue, pairs: list[Pair], facts: Mapping[PairId, Row], not_before: float, asked_for: bool
 ) -> None:
     put: list[tuple[Any, ...]] = []
-    drop: list[PairId] = []
+    drop: dict[str, list[str]] = {}
     for each in pairs:
         _, _, ready, outs, ins = facts[each.jobid, each.dataid]
         state, rank = _decision(each, ready, outs, ins, asked_for or bool(catalogue.jobs[each.jobid].inputs))
         if state is None:
-            drop.append((each.jobid, each.dataid))
+            drop.setdefault(each.jobid, []).append(each.dataid)
         else:
             if state == CLAIMABLE and not_before:
                 state = DEFERRED
             put.append((each.jobid, each.dataid, each.sort_key, rank, state, not_before, compact(each.inputs)))
-    if drop:
-        tx.run("candidates_drop", candidates=compact(drop))
+    for jobid, dataids in drop.items():
+        tx.run("candidates_drop", jobid=jobid, dataids=compact(dataids))
     if put:
         tx.run("candidates_put", candidates=compact(put))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import LeaseLost
 from ..model import (
     DONE,
     FAILED,
+    IN,
+    OUT,
     READY,
     RESUBMIT,
     RUNNING,
@@ -61,7 +63,7 @@ def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row],
         if taken != len(job.outputs):
             raise Stale
         inputs, was_resubmit, tries, receipt = found[dataid]
-        claims[dataid] = Claim(runid, job.jobid, dataid, epoch, inputs, job.outputs, job.lease, tries, was_resubmit, forced, receipt)
+        claims[dataid] = Claim(runid, job.jobid, dataid, epoch, inputs, job.outputs, job.lease, tries, was_resubmit, forced, owner, receipt)
     return [claims[dataid] for dataid in found]
 
 
@@ -82,17 +84,19 @@ def _receipt(catalogue: Catalogue, job: Job, dataid: str, facts: list[list[Any]]
     return Receipt(job.jobid, dataid, tuple(answers))
 
 
-def ending(claim: Claim, *, kind: str, run_status: str, out_status: str, in_status: str, outcome: str, detail: str | None = None, exit_code: int | None = None) -> dict[str, Any]:
-    """How an attempt ends, as the query end_runs takes it."""
+def ending(claim: Claim, **how: Any) -> dict[str, Any]:
+    """How an attempt ends, as the query end_run takes it."""
     return {
         "runid": claim.runid,
-        "kind": kind,
-        "run_status": run_status,
-        "out_status": out_status,
-        "in_status": in_status,
-        "outcome": outcome,
-        "detail": detail,
-        "exit_code": exit_code,
+        "jobid": claim.jobid,
+        "dataid": claim.dataid,
+        "epoch": claim.epoch,
+        "owner": claim.owner,
+        "inputs": compact(claim.inputs),
+        "outputs": compact(claim.outputs),
+        "detail": None,
+        "exit_code": None,
+        **how,
     }
 
 
@@ -105,7 +109,8 @@ def commit(
     """Publish: only if the epoch is still ours, and all of it at once."""
     ends, manifests, chunks = [], [], []
     for claim, given, exit_code in done:
-        ends.append(ending(claim, kind="published", run_status=READY, out_status=READY, in_status=DONE, outcome=READY, exit_code=exit_code))
+        end = ending(claim, kind="published", run_status=READY, out_status=READY, in_status=DONE, outcome=READY, exit_code=exit_code)
+        ends.append(("end_run", end))
         for datasetid in claim.outputs:
             manifest = given.get(datasetid, Manifest())
             row = manifest_row(datasetid, claim.dataid, claim.epoch, claim.jobid, claim.runid, manifest)
@@ -120,15 +125,14 @@ def commit(
         before=[
             ("lock_definitions", {}),
             ("revision", {}),
-            ("end_runs", {"ends": compact(ends)}),
+            *ends,
             ("manifest_put", {"manifests": compact(manifests)}),
         ],
     )
     check_revision(answers[1][0][0])  # a consumer that was registered meanwhile must get its candidates too
-    ended = {(row[0], row[1]) for row in answers[2]}
-    lost = [claim for claim, _, _ in done if any((claim.runid, datasetid) not in ended for datasetid in claim.outputs)]
-    if lost:
-        raise lease_lost(lost[0])
+    for (claim, _, _), ended in zip(done, answers[2:], strict=False):
+        if len(ended) != len(claim.outputs):
+            raise lease_lost(claim)
 
 
 def lease_lost(claim: Claim) -> LeaseLost:
@@ -144,10 +148,8 @@ def fail(tx: Transaction, catalogue: Catalogue, claim: Claim, outcome: str, deta
     job = catalogue.jobs.get(claim.jobid)
     again = job is not None and not claim.forced and job.retry.applies(claim.tries, outcome)
     out_status = RESUBMIT if again else FAILED
-    ended = tx.rows(
-        "end_runs",
-        ends=compact([ending(claim, kind="failed", run_status=FAILED, out_status=out_status, in_status=FAILED, outcome=outcome, detail=detail, exit_code=exit_code)]),
-    )
+    end = ending(claim, kind="failed", run_status=FAILED, out_status=out_status, in_status=FAILED, outcome=outcome, detail=detail, exit_code=exit_code)
+    ended = tx.rows("end_run", **end)
     if len(ended) != len(claim.outputs):
         raise lease_lost(claim)
     if job is not None and again:
@@ -164,11 +166,21 @@ def _come_back(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tri
 def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt, detail: str, wait: float) -> None:
     """Undo a claim that the gate refused, keep the receipt, and let others go first for a while."""
     outcome = receipt.verdict
-    if not tx.rows("give_back", runid=claim.runid, was_resubmit=claim.was_resubmit, outcome=outcome, detail=detail):
+    given = tx.rows(
+        "give_back",
+        runid=claim.runid,
+        jobid=claim.jobid,
+        dataid=claim.dataid,
+        inputs=compact(claim.inputs),
+        outputs=compact(claim.outputs),
+        was_resubmit=claim.was_resubmit,
+        outcome=outcome,
+        detail=detail,
+    )
+    if not given:
         raise lease_lost(claim)
     if not claim.was_resubmit:
-        tx.run("give_back_rows", runid=claim.runid)
-        tx.run("give_back_delete", runid=claim.runid)
+        remove(tx, [(each, claim.dataid, claim.jobid, OUT) for each in claim.outputs] + [(each, dataid, claim.jobid, IN) for each, dataid, _ in claim.inputs])
     for datasetid in claim.outputs:
         tx.run(
             "event_put",
@@ -188,20 +200,26 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
     candidates.decide(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=now + wait, asked_for=False)
 
 
+def remove(tx: Transaction, rows: Iterable[tuple[str, str, str, str]]) -> None:
+    """Remove status rows (datasetid, dataid, jobid, locktype) without leaving a note of it."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for datasetid, dataid, jobid, locktype in rows:
+        groups.setdefault((datasetid, jobid, locktype), []).append(dataid)
+    for (datasetid, jobid, locktype), dataids in groups.items():
+        for query in ("chunks_mark", "chunks_forget"):
+            tx.run(query, datasetid=datasetid, jobid=jobid, locktype=locktype, dataids=compact(dataids))
+
+
 def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[tuple[int, str, str, str]]:
     """Turn expired leases into FAILED or, by the job's retry rule, RESUBMIT: (runid, jobid, dataid, status) of each."""
-    expired = tx.rows("runs_expired", n=n)
     rescued = []
-    ends = []
-    for runid, jobid, dataid, _, owner, tries in expired:
+    for runid, jobid, dataid, epoch, owner, inputs, tries in tx.rows("runs_expired", n=n):
         job = catalogue.jobs.get(jobid)
         again = job is not None and job.retry.applies(tries, LeaseLost.name)
         status = RESUBMIT if again else FAILED
-        ends.append({**lost_run(runid, f"the lease of {owner} ran out"), "kind": "rescued", "out_status": status})
+        end = lost_run(runid, jobid, dataid, epoch, owner, inputs, job.outputs if job else (), f"the lease of {owner} ran out")
+        tx.rows("end_run", **{**end, "kind": "rescued", "out_status": status})
+        if job is not None and again:
+            _come_back(tx, catalogue, job, dataid, tries)
         rescued.append((runid, jobid, dataid, status))
-    if ends:
-        tx.rows("end_runs", ends=compact(ends))
-    for (_, jobid, dataid, status), (*_, tries) in zip(rescued, expired, strict=True):
-        if status == RESUBMIT:
-            _come_back(tx, catalogue, catalogue.jobs[jobid], dataid, tries)
     return rescued

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import BadDataid, BadId, LeaseLost
@@ -42,7 +43,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: list[Row]) -> Non
     tx.rows("lock_candidates", pairs=compact(list(candidates.touched(catalogue, chunks))))
     rows = tx.rows("chunks_given", chunks=compact(chunks))
     siblings = _siblings(tx, catalogue, rows)
-    _end_lost_runs(tx, rows)
+    _end_lost_runs(tx, catalogue, rows)
     tx.run("chunks_put", chunks=compact([_as_it_is(catalogue, row) for row in rows] + [_resubmitted(row) for row in siblings]))
     events = [
         {"kind": "sql", "datasetid": note[1], "dataid": note[2], "jobid": note[3], "before": note[5], "after": note[6], "who": note[7]}
@@ -78,23 +79,38 @@ def _siblings(tx: Transaction, catalogue: Catalogue, rows: list[Row]) -> list[Ro
     return [row for row in tx.rows("chunks_given", chunks=compact(wanted)) if row[3] in (READY, FAILED)]
 
 
-def _end_lost_runs(tx: Transaction, rows: list[Row]) -> None:
+def _end_lost_runs(tx: Transaction, catalogue: Catalogue, rows: list[Row]) -> None:
     """A chunk that was taken away from its running attempt: the attempt is over, and can neither commit nor fail."""
     lost = dict.fromkeys(row[6] for row in rows if row[10] == RUNNING and row[3] != RUNNING)
-    if lost:
-        tx.rows("end_runs", ends=compact([lost_run(runid, "the status was changed from outside") for runid in lost]))
+    for runid in lost:
+        end_lost_run(tx, catalogue, runid, "the status was changed from outside")
 
 
-def lost_run(runid: int, detail: str) -> dict[str, Any]:
-    """How an attempt ends whose chunk is no longer its own."""
+def end_lost_run(tx: Transaction, catalogue: Catalogue, runid: int, detail: str) -> None:
+    """End an attempt whose chunk is no longer its own."""
+    row = tx.row("run_row", runid=runid)
+    if row is not None:
+        job = catalogue.jobs.get(row[1])
+        tx.rows("end_run", **lost_run(runid, row[1], row[2], row[3], row[6], row[8], job.outputs if job else (), detail))
+
+
+def lost_run(runid: int, jobid: str, dataid: str, epoch: int, owner: str, inputs: str, outputs: Sequence[str], detail: str) -> dict[str, Any]:
+    """How an attempt ends that lost its lease, as the query end_run takes it."""
     return {
         "runid": runid,
+        "jobid": jobid,
+        "dataid": dataid,
+        "epoch": epoch,
+        "owner": owner,
+        "inputs": inputs,
+        "outputs": compact(outputs),
         "kind": "lost",
         "run_status": "LOST",
         "out_status": FAILED,
         "in_status": FAILED,
         "outcome": LeaseLost.name,
         "detail": detail,
+        "exit_code": None,
     }
 
 

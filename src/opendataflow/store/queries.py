@@ -20,8 +20,17 @@ def load(dialect: str) -> dict[str, str]:
             if file.name[0].isdigit():
                 continue  # a migration
             parts = _NAME.split(file.read_text(encoding="utf-8"))
-            queries.update(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+            queries.update(zip(parts[1::2], map(_without_comments, parts[2::2]), strict=True))
     return queries
+
+
+def _without_comments(sql: str) -> str:
+    return "\n".join(line for line in sql.splitlines() if not line.startswith("--")).strip()
+
+
+def answers(sql: str) -> bool:
+    """Whether a statement has rows to fetch."""
+    return sql.startswith(("select", "with")) or "returning" in sql.rpartition("\n")[2]
 
 
 def to_pyformat(sql: str) -> str:

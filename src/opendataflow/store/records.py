@@ -25,6 +25,7 @@ class Claim:
     tries: int
     was_resubmit: bool
     forced: bool
+    owner: str
     receipt: Receipt
 
 

@@ -22,7 +22,8 @@ from ..model import (
 )
 from . import candidates
 from .backend import Row, Transaction
-from .folding import lost_run
+from .claims import remove
+from .folding import end_lost_run
 from .records import Announced, compact, manifest_row
 
 OUTSIDE = "outside"
@@ -76,7 +77,7 @@ def announce(
                 continue
             if manifest is not None and manifest.fingerprint and not repeats:
                 _refuse_repeat(tx, datasetid, dataid, manifest.fingerprint)
-            version = 1 + max(row[4] if row else 0, row[5] if row else 0, versions.get(dataid, 0))
+            version = 1 + max(row[4] if row else 0, row[5] if row else 0, versions.get(dataid) or 0)
             lower, upper = bounds.get(dataid, (None, None))
             rows.append(_row(datasetid, dataid, row[2] if row else OUTSIDE, READY, version, version, None, sort_key(partition, dataid), lower, upper))
             events.append(_event("announced", datasetid, dataid, rows[-1]["jobid"], status, READY, who, why, version))
@@ -149,17 +150,14 @@ def steer(
         return changed
     if verb == "forget" and producer is not None:
         gone += _inputs_to_forget(tx, catalogue, producer, wanted)
-    calls: list[tuple[str, dict[str, Any]]] = []
-    if lost:
-        calls.append(("end_runs", {"ends": compact([lost_run(runid, f"{PAST[verb]} by {who}") for runid in dict.fromkeys(lost)])}))
+    for runid in dict.fromkeys(lost):
+        end_lost_run(tx, catalogue, runid, f"{PAST[verb]} by {who}")
     if put:
-        calls.append(("chunks_put", {"chunks": compact(put)}))
-    if gone:
-        calls += [("chunks_mark", {"rows": compact(gone)}), ("chunks_forget", {"rows": compact(gone)})]
+        tx.run("chunks_put", chunks=compact(put))
+    remove(tx, gone)
     if events:
-        calls.append(("events_put", {"events": compact(events)}))
-    if calls:
-        candidates.settle(tx, catalogue, chunks, before=calls)
+        tx.run("events_put", events=compact(events))
+        candidates.settle(tx, catalogue, chunks)
     return changed
 
 
@@ -184,15 +182,13 @@ def _after(verb: str, before: str | None, row: Row | None, datasetid: str, datai
 
 def _inputs_to_forget(tx: Transaction, catalogue: Catalogue, producer: Any, dataids: Sequence[str]) -> list[tuple[str, str, str, str]]:
     """The IN rows of the forgotten runs, where the input belongs to that output alone."""
-    chunks = [
-        (item.datasetid, needed)
-        for dataid in dataids
-        for item in producer.inputs
-        if not item.mapping.is_shared
-        for needed in catalogue.needed(producer, item, dataid)
-    ]
-    rows = tx.rows("in_rows_given", chunks=compact(chunks), jobid=producer.jobid) if chunks else []
-    return [(row[0], row[1], producer.jobid, IN) for row in rows]
+    rows = []
+    for item in producer.inputs:
+        if not item.mapping.is_shared:
+            needed = [each for dataid in dataids for each in catalogue.needed(producer, item, dataid)]
+            there = tx.rows("in_rows_given", datasetid=item.datasetid, jobid=producer.jobid, dataids=compact(needed))
+            rows += [(item.datasetid, row[0], producer.jobid, IN) for row in there]
+    return rows
 
 
 def _way_out(status: str, datasetid: str, dataid: str) -> str:

@@ -194,25 +194,26 @@ create table meta (
 insert into meta values ('revision', '1');
 comment on table meta is 'facts about the store itself: revision of the definitions, environment';
 
--- What the next claim needs to know of a candidate, in one row.
+-- What the next claim needs to know of a candidate, in one row. LATERAL … OFFSET 0 keeps every look-up a look-up by key.
 create view candidate_facts as
 select c.jobid, c.dataid, c.rank, c.sort_key,
        1 + greatest(
            coalesce((select max(r.epoch) from run r where r.jobid = c.jobid and r.dataid = c.dataid), 0),
-           coalesce((select max(greatest(s.epoch, s.version)) from job o
-                     join datastatus s on s.datasetid = o.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
-                     where o.jobid = c.jobid and o.itemtype = 'OUT'), 0),
-           coalesce((select max(m.version) from job o
-                     join data_manifest m on m.datasetid = o.datasetid and m.dataid = c.dataid
-                     where o.jobid = c.jobid and o.itemtype = 'OUT'), 0)) as epoch,
-       coalesce((select max(s.tries) from job o
-                 join datastatus s on s.datasetid = o.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
-                 where o.jobid = c.jobid and o.itemtype = 'OUT'), 0) as tries,
+           coalesce(o.epoch, 0), coalesce(o.version, 0)) as epoch,
+       coalesce(o.tries, 0) as tries,
        coalesce((select json_agg(json_build_array(i ->> 0, i ->> 1, s.status, s.version))::text
                  from json_array_elements(c.inputs::json) i
-                 left join datastatus s on s.datasetid = i ->> 0 and s.dataid = i ->> 1 and s.locktype = 'OUT'),
+                 left join lateral (select d.status, d.version from datastatus d
+                                    where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' offset 0) s on true),
                 '[]') as inputs
-from candidate c;
+from candidate c
+cross join lateral (
+    select max(greatest(s.epoch, s.version)) as epoch, max(s.tries) as tries,
+           max((select max(m.version) from data_manifest m where m.datasetid = o.datasetid and m.dataid = c.dataid)) as version
+    from job o
+    left join lateral (select d.epoch, d.version, d.tries from datastatus d
+                       where d.datasetid = o.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s on true
+    where o.jobid = c.jobid and o.itemtype = 'OUT') o;
 
 -- The door for people: what the jobs produced, one row per chunk. Updating status here is how a flow is restarted.
 create view job_status as

@@ -1,5 +1,6 @@
--- Queries that PostgreSQL has to say in its own way: lists travel as JSON through json_to_recordset, what belongs together
--- is one statement (one round trip), and row locks keep concurrent claims apart.
+-- Queries that PostgreSQL has to say in its own way: lists travel as JSON, what belongs together is one statement (one round
+-- trip), and row locks keep concurrent claims apart. A list is joined by LATERAL … OFFSET 0, or becomes an array before the
+-- table is looked at: so the list always drives and the table is looked up by its key, whatever the planner believes of its size.
 
 -- name: schema
 -- Where everything lives.
@@ -51,7 +52,7 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 with t as materialized (
     select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, before text, receipt text, inputs text)
 ), gone as (
-    delete from candidate c using t where c.jobid = :jobid and c.dataid = t.dataid
+    delete from candidate where jobid = :jobid and dataid = any (array(select t.dataid from t))
 ), r as (
     insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs)
     select :jobid, t.dataid, t.epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.inputs from t
@@ -78,32 +79,28 @@ with t as materialized (
 )
 select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid = r.runid) as taken from r
 
--- name: end_runs
--- End attempts that are still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
-with e as materialized (
-    select * from json_to_recordset(:ends::json) as e (runid bigint, kind text, run_status text, out_status text, in_status text, outcome text, detail text, exit_code integer)
-), r as (
-    update run set status = e.run_status, ended = now(), lease_until = null, outcome = e.outcome, detail = e.detail, exit_code = e.exit_code
-    from e where run.runid = e.runid and run.status = 'RUNNING'
-    returning run.runid, run.jobid, run.dataid, run.epoch, run.owner, run.inputs, e.kind, e.out_status, e.in_status, e.detail
+-- name: end_run
+-- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
+with r as (
+    update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
+    where runid = :runid and status = 'RUNNING' returning runid
 ), outs as (
-    update datastatus d set status = r.out_status, seal = d.seal + 1, modified = now(),
-        version = case r.out_status when 'READY' then d.epoch else d.version end,
-        tries = case r.out_status when 'READY' then 0 else d.tries end
-    from r join job o on o.jobid = r.jobid and o.itemtype = 'OUT'
-    where d.datasetid = o.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
-      and d.status = 'RUNNING' and d.epoch = r.epoch and d.runid = r.runid
-    returning r.runid, r.jobid, d.datasetid, d.dataid, r.epoch, r.owner, r.kind, r.out_status, r.detail
+    update datastatus d set status = :out_status, seal = d.seal + 1, modified = now(),
+        version = case when :out_status = 'READY' then d.epoch else d.version end,
+        tries = case when :out_status = 'READY' then 0 else d.tries end
+    where d.datasetid = any (array(select json_array_elements_text(:outputs::json))) and d.dataid = :dataid and d.locktype = 'OUT'
+      and d.status = 'RUNNING' and d.epoch = :epoch and d.runid = :runid and exists (select 1 from r)
+    returning d.datasetid, d.dataid
 ), ins as (
-    update datastatus d set status = r.in_status, seal = d.seal + 1, modified = now()
-    from r cross join lateral json_array_elements(r.inputs::json) i
-    where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = r.jobid and d.locktype = 'IN'
-      and d.status = 'RUNNING' and d.runid = r.runid
+    update datastatus d set status = :in_status, seal = d.seal + 1, modified = now()
+    where d.datasetid = any (array(select i ->> 0 from json_array_elements(:inputs::json) i))
+      and d.dataid = any (array(select i ->> 1 from json_array_elements(:inputs::json) i))
+      and d.jobid = :jobid and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 ), ev as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
-    select kind, datasetid, dataid, jobid, runid, epoch, 'RUNNING', out_status, owner, detail from outs
+    select :kind, outs.datasetid, outs.dataid, :jobid, :runid, :epoch, 'RUNNING', :out_status, :owner, :detail from outs
 )
-select runid, datasetid, dataid from outs
+select outs.datasetid from outs
 
 -- name: manifest_put
 -- Record what was published, from the OUT rows that were just made READY.
@@ -113,43 +110,28 @@ from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, vers
     rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
 
 -- name: give_back
--- Undo a claim that the gate refused: nothing was launched, so the rows become what they were.
+-- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
 with r as (
     update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
-    where runid = :runid and status = 'RUNNING' returning runid, jobid, dataid, inputs
-), chunks as (
-    select r.runid, r.jobid, o.datasetid, r.dataid, 'OUT' as locktype from r join job o on o.jobid = r.jobid and o.itemtype = 'OUT'
-    union all
-    select r.runid, r.jobid, i ->> 0, i ->> 1, 'IN' from r cross join lateral json_array_elements(r.inputs::json) i
-), kept as (
-    update datastatus d set status = case d.locktype when 'OUT' then 'RESUBMIT' else 'FAILED' end,
-        runid = case d.locktype when 'OUT' then null else d.runid end,
-        tries = greatest(d.tries - 1, 0), seal = d.seal + 1, modified = now()
-    from chunks c where :was_resubmit and d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = c.jobid and d.locktype = c.locktype
-      and d.runid = c.runid and d.status = 'RUNNING'
+    where runid = :runid and status = 'RUNNING' returning runid
+), outs as (
+    update datastatus d set status = 'RESUBMIT', runid = null, tries = greatest(d.tries - 1, 0), seal = d.seal + 1, modified = now()
+    where :was_resubmit and d.datasetid = any (array(select json_array_elements_text(:outputs::json))) and d.dataid = :dataid
+      and d.locktype = 'OUT' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
+), ins as (
+    update datastatus d set status = 'FAILED', seal = d.seal + 1, modified = now()
+    where :was_resubmit and d.datasetid = any (array(select i ->> 0 from json_array_elements(:inputs::json) i))
+      and d.dataid = any (array(select i ->> 1 from json_array_elements(:inputs::json) i))
+      and d.jobid = :jobid and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 )
-select runid from r
-
--- name: give_back_rows
--- The rows that a given-back claim had made: they go as if they had never been.
-update datastatus d set seal = -1
-from (select r.runid, r.jobid, o.datasetid, r.dataid, 'OUT' as locktype from run r join job o on o.jobid = r.jobid and o.itemtype = 'OUT' where r.runid = :runid
-      union all
-      select r.runid, r.jobid, i ->> 0, i ->> 1, 'IN' from run r cross join lateral json_array_elements(r.inputs::json) i where r.runid = :runid) c
-where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = c.jobid and d.locktype = c.locktype and d.runid = c.runid and d.status = 'RUNNING'
-
--- name: give_back_delete
--- Remove the rows that give_back_rows marked.
-delete from datastatus d
-using (select r.jobid, o.datasetid, r.dataid, 'OUT' as locktype from run r join job o on o.jobid = r.jobid and o.itemtype = 'OUT' where r.runid = :runid
-       union all
-       select r.jobid, i ->> 0, i ->> 1, 'IN' from run r cross join lateral json_array_elements(r.inputs::json) i where r.runid = :runid) c
-where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = c.jobid and d.locktype = c.locktype and d.seal = -1
+select r.runid from r
 
 -- name: runs_expired
 -- Attempts whose lease ran out, with the tries made so far; those that somebody else rescues right now are left to them.
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner,
-       coalesce((select max(s.tries) from job o join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs,
+       coalesce((select max(s.tries) from job o
+                 cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
+                                     and d.locktype = 'OUT' and d.runid = r.runid offset 0) s
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 for update of r skip locked
@@ -172,12 +154,12 @@ select count(*) from (
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
 select p.jobid, p.dataid,
        (select count(*) from json_array_elements(p.inputs) i
-        join datastatus s on s.datasetid = i ->> 0 and s.dataid = i ->> 1 and s.locktype = 'OUT' where s.status = 'READY'),
+        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s),
        (select string_agg(s.status, ',') from job o
-        join datastatus s on s.datasetid = o.datasetid and s.dataid = p.dataid and s.locktype = 'OUT'
+        cross join lateral (select d.status from datastatus d where d.datasetid = o.datasetid and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s
         where o.jobid = p.jobid and o.itemtype = 'OUT'),
        (select string_agg(s.status, ',') from json_array_elements(p.exclusive) i
-        join datastatus s on s.datasetid = i ->> 0 and s.dataid = i ->> 1 and s.jobid = p.jobid and s.locktype = 'IN')
+        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN' offset 0) s)
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p -> 2 as inputs, p -> 3 as exclusive from json_array_elements(:pairs::json) p offset 0) p
 
 -- name: candidates_put
@@ -188,8 +170,8 @@ on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = e
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: candidates_drop
--- Remove candidates that may not be taken any more.
-delete from candidate d using json_array_elements(:candidates::json) c where d.jobid = c ->> 0 and d.dataid = c ->> 1
+-- Remove candidates of one job that may not be taken any more.
+delete from candidate where jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: notes_take
 -- Take all notes out; a claim that folds notes at the same time is waited for, so that its candidates are seen.
@@ -198,18 +180,15 @@ returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 
 -- name: chunks_given
 -- The OUT rows of given chunks, locked, with the attempt that holds them.
-select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status
-from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c) c
-join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
-left join run r on r.runid = s.runid
-order by s.datasetid, s.dataid
-for update of s
+select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
+       (select r.status from run r where r.runid = s.runid)
+from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c order by 1, 2 offset 0) c
+cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
 
 -- name: lock_candidates
 -- Take the candidates before the status rows, in one order, as a claim does: so that nobody waits in a circle.
-select count(*) from (
-    select 1 from candidate c join json_array_elements(:pairs::json) p on c.jobid = p ->> 0 and c.dataid = p ->> 1
-    order by c.jobid, c.dataid for update of c) locked
+select count(*) from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
+cross join lateral (select 1 from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
 
 -- name: chunks_put
 -- Write OUT rows as the engine decided.
@@ -222,9 +201,9 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = now()
 
 -- name: versions_given
--- The highest version that each given chunk ever had, for chunks that have no row now.
-select m.datasetid, m.dataid, max(m.version) from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c) c
-join data_manifest m on m.datasetid = c.datasetid and m.dataid = c.dataid group by 1, 2
+-- The highest version that each given chunk ever had.
+select c.datasetid, c.dataid, (select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid)
+from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 
 -- name: events_put
 -- Append events.
@@ -234,23 +213,26 @@ from json_to_recordset(:events::json) as e (kind text, datasetid text, dataid te
 
 -- name: chunks_mark
 -- Mark rows that the engine itself is about to remove, so that no note is taken of it.
-update datastatus d set seal = -1 from json_array_elements(:rows::json) c
-where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.jobid = c ->> 2 and d.locktype = c ->> 3
+update datastatus set seal = -1
+where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: chunks_forget
--- Remove the OUT rows of given chunks and their producer's IN rows; history stays.
-delete from datastatus d using json_array_elements(:rows::json) c
-where d.seal = -1 and d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.jobid = c ->> 2 and d.locktype = c ->> 3
+-- Remove the rows that were marked; history stays.
+delete from datastatus
+where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
 -- name: in_rows_given
--- The IN rows that one job holds on given chunks.
-select s.datasetid, s.dataid, s.status, s.runid, s.version from json_array_elements(:chunks::json) c
-join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
+-- The IN rows that one job holds on given chunks of a dataset.
+select dataid from datastatus
+where datasetid = :datasetid and locktype = 'IN' and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: chunk_sort_keys_put
--- Give chunks from outside their place in the order.
-update datastatus d set sort_key = c ->> 2, seal = d.seal + 1 from json_array_elements(:chunks::json) c
-where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.locktype = 'OUT'
+-- Give chunks their places in the order.
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
+select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
+from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
+cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: pool_lock
 -- The limit of a pool, locked: claims that share a pool are counted one after the other.

@@ -184,13 +184,13 @@ select c.jobid, c.dataid, c.rank, c.sort_key,
        1 + max(
            coalesce((select max(r.epoch) from run r where r.jobid = c.jobid and r.dataid = c.dataid), 0),
            coalesce((select max(max(s.epoch, s.version)) from job o
-                     join datastatus s on s.datasetid = o.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+                     cross join datastatus s on s.datasetid = o.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
                      where o.jobid = c.jobid and o.itemtype = 'OUT'), 0),
            coalesce((select max(m.version) from job o
-                     join data_manifest m on m.datasetid = o.datasetid and m.dataid = c.dataid
+                     cross join data_manifest m on m.datasetid = o.datasetid and m.dataid = c.dataid
                      where o.jobid = c.jobid and o.itemtype = 'OUT'), 0)) as epoch,
        coalesce((select max(s.tries) from job o
-                 join datastatus s on s.datasetid = o.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+                 cross join datastatus s on s.datasetid = o.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
                  where o.jobid = c.jobid and o.itemtype = 'OUT'), 0) as tries,
        (select json_group_array(json_array(i.value ->> 0, i.value ->> 1, s.status, s.version))
         from json_each(c.inputs) i

@@ -1,5 +1,6 @@
 -- Queries that SQLite has to say in its own way: lists travel as JSON through json_each, a query may hold several
 -- statements, and nothing needs a row lock because a writing transaction is alone.
+-- CROSS JOIN is SQLite's way to say that the list drives and the tables are looked up, whatever the planner estimates.
 
 -- name: migration_table
 -- The table that remembers which migrations were applied.
@@ -53,8 +54,8 @@ from json_each(:takes) t;
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
 select o.datasetid, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.value ->> 'tries', t.value ->> 'sort_key', 1, now()
 from json_each(:takes) t
-join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
+cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
@@ -63,55 +64,40 @@ where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
 select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', r.epoch, coalesce(i.value ->> 2, 0), r.runid, 1, now()
 from json_each(:takes) t
-join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-join json_each(t.value ->> 'inputs') i
+cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
+cross join json_each(t.value ->> 'inputs') i
 where true
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
 select 'claimed', o.datasetid, r.dataid, :jobid, r.runid, r.epoch, t.value ->> 'before', 'RUNNING', :owner, :why, t.value ->> 'receipt', now()
 from json_each(:takes) t
-join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-join job o on o.jobid = :jobid and o.itemtype = 'OUT';
+cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
+cross join job o on o.jobid = :jobid and o.itemtype = 'OUT';
 select r.runid, r.dataid, r.epoch,
-       (select count(*) from job o join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
+       (select count(*) from job o cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
         where o.jobid = :jobid and o.itemtype = 'OUT') as taken
 from json_each(:takes) t
-join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
+cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
 
--- name: end_runs
--- End attempts that are still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
+-- name: end_run
+-- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
-select e.value ->> 'kind', s.datasetid, s.dataid, r.jobid, r.runid, r.epoch, 'RUNNING', e.value ->> 'out_status', r.owner, e.value ->> 'detail', now()
-from json_each(:ends) e
-join run r on r.runid = e.value ->> 'runid' and r.status = 'RUNNING'
-join job o on o.jobid = r.jobid and o.itemtype = 'OUT'
-join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT'
-                 and s.status = 'RUNNING' and s.epoch = r.epoch and s.runid = r.runid;
-update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
-from (select r.runid, r.jobid, i.value ->> 0 as datasetid, i.value ->> 1 as dataid
-      from json_each(:ends) e join run r on r.runid = e.value ->> 'runid' and r.status = 'RUNNING' join json_each(r.inputs) i
-      where e.value ->> 'in_status' = 'FAILED') x
-where datastatus.datasetid = x.datasetid and datastatus.dataid = x.dataid and datastatus.jobid = x.jobid
-  and datastatus.locktype = 'IN' and datastatus.status = 'RUNNING' and datastatus.runid = x.runid;
-update datastatus set status = 'DONE', seal = seal + 1, modified = now()
-from (select r.runid, r.jobid, i.value ->> 0 as datasetid, i.value ->> 1 as dataid
-      from json_each(:ends) e join run r on r.runid = e.value ->> 'runid' and r.status = 'RUNNING' join json_each(r.inputs) i
-      where e.value ->> 'in_status' = 'DONE') x
-where datastatus.datasetid = x.datasetid and datastatus.dataid = x.dataid and datastatus.jobid = x.jobid
-  and datastatus.locktype = 'IN' and datastatus.status = 'RUNNING' and datastatus.runid = x.runid;
-update run set status = x.run_status, ended = now(), lease_until = null, outcome = x.outcome, detail = x.detail, exit_code = x.exit_code
-from (select e.value ->> 'runid' as runid, e.value ->> 'run_status' as run_status, e.value ->> 'outcome' as outcome,
-             e.value ->> 'detail' as detail, e.value ->> 'exit_code' as exit_code from json_each(:ends) e) x
-where run.runid = x.runid and run.status = 'RUNNING';
-update datastatus set status = x.out_status, seal = seal + 1, modified = now(),
-       version = case x.out_status when 'READY' then datastatus.epoch else version end,
-       tries = case x.out_status when 'READY' then 0 else tries end
-from (select r.runid, r.dataid, r.epoch, o.datasetid, e.value ->> 'out_status' as out_status
-      from json_each(:ends) e join run r on r.runid = e.value ->> 'runid' join job o on o.jobid = r.jobid and o.itemtype = 'OUT') x
-where datastatus.datasetid = x.datasetid and datastatus.dataid = x.dataid and datastatus.locktype = 'OUT'
-  and datastatus.status = 'RUNNING' and datastatus.epoch = x.epoch and datastatus.runid = x.runid
-returning datastatus.runid, datastatus.datasetid, datastatus.dataid
+select :kind, s.datasetid, s.dataid, :jobid, :runid, :epoch, 'RUNNING', :out_status, :owner, :detail, now()
+from json_each(:outputs) o
+cross join datastatus s on s.datasetid = o.value and s.dataid = :dataid and s.locktype = 'OUT'
+                       and s.status = 'RUNNING' and s.epoch = :epoch and s.runid = :runid;
+update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
+where runid = :runid and status = 'RUNNING';
+update datastatus set status = :in_status, seal = seal + 1, modified = now()
+where (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
+  and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid;
+update datastatus set status = :out_status, seal = seal + 1, modified = now(),
+       version = case when :out_status = 'READY' then epoch else version end,
+       tries = case when :out_status = 'READY' then 0 else tries end
+where datasetid in (select value from json_each(:outputs)) and dataid = :dataid and locktype = 'OUT'
+  and status = 'RUNNING' and epoch = :epoch and runid = :runid
+returning datasetid
 
 -- name: manifest_put
 -- Record what was published, from the OUT rows that were just made READY.
@@ -122,36 +108,21 @@ select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.v
 from json_each(:manifests) m
 
 -- name: give_back
--- Undo a claim that the gate refused: nothing was launched, so the rows become what they were.
-update datastatus set status = case locktype when 'OUT' then 'RESUBMIT' else 'FAILED' end,
-       runid = case locktype when 'OUT' then null else runid end, tries = max(tries - 1, 0), seal = seal + 1, modified = now()
-where :was_resubmit and runid = :runid and status = 'RUNNING' and (datasetid, dataid, jobid, locktype) in (
-    select o.datasetid, r.dataid, r.jobid, 'OUT' from run r join job o on o.jobid = r.jobid and o.itemtype = 'OUT' where r.runid = :runid and r.status = 'RUNNING'
-    union all
-    select i.value ->> 0, i.value ->> 1, r.jobid, 'IN' from run r join json_each(r.inputs) i where r.runid = :runid and r.status = 'RUNNING');
+-- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
+update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
+where :was_resubmit and (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
+  and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid;
+update datastatus set status = 'RESUBMIT', runid = null, tries = max(tries - 1, 0), seal = seal + 1, modified = now()
+where :was_resubmit and datasetid in (select value from json_each(:outputs)) and dataid = :dataid and locktype = 'OUT'
+  and status = 'RUNNING' and runid = :runid;
 update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
 where runid = :runid and status = 'RUNNING' returning runid
 
--- name: give_back_rows
--- The rows that a given-back claim had made: they go as if they had never been.
-update datastatus set seal = -1
-where runid = :runid and status = 'RUNNING' and (datasetid, dataid, jobid, locktype) in (
-    select o.datasetid, r.dataid, r.jobid, 'OUT' from run r join job o on o.jobid = r.jobid and o.itemtype = 'OUT' where r.runid = :runid
-    union all
-    select i.value ->> 0, i.value ->> 1, r.jobid, 'IN' from run r join json_each(r.inputs) i where r.runid = :runid)
-
--- name: give_back_delete
--- Remove the rows that give_back_rows marked.
-delete from datastatus
-where seal = -1 and (datasetid, dataid, jobid, locktype) in (
-    select o.datasetid, r.dataid, r.jobid, 'OUT' from run r join job o on o.jobid = r.jobid and o.itemtype = 'OUT' where r.runid = :runid
-    union all
-    select i.value ->> 0, i.value ->> 1, r.jobid, 'IN' from run r join json_each(r.inputs) i where r.runid = :runid)
-
 -- name: runs_expired
 -- Attempts whose lease ran out, with the tries made so far.
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner,
-       coalesce((select max(s.tries) from job o join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs,
+       coalesce((select max(s.tries) from job o
+                 cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 
@@ -167,12 +138,12 @@ select 1 where :pairs is null
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
 select p.value ->> 0, p.value ->> 1,
        (select count(*) from json_each(p.value, '$[2]') i
-        join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY'),
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY'),
        (select group_concat(s.status) from job o
-        join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
+        cross join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
         where o.jobid = p.value ->> 0 and o.itemtype = 'OUT'),
        (select group_concat(s.status) from json_each(p.value, '$[3]') i
-        join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN')
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN')
 from json_each(:pairs) p
 
 -- name: candidates_put
@@ -184,8 +155,8 @@ on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = e
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: candidates_drop
--- Remove candidates that may not be taken any more.
-delete from candidate where (jobid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:candidates) c)
+-- Remove candidates of one job that may not be taken any more.
+delete from candidate where jobid = :jobid and dataid in (select value from json_each(:dataids))
 
 -- name: notes_take
 -- Take all notes out, oldest first.
@@ -196,7 +167,7 @@ returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 -- The OUT rows of given chunks, with the attempt that holds them.
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status
 from json_each(:chunks) c
-join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 left join run r on r.runid = s.runid
 
 -- name: lock_candidates
@@ -216,9 +187,10 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = excluded.modified
 
 -- name: versions_given
--- The highest version that each given chunk ever had, for chunks that have no row now.
-select c.value ->> 0, c.value ->> 1, max(m.version) from json_each(:chunks) c
-join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 group by 1, 2
+-- The highest version that each given chunk ever had.
+select c.value ->> 0, c.value ->> 1,
+       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1)
+from json_each(:chunks) c
 
 -- name: events_put
 -- Append events.
@@ -230,23 +202,26 @@ from json_each(:events) e
 -- name: chunks_mark
 -- Mark rows that the engine itself is about to remove, so that no note is taken of it.
 update datastatus set seal = -1
-where (datasetid, dataid, jobid, locktype) in (select c.value ->> 0, c.value ->> 1, c.value ->> 2, c.value ->> 3 from json_each(:rows) c)
+where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype
 
 -- name: chunks_forget
--- Remove the OUT rows of given chunks and their producer's IN rows; history stays.
-delete from datastatus where seal = -1
-  and (datasetid, dataid, jobid, locktype) in (select c.value ->> 0, c.value ->> 1, c.value ->> 2, c.value ->> 3 from json_each(:rows) c)
+-- Remove the rows that were marked; history stays.
+delete from datastatus
+where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
 -- name: in_rows_given
--- The IN rows that one job holds on given chunks.
-select s.datasetid, s.dataid, s.status, s.runid, s.version from json_each(:chunks) c
-join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
+-- The IN rows that one job holds on given chunks of a dataset.
+select dataid from datastatus
+where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = 'IN'
 
 -- name: chunk_sort_keys_put
--- Give chunks from outside their place in the order.
-update datastatus set sort_key = c.value ->> 2, seal = seal + 1
+-- Give chunks their places in the order.
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
+select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
 from json_each(:chunks) c
-where datastatus.datasetid = c.value ->> 0 and datastatus.dataid = c.value ->> 1 and datastatus.locktype = 'OUT'
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+where true
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: pool_lock
 -- The limit of a pool.
