@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +61,26 @@ def _boot() -> str:
         return sys.platform
 
 
+@cache
+def _statements() -> dict[str, tuple[str, ...]]:
+    # One by one, because only single statements are kept compiled.
+    return {name: tuple(part.strip() for part in sql.split(";\n")) for name, sql in queries.load("sqlite").items()}
+
+
 class _SqliteTransaction(Transaction):
-    def __init__(self, connection: apsw.Connection, named: dict[str, str]) -> None:
+    def __init__(self, connection: apsw.Connection) -> None:
         self._execute = connection.execute
-        self._named = named
+        self._named = _statements()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        return self._execute(self._named[query], parameters).fetchall()
+        *first, last = self._named[query]
+        for statement in first:
+            self._execute(statement, parameters).fetchall()
+        return self._execute(last, parameters).fetchall()
 
     def run(self, query: str, /, **parameters: Any) -> None:
-        for _ in self._execute(self._named[query], parameters):
-            pass
+        for statement in self._named[query]:
+            self._execute(statement, parameters).fetchall()
 
 
 class SqliteBackend(Backend):
@@ -103,14 +113,16 @@ class SqliteBackend(Backend):
     def _set_up(self, create: bool) -> None:
         connection = self._connection
         connection.set_busy_handler(self._wait_for_neighbour)
+        # The same plan whatever the parameters: otherwise a statement is compiled again for every new value.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not create and not os.access(self.path, os.W_OK):
             raise self._read_only()
         safe, why = wal_is_safe(apsw.sqlite_lib_version(), file_system_of(self.path))
         self.journal = "WAL" if safe else "DELETE"
         self.journal_reason = why
-        connection.execute(f"pragma journal_mode = {self.journal}")
+        connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
         # FULL: a READY that somebody has seen survives a power cut.
-        connection.execute("pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000")
+        connection.execute("pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000").fetchall()
         connection.create_scalar_function("now", self._now, 0)
         connection.create_scalar_function("lease_now", self.lease_now, 0)
         self._offset: float | None = None
@@ -151,7 +163,7 @@ class SqliteBackend(Backend):
                 self.lease_now()
             connection.execute("begin immediate")
             try:
-                yield _SqliteTransaction(connection, self._named)
+                yield _SqliteTransaction(connection)
                 connection.execute("commit")
             except BaseException:
                 if connection.in_transaction:
@@ -171,7 +183,7 @@ class SqliteBackend(Backend):
             self.lease_now()
         connection.execute("begin")
         try:
-            yield _SqliteTransaction(connection, self._named)
+            yield _SqliteTransaction(connection)
         finally:
             connection.execute("rollback")
 
@@ -181,7 +193,7 @@ class SqliteBackend(Backend):
             done = {row[0] for row in transaction.rows("migrations")}
             for step in steps:
                 if step.number not in done:
-                    self._connection.execute(step.sql)
+                    self._connection.execute(step.sql).fetchall()
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
     @property
