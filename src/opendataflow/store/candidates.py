@@ -22,6 +22,7 @@ from .records import compact
 
 CLAIMABLE, WAITING, DEFERRED = "CLAIMABLE", "WAITING", "DEFERRED"
 _BATCH = 20_000
+_MOST_PAIR_LOCKS = 200
 
 ChunkId = tuple[str, str]
 PairId = tuple[str, str]
@@ -96,7 +97,11 @@ def decide(
         calls = list(before) if start == 0 else []
         if batch:
             ids = compact([(each.jobid, each.dataid, each.inputs, each.exclusive) for each in batch])
-            calls += [("lock_pairs", {"pairs": ids}), ("pair_facts", {"pairs": ids})]
+            if len(pairs) > _MOST_PAIR_LOCKS:
+                calls.append(("lock_jobs", {"jobs": compact(sorted({each.jobid for each in pairs}))}))
+            else:
+                calls.append(("lock_pairs", {"pairs": ids}))
+            calls.append(("pair_facts", {"pairs": ids}))
         results = tx.batch(*calls)
         if start == 0:
             answers = results[: len(before)]

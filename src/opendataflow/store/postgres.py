@@ -2,50 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from functools import cache
 from typing import Any
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import ConnStatus, ExecStatus
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
 from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
 
 
+# How PostgreSQL's text comes back as Python's values; everything else stays text.
+_FROM_TEXT: dict[int, Callable[[str], Any]] = {
+    16: lambda text: text == "t",
+    20: int,
+    21: int,
+    23: int,
+    701: float,
+    1184: lambda text: datetime.fromisoformat(text),
+}
+_TYPES = {int: 20, float: 701, bool: 16}
+
+
 class _PostgresTransaction(Transaction):
-    def __init__(self, connection: psycopg.Connection[Any], named: dict[str, str]) -> None:
-        self._execute = connection.execute
-        self._named = named
+    """Statements run prepared, straight through libpq: a claim is a dozen of them, and convenience would cost more than they do."""
+
+    def __init__(self, connection: psycopg.Connection[Any], prepared: dict[tuple[Any, ...], bytes]) -> None:
+        self._connection = connection.pgconn
+        self._prepared = prepared
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        return self._execute(self._named[query], parameters).fetchall()
-
-    def batch(self, *calls: tuple[str, dict[str, Any]]) -> list[list[Row]]:
-        cursors = [self._execute(self._named[query], parameters) for query, parameters in calls]
-        return [cursor.fetchall() if queries.answers(self._named[call[0]]) else [] for call, cursor in zip(calls, cursors, strict=True)]
+        result = self._run(query, parameters)
+        columns = [_FROM_TEXT.get(result.ftype(column)) for column in range(result.nfields)]
+        return [tuple(map(_value, columns, (result.get_value(row, column) for column in range(len(columns))))) for row in range(result.ntuples)]
 
     def run(self, query: str, /, **parameters: Any) -> None:
-        # In a pipeline this only queues the statement: it travels with the next one that wants an answer.
-        self._execute(self._named[query], parameters)
+        self._run(query, parameters)
+
+    def _run(self, query: str, parameters: dict[str, Any]) -> Any:
+        sql, names = _numbered()[query]
+        values = [parameters[name] for name in names]
+        signature = (query, *map(type, values))
+        prepared = self._prepared.get(signature)
+        if prepared is None:
+            prepared = self._prepared[signature] = f"{query}_{len(self._prepared)}".encode()
+            check(self._connection.prepare(prepared, sql, [_TYPES.get(kind, 0) for kind in signature[1:]]))
+        return check(self._connection.exec_prepared(prepared, [None if value is None else str(value).encode() for value in values]))
+
+
+def _value(convert: Callable[[str], Any] | None, raw: bytes | None) -> Any:
+    if raw is None:
+        return None
+    text = raw.decode()
+    return convert(text) if convert else text
+
+
+def check(result: Any) -> Any:
+    """The result, or the error that it is."""
+    if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        raise errors.error_from_result(result)
+    return result
+
+
+@cache
+def _numbered() -> dict[str, tuple[bytes, tuple[str, ...]]]:
+    return {name: queries.to_numbered(sql) for name, sql in queries.load("postgres").items()}
 
 
 class PostgresBackend(Backend):
-    """A connection to PostgreSQL; a transaction is one pipeline, so that it costs few round trips."""
+    """A connection to PostgreSQL."""
 
     dialect = "postgres"
 
     def __init__(self, url: str, *, password: str | None = None) -> None:
         self.url = url
         self._password = password
-        self._named = {name: queries.to_pyformat(sql) for name, sql in queries.load("postgres").items()}
+        self._prepared: dict[tuple[Any, ...], bytes] = {}
         self._connection = self._connect()
 
     def _connect(self) -> psycopg.Connection[Any]:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
-            connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=2, application_name="opendataflow", connect_timeout=10, **extra)
+            connection = psycopg.connect(self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra)
         except psycopg.ProgrammingError as error:
             raise UsageError(f"the store's address is not understood: {error}", hint="it looks like postgresql://user@host:5432/database") from None
         except psycopg.OperationalError as error:
@@ -80,48 +123,39 @@ class PostgresBackend(Backend):
         except errors.DiskFull as error:
             raise StoreUnreachable(f"no space left for the store {self.shown_url}", hint="free some space; nothing was written, and the work goes on") from error
         except psycopg.OperationalError as error:
-            if self._connection.broken or self._connection.closed:
+            if self._connection.pgconn.status != ConnStatus.OK:
                 raise ConnectionLost(_first_line(error)) from error
             raise
 
     def reconnect(self) -> None:
         """A fresh connection after the old one broke."""
         self._connection.close()
+        self._prepared = {}
         self._connection = self._connect()
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def _transaction(self, begin: bytes, end: bytes) -> Iterator[Transaction]:
         with self._translated():
-            connection = self._connection
+            raw = self._connection.pgconn
+            check(raw.exec_(begin))
             try:
-                with connection.pipeline():
-                    connection.execute("begin")
-                    yield _PostgresTransaction(connection, self._named)
-                    connection.execute("commit")
+                yield _PostgresTransaction(self._connection, self._prepared)
+                check(raw.exec_(end))
             except BaseException:
-                self._roll_back()
+                if raw.status == ConnStatus.OK:
+                    raw.exec_(b"rollback")
                 raise
 
-    def _roll_back(self) -> None:
-        if not (self._connection.closed or self._connection.broken):
-            try:
-                self._connection.execute("rollback")
-            except psycopg.Error:
-                self._connection.close()
+    def writing(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(b"begin", b"commit")
 
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        with self._translated():
-            self._connection.execute("begin isolation level repeatable read, read only")
-            try:
-                yield _PostgresTransaction(self._connection, self._named)
-            finally:
-                self._roll_back()
+    def reading(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(b"begin isolation level repeatable read, read only", b"rollback")
 
     def migrate(self, steps: Sequence[Migration]) -> None:
         connection = self._connection
         with self._translated(), connection.transaction():
-            transaction = _PostgresTransaction(connection, self._named)
+            transaction = _PostgresTransaction(connection, {})
             transaction.run("schema")
             transaction.rows("migration_lock")
             transaction.run("migration_table")

@@ -28,11 +28,8 @@ def _without_comments(sql: str) -> str:
     return "\n".join(line for line in sql.splitlines() if not line.startswith("--")).strip()
 
 
-def answers(sql: str) -> bool:
-    """Whether a statement has rows to fetch."""
-    return sql.startswith(("select", "with")) or "returning" in sql.rpartition("\n")[2]
-
-
-def to_pyformat(sql: str) -> str:
-    """Our :name parameters as psycopg writes them."""
-    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+def to_numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    """Our :name parameters as PostgreSQL numbers them, and their names in that order."""
+    names: dict[str, int] = {}
+    numbered = _PARAMETER.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
+    return numbered.encode(), tuple(names)

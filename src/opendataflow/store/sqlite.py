@@ -206,10 +206,18 @@ class SqliteBackend(Backend):
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         connection = self._connection
         connection.execute("pragma query_only = on")
+        names: list[str] = []
+
+        def see(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
+            # The only moment at which the columns of an empty answer can be asked for.
+            names[:] = [column[0] for column in cursor.get_description()]
+            return True
+
         try:
-            cursor = connection.execute(sql)
-            rows = cursor.fetchall()
-            return [column[0] for column in cursor.description_full] if rows else [], rows
+            cursor = connection.cursor()
+            cursor.exec_trace = see
+            rows = cursor.execute(sql).fetchall()
+            return names, rows
         except apsw.ReadOnlyError:
             raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
         except apsw.SQLError as error:

@@ -189,6 +189,8 @@ class Store:
         catalogue = self._catalogue or self._known(tx)
         prepared = False
         while True:
+            if jobid not in catalogue.jobs:
+                catalogue = self._known(tx)  # it may have been registered since this process last looked
             job = catalogue.job(jobid)
             if any(item.datasetid == "today" for item in job.inputs):
                 self._announce_today(tx, catalogue)

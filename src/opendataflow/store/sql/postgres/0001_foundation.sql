@@ -115,7 +115,7 @@ create index places on run (pool) where status = 'RUNNING';
 comment on table run is 'one row per attempt of (jobid, dataid); lease_until by lease_now()';
 
 create table data_manifest (
-    datasetid   text not null references dataset,
+    datasetid   text not null,
     dataid      text not null,
     version     bigint not null,
     jobid       text not null,

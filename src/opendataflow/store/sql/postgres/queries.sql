@@ -141,14 +141,15 @@ for update of r skip locked
 select pg_advisory_xact_lock_shared(727102)
 
 -- name: lock_pairs
--- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed;
--- a bulk change takes the whole job, because single locks would not fit into the lock table.
+-- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed.
 select count(*) from (
-    select case when count(*) over () > 200
-                then pg_advisory_xact_lock(hashtext(p ->> 0), 0)
-                else pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0) end,
-           case when count(*) over () <= 200 then pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1)) end
+    select pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0), pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1))
     from (select p from json_array_elements(:pairs::json) p order by hashtext(p ->> 0), hashtext(p ->> 1)) p offset 0) locked
+
+-- name: lock_jobs
+-- The same for a bulk change: whole jobs, because single locks would not fit into the lock table.
+select count(*) from (
+    select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
 
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.

@@ -105,7 +105,7 @@ create index leases on run (lease_until) where status = 'RUNNING';
 create index places on run (pool) where status = 'RUNNING';
 
 create table data_manifest (
-    datasetid   text not null references dataset,
+    datasetid   text not null,
     dataid      text not null,
     version     integer not null,
     jobid       text not null,

@@ -134,6 +134,10 @@ select 1
 -- Nothing to do here: a writing transaction is alone.
 select 1 where :pairs is null
 
+-- name: lock_jobs
+-- Nothing to do here: a writing transaction is alone.
+select 1 where :jobs is null
+
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
 select p.value ->> 0, p.value ->> 1,

@@ -1,0 +1,27 @@
+"""How a benchmark speaks: one line per figure, one line per bar, exit 1 on a MISS."""
+
+from __future__ import annotations
+
+import sys
+
+_missed: list[str] = []
+
+
+def figure(name: str, value: float, unit: str) -> None:
+    """Print one measured figure."""
+    print(f"{name} {value:.4g} {unit}", flush=True)
+
+
+def bar(name: str, value: float, limit: float, *, at_least: bool) -> None:
+    """Print one bar, and remember a miss."""
+    ok = value >= limit if at_least else value <= limit
+    print(f"{name} {value:.3g} (bar {'>=' if at_least else '<='} {limit:g}) {'ok' if ok else 'MISS'}", flush=True)
+    if not ok:
+        _missed.append(name)
+
+
+def finish() -> None:
+    """End the benchmark with the exit code that its bars deserve."""
+    if _missed:
+        print("missed: " + ", ".join(_missed), file=sys.stderr)
+    sys.exit(1 if _missed else 0)

@@ -1,0 +1,145 @@
+"""[dataset.X]: one dataset as a project file declares it."""
+
+from __future__ import annotations
+
+import re
+from posixpath import splitext
+from typing import Any
+
+from ..errors import UnknownDataset
+from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
+from ..model.dataset import KINDS
+from ..model.ids import shown
+from ..model.plain import plain
+from .places import check_written
+from .section import COUNT, FLAG, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
+
+# What differs between environments; everything else is the same data everywhere.
+PLACE = ("hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location")
+
+OPTIONS: dict[str, Shape] = {
+    "layout": one_of("versioned", "plain"),
+    "repeats": FLAG,
+    "empty": either(FLAG, TEXT),
+    "ready": either(FLAG, TEXT, TABLE),
+    "quarantine": either(FLAG, TEXT, TABLE),
+    "options": TABLE,
+    "schema": TEXT,
+    "compression": TEXT,
+    "limit": COUNT,
+    "keep": either(COUNT, TEXT),
+    "key": either(TEXT, TEXTS),
+    "port": COUNT,
+    "driver": TEXT,
+    "url": TEXT,
+    "description": TEXT,
+    "owner": TEXT,
+    "tags": TEXTS,
+}
+KEYS = ("kind", *PLACE, "format", "partition", "checks", *OPTIONS)
+
+_FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".parquet": "parquet",
+    ".orc": "orc",
+    ".txt": "text",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+
+_is_format = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*").fullmatch
+_has_password = re.compile(r"://[^@/]*:[^@/]+@|[?&;](?:ssl)?(?:password|passwd|pass|pwd)=", re.IGNORECASE).search
+
+
+def read_dataset(section: Section, override: Section | None = None) -> Dataset:
+    """The dataset that a table declares, with its place as the table of an environment changes it."""
+    datasetid = section.name
+    with section.at():
+        check_id("dataset", datasetid)
+    if datasetid == TODAY.datasetid:
+        raise section.wrong("", "this dataset is built in", "Its day begins by [project] timezone.")
+    section.refuse_passwords("encryptedpass", skip=("checks",))
+    section.only(KEYS)
+    values = {key: section.text(key) for key in ("kind", "format", *PLACE) if key in section}
+    homes = dict.fromkeys(values, section)
+    if override:
+        override.refuse_passwords("encryptedpass")
+        override.only(PLACE)
+        values |= {key: override.text(key) for key in override.data}
+        homes |= dict.fromkeys(override.data, override)
+    for key in values:
+        if _has_password(values[key]):
+            raise homes[key].wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
+    values["kind"] = _kind(section, values)
+    values["format"] = _format(section, values)
+    partition, checks = _partition(section), _checks(section)
+    options = _options(section)
+    # Everything else is known to be right by now, so what is still wrong is the location.
+    with homes.get("location", section).at("location"):
+        check_written(values.get("location", ""))
+        return Dataset(datasetid, partition=partition, checks=checks, options=options, **values)
+
+
+def check_complete(section: Section, dataset: Dataset) -> None:
+    """Refuse a dataset that does not say where its data is."""
+    key = {"file": "location", "table": "tablename"}.get(dataset.kind)
+    if key and not getattr(dataset, key):
+        raise section.wrong(key, f"a dataset of kind {dataset.kind} needs it")
+
+
+def _kind(section: Section, values: dict[str, str]) -> str:
+    if "kind" in values:
+        if values["kind"] not in KINDS:
+            raise section.wrong("kind", f"there is no kind {shown(values['kind'])}", "It is file or table.")
+        return values["kind"]
+    is_file, is_table = bool(values.get("location")), bool(values.get("tablename"))
+    if is_file and is_table:
+        raise section.wrong("kind", "it has a location and a tablename, so it must say what it is", "file or table?")
+    return "file" if is_file else "table" if is_table else ""
+
+
+def _format(section: Section, values: dict[str, str]) -> str:
+    declared = values.get("format", "")
+    if declared and not _is_format(declared):
+        raise section.wrong(
+            "format", f"{shown(declared)} is not a format", "For instance csv, json, parquet, orc, text."
+        )
+    if declared or values["kind"] != "file":
+        return declared
+    stem, suffix = splitext(values.get("location", "").rstrip("/"))
+    if suffix in _COMPRESSED:
+        suffix = splitext(stem)[1]
+    return _FORMATS.get(suffix.lower(), "")
+
+
+def _partition(section: Section) -> Partition:
+    with section.at("partition"):
+        return Partition.from_data(section.data.get("partition", "text"))
+
+
+def _checks(section: Section) -> tuple[Check, ...]:
+    with section.at("checks"):
+        return parse_checks(section.get("checks", TABLE, {}), "")
+
+
+def _options(section: Section) -> dict[str, Any]:
+    options = {}
+    for key, shape in OPTIONS.items():
+        if key in section:
+            value = section.get(key, shape)
+            if key == "url" and _has_password(value):
+                raise section.wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
+            with section.at(key):
+                options[key] = plain(value, key)
+    return options
+
+
+def check_references(section: Section, dataset: Dataset, known: set[str]) -> None:
+    """Refuse a check that compares with a dataset that does not exist."""
+    for check in dataset.checks:
+        other = check.params.get("dataset", dataset.datasetid)
+        if other not in known:
+            raise section.wrong(
+                "checks", f"{check.kind}: there is no dataset {other}", nearest(str(other), known), UnknownDataset
+            )

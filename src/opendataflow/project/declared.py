@@ -1,0 +1,43 @@
+"""What a project declares: frozen data, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..model import Dataset, Job, Pool
+
+DEFAULT_ENVIRONMENT = "default"
+DEFAULT_STORE = "sqlite:///dataflow.db"
+DEFAULT_LOGS = ".odf/logs"
+DEFAULT_JOBS = "jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One world of places and its store; hosts are those of tables, and none means any that a dataset names."""
+
+    name: str = "dev"
+    roots: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    store_url: str = DEFAULT_STORE
+    store_encrypted: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Everything that the project file declares, as it is in the selected environment."""
+
+    folder: Path
+    file: Path | None
+    name: str
+    job_folders: tuple[Path, ...]
+    environment: Environment
+    environments: tuple[str, ...]
+    logs: Path
+    datasets: tuple[Dataset, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    spark: Mapping[str, object] = field(default_factory=dict, hash=False)
+    timezone: str = "UTC"

@@ -1,0 +1,88 @@
+"""[environment.X] and [store]: the worlds that a project knows, and the one that was selected."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from ..errors import BadConfig
+from ..model import check_id
+from .declared import DEFAULT_ENVIRONMENT, DEFAULT_STORE, Environment
+from .places import absolute, check_written, store_address
+from .section import Section, nearest, quoted
+
+_has_login = re.compile(r"://[^@/]*:[^@]+@").search
+_has_password = re.compile(r"[?&;](?:ssl)?(?:password|passwd|pass|pwd)=", re.IGNORECASE).search
+_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]{0,30}:/{0,3}").match
+
+
+def read_environments(root: Section, folder: Path) -> dict[str, Environment]:
+    """Every environment that is declared, or the one that there is when none is."""
+    url, encrypted = _store(root.inner("store"), DEFAULT_STORE, "", folder)
+    found = {}
+    for section in root.each("environment"):
+        with section.at():
+            check_id("environment", section.name)
+        section.only(("roots", "hosts", "store", "dataset"))
+        its_url, its_encrypted = _store(section.inner("store"), url, encrypted, folder)
+        roots = tuple(_root(section, each, folder) for each in section.texts("roots"))
+        found[section.name] = Environment(section.name, roots, section.texts("hosts"), its_url, its_encrypted)
+    if not found:
+        return {DEFAULT_ENVIRONMENT: Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url, encrypted)}
+    return found
+
+
+def select(environments: dict[str, Environment], wanted: str | None, file: str) -> Environment:
+    """The environment that was asked for, or the one that needs no asking."""
+    names = list(environments)
+    if wanted:
+        if wanted not in environments:
+            raise BadConfig(f"{file}: there is no [environment.{quoted(wanted)}]", hint=nearest(wanted, names))
+        return environments[wanted]
+    if len(names) == 1:
+        return environments[names[0]]
+    if "dev" in environments:
+        return environments["dev"]
+    raise BadConfig(
+        f"{file}: [environment]: which one? There are {', '.join(names)}", hint="Choose one with --env or ODF_ENV."
+    )
+
+
+def refuse_password(url: str) -> None:
+    """Refuse an address that holds a password."""
+    if _has_login(url) or _has_password(unquote(url)):
+        raise BadConfig(
+            "the address holds a password in plain text",
+            hint="Never write a password into a file: encrypt it with `odf crypt encrypt` and declare encrypted.",
+        )
+
+
+def check_store_url(url: str) -> str:
+    """The store's address itself, or BadConfig when it holds a password or is none."""
+    refuse_password(url)
+    if url.startswith(("postgresql://", "postgres://")) or url.removeprefix("sqlite:///") not in ("", url):
+        return url
+    scheme = _scheme(url)
+    raise BadConfig(
+        f"{scheme[0] + '…' if scheme else 'this'} is not the address of a store",
+        hint="Write sqlite:///dataflow.db or postgresql://user@host/database.",
+    )
+
+
+def _store(section: Section, url: str, encrypted: str, folder: Path) -> tuple[str, str]:
+    section.refuse_passwords("encrypted")
+    section.only(("url", "encrypted"))
+    if "url" in section:
+        # Another address has another password: that of [store] does not go along.
+        url, encrypted = section.text("url"), ""
+    with section.at("url"):
+        url = store_address(check_store_url(url), folder)
+    return url, section.text("encrypted", encrypted)
+
+
+def _root(section: Section, root: str, folder: Path) -> str:
+    with section.at("roots"):
+        if not root:
+            raise BadConfig("a root is empty", hint='Write "." for the folder of the project.')
+        return absolute(check_written(root), str(folder))

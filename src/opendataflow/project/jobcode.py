@@ -1,0 +1,53 @@
+"""Job code: the file of the user's project that a job's name stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import BadConfig, InvalidPath
+from ..model import check_id
+from .declared import Project
+from .places import is_inside
+
+SUFFIXES = (".py", ".sql", ".sh")
+
+
+def code_of(project: Project, jobid: str) -> Path | None:
+    """The file with the code of a job: its declared script, or the one file in the job folders with its name."""
+    check_id("job", jobid)
+    options = next((job.options for job in project.jobs if job.jobid == jobid), {})
+    where = f"{project.file.name}: [job.{jobid}]" if project.file else f"job {jobid}"
+    if "script" in options:
+        return _script(project, str(options["script"]), where)
+    found = list(dict.fromkeys(path for folder in project.job_folders for path in _named(folder, jobid)))
+    if found and "copy" in options:
+        raise BadConfig(f"{where} copy: there is also the code {found[0]}", hint="A copy needs no code: use one.")
+    if len(found) > 1:
+        names = " and ".join(map(str, found))
+        raise BadConfig(f"{where}: its code could be {names}", hint="Keep one of them, or name it: script = …")
+    return found[0] if found else None
+
+
+def _named(folder: Path, jobid: str) -> Iterator[Path]:
+    for name in (*(jobid + suffix for suffix in SUFFIXES), jobid):
+        path = folder / name
+        if os.path.isfile(path) and (name != jobid or os.access(path, os.X_OK)):
+            _check_inside(path, folder)
+            yield path
+
+
+def _script(project: Project, script: str, where: str) -> Path:
+    path = Path(os.path.normpath(project.folder / script))
+    _check_inside(path, project.folder)
+    if not os.path.isfile(path):
+        raise BadConfig(f"{where} script: there is no file {path}")
+    return path
+
+
+def _check_inside(path: Path, folder: Path) -> None:
+    if not is_inside(str(path), [str(folder)]):
+        raise InvalidPath(
+            f"{path} leads out of {folder}, to {os.path.realpath(path)}", hint="Job code lies in the project itself."
+        )

@@ -1,0 +1,188 @@
+"""[job.X] and [pool.X]: who runs, and how many at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import errors
+from ..errors import BadConfig, OdfError, UnknownPool
+from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
+from ..model.ids import shown
+from ..model.plain import plain
+from .places import is_inside
+from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
+
+OPTIONS: dict[str, Shape] = {
+    "copy": TABLE,
+    "script": TEXT,
+    "secrets": one_of("env", "file"),
+    "batch": COUNT,
+    "args": TEXTS,
+    "spark": TABLE,
+    "description": TEXT,
+    "owner": TEXT,
+    "tags": TEXTS,
+}
+RETRY = ("retries", "backoff", "backoff_max", "retry_on")
+KEYS = ("reads", "writes", "env", *RETRY, "lease", "timeout", "pool", *OPTIONS)
+COPY: dict[str, Shape] = {"from": TEXT, "to": TEXT, "columns": TEXTS, "rename": TEXT_TABLE}
+
+_NUMBER = Shape(lambda value: isinstance(value, (int, float)) and not isinstance(value, bool), "a number")
+_DURATION = either(Shape(_NUMBER.fits, "a number of seconds"), Shape(TEXT.fits, 'a duration like "90s"'))
+
+# The store keeps env items beside IN and OUT; the rest is what every run is told, or what leads to the key.
+_RESERVED = ("IN", "OUT", "dataid", "jobid")
+_RESERVED_PREFIXES = ("ODF_", "PASSKEY")
+
+
+def read_job(section: Section, folder: Path) -> Job:
+    """The job that a table declares."""
+    with section.at():
+        check_id("job", section.name)
+    section.only(KEYS)
+    reads, writes = _reads(section), section.texts("writes")
+    options = _options(section, folder)
+    if "copy" in options:
+        reads, writes = _copied(section, options["copy"], reads, writes)
+    # Bit by bit, so that what the model refuses is told with its key.
+    with section.at("writes" if writes else "reads"):
+        job = Job(section.name, () if writes else reads, writes)
+    with section.at("reads"):
+        job = replace(job, inputs=reads)
+    with section.at("env"):
+        job = replace(job, env=_env(section))
+    job = replace(job, retry=_retry(section), options=options)
+    if "lease" in section:
+        job = replace(job, lease=_seconds(section, "lease"))
+    if "timeout" in section:
+        job = replace(job, timeout=_seconds(section, "timeout"))
+    with section.at("pool"):
+        return replace(job, pool=section.text("pool"))
+
+
+def check_pool(section: Section, job: Job, known: list[str]) -> None:
+    """Refuse a job whose pool is not declared."""
+    if job.pool and job.pool not in known:
+        hint = f"Declare it: [pool.{job.pool}]. {nearest(job.pool, known) if known else ''}"
+        raise section.wrong("pool", f"there is no pool {job.pool}", hint.strip(), UnknownPool)
+
+
+def read_pools(root: Section) -> list[tuple[Section, Pool]]:
+    """The pools of [pool.X], and those of the short form [pools]."""
+    found = []
+    for section in root.each("pool"):
+        section.only(("places", "quiet", "description"))
+        options = {"quiet": list(section.texts("quiet"))} if section.get("quiet", TEXTS) is not None else {}
+        if "description" in section:
+            options["description"] = section.get("description", TEXT)
+        found.append((section, _pool(section, section.name, "places", section.data.get("places"), options)))
+    short = root.inner("pools")
+    for name, places in short.data.items():
+        if name in root.inner("pool"):
+            raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this or [pool.{name}].")
+        found.append((short, _pool(short, name, quoted(name), places, {})))
+    return found
+
+
+def _pool(section: Section, name: str, key: str, places: Any, options: dict[str, Any]) -> Pool:
+    with section.at():
+        check_id("pool", name)
+    with section.at(key):
+        return Pool(name, places, options)
+
+
+def _reads(section: Section) -> tuple[Input, ...]:
+    declared = section.data.get("reads", [])
+    found = []
+    for place, item in enumerate(declared if isinstance(declared, list) else [declared]):
+        key = f"reads[{place}]" if isinstance(declared, list) else "reads"
+        found.append(_input(section, key, item))
+    return tuple(found)
+
+
+def _input(section: Section, key: str, item: object) -> Input:
+    if isinstance(item, dict):
+        for word in item:
+            if word not in ("dataset", "mapping"):
+                raise section.wrong(
+                    f"{key}.{quoted(word)}", "there is no such key", nearest(word, ("dataset", "mapping"))
+                )
+        name, mapping = item.get("dataset"), item.get("mapping")
+    else:
+        name, mapping = item, None
+    if not isinstance(name, str):
+        hint = 'Write "flights" or { dataset = "flights", mapping = "rollup" }.'
+        raise section.wrong(key, f"expected the name of a dataset, not {shown(item)}", hint)
+    with section.at(key):
+        return Input(name, Mapping.from_data(mapping))
+
+
+def _env(section: Section) -> dict[str, str]:
+    env: dict[str, str] = section.get("env", TEXT_TABLE, {})
+    for name in env:
+        if name in _RESERVED or name.startswith(_RESERVED_PREFIXES):
+            raise BadConfig(f"{shown(name)} is set by the program itself", hint="Call the item something else.")
+    return env
+
+
+def _retry(section: Section) -> Retry:
+    retry = Retry()
+    with section.at("retries"):
+        retry = replace(retry, retries=section.data.get("retries", 0))
+    if "backoff" in section:
+        retry = replace(retry, backoff=_seconds(section, "backoff", or_none=True))
+    if "backoff_max" in section:
+        retry = replace(retry, backoff_max=_seconds(section, "backoff_max", or_none=True))
+    outcomes = sorted(_outcomes())
+    for name in section.texts("retry_on"):
+        if name not in outcomes:
+            raise section.wrong("retry_on", f"there is no error {shown(name)}", nearest(name, outcomes))
+    return replace(retry, on=section.texts("retry_on"))
+
+
+def _seconds(section: Section, key: str, *, or_none: bool = False) -> float:
+    value = section.get(key, _DURATION)
+    with section.at(key):
+        return 0.0 if or_none and value in (0, "0s") else seconds(value)
+
+
+def _outcomes() -> set[str]:
+    classes = (each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OdfError))
+    return {each.name for each in classes} - {OdfError.name}
+
+
+def _options(section: Section, folder: Path) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for key, shape in OPTIONS.items():
+        if key in section:
+            with section.at(key):
+                options[key] = plain(section.get(key, shape), key)
+    if "script" in options:
+        if "copy" in options:
+            raise section.wrong("script", "a copy needs no code", "Use copy or script.")
+        if not section.text("script") or not is_inside(str(folder / options["script"]), [str(folder)]):
+            raise section.wrong("script", f"{shown(options['script'])} lies outside the project", f"It is in {folder}.")
+    return options
+
+
+def _copied(
+    section: Section, copy: dict[str, Any], reads: tuple[Input, ...], writes: tuple[str, ...]
+) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+    """What a copy reads and writes; reads may be there as well, to say how the dataids map."""
+    inner = section.inner("copy")
+    inner.only(COPY)
+    for key, shape in COPY.items():
+        if inner.get(key, shape) is None and key in ("from", "to"):
+            raise inner.wrong(key, "a copy needs it", 'Write copy = { from = "orders", to = "orders_lake" }.')
+    if "columns" in copy and not copy["columns"]:
+        raise inner.wrong("columns", "the list is empty", "Leave it out to copy every column.")
+    names = [item.datasetid for item in reads]
+    for key, declared, implied in (("reads", names, copy["from"]), ("writes", list(writes), copy["to"])):
+        if declared and declared != [implied]:
+            raise section.wrong(key, "it is not what copy says", "A copy implies reads and writes: leave them out.")
+    with inner.at("from"):
+        reads = reads or (Input(copy["from"]),)
+    with inner.at("to"):
+        return reads, (check_id("dataset", copy["to"]),)

@@ -1,0 +1,190 @@
+"""Loading: from a file on disk to a whole project in which everything fits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadConfig, BadMapping, Cycle, OdfError, UnknownDataset
+from ..model import TODAY, Catalogue, Dataset, Job, Pool
+from ..model.ids import shown
+from ..model.plain import plain_table
+from .datasets import check_complete, check_references, read_dataset
+from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project
+from .environments import read_environments, select
+from .jobs import check_pool, read_job, read_pools
+from .places import store_address
+from .properties import read_properties
+from .section import Section, nearest, quoted
+
+TOML = "dataflow.toml"
+PROPERTIES = "dataflow.properties"
+
+_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark")
+
+
+def find(start: Path) -> Path | None:
+    """The project file of this folder, or of the nearest one above it."""
+    folder = Path(os.path.abspath(start))
+    for each in (folder, *folder.parents):
+        for name in (TOML, PROPERTIES):
+            if os.path.isfile(each / name):
+                return each / name
+    return None
+
+
+def load(file: Path, env: str | None = None) -> Project:
+    """The project that a file declares, in this environment; refuses whatever does not fit."""
+    file = Path(os.path.abspath(file))
+    if file.suffix == ".properties":
+        environment = read_properties(file, _text(file, fallback="latin-1"))
+        select({environment.name: environment}, env, file.name)
+        return _bare(file.parent, environment, file)
+    return _from_tables(file, Section(file.name, (), _tables(file)), env)
+
+
+def without_file(folder: Path, store_url: str | None) -> Project:
+    """A project that declares nothing but the address of its store."""
+    folder = Path(os.path.abspath(folder))
+    url = store_address(store_url or DEFAULT_STORE, folder)
+    return _bare(folder, Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url), None)
+
+
+def _bare(folder: Path, environment: Environment, file: Path | None) -> Project:
+    jobs = (folder / DEFAULT_JOBS,)
+    return Project(folder, file, folder.name, jobs, environment, (environment.name,), folder / DEFAULT_LOGS)
+
+
+def _text(file: Path, fallback: str = "") -> str:
+    try:
+        raw = file.read_bytes()
+    except OSError as problem:
+        raise BadConfig(f"{file}: cannot be read: {problem.strerror}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        if fallback:
+            return raw.decode(fallback)
+        line = raw.count(b"\n", 0, problem.start) + 1
+        raise BadConfig(f"{file.name}: line {line} is not UTF-8", hint="Save the file as UTF-8.") from None
+
+
+def _tables(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(_text(file))
+    except ValueError as problem:
+        raise BadConfig(f"{file.name}: this is not TOML: {problem}") from None
+    except RecursionError:
+        raise BadConfig(f"{file.name}: this is not TOML for us: it is nested too deeply") from None
+
+
+def _from_tables(file: Path, root: Section, env: str | None) -> Project:
+    folder = file.parent
+    for name in root.data:
+        if name not in _TABLES:
+            raise root.wrong(f"[{quoted(name)}]", "there is no such table", nearest(name, _TABLES))
+    project = root.inner("project")
+    project.only(("name", "jobs", "logs", "timezone"))
+    environments = read_environments(root, folder)
+    environment = select(environments, env, file.name)
+    timezone = _timezone(project)
+    pools = tuple(pool for _, pool in read_pools(root))
+    datasets = (replace(TODAY, options={"timezone": timezone}), *_datasets(root, environment.name))
+    jobs = _jobs(root, folder, pools)
+    _check_graph(root, datasets, jobs, pools)
+    with root.at("[spark]"):
+        spark = plain_table(root.inner("spark").data, "")
+    return Project(
+        folder,
+        file,
+        project.text("name", folder.name) or folder.name,
+        tuple(Path(os.path.normpath(folder / each)) for each in project.texts("jobs", (DEFAULT_JOBS,))),
+        environment,
+        tuple(environments),
+        Path(os.path.normpath(folder / project.text("logs", DEFAULT_LOGS))),
+        datasets,
+        jobs,
+        pools,
+        spark,
+        timezone,
+    )
+
+
+def _timezone(project: Section) -> str:
+    name = project.text("timezone", "UTC")
+    if name != "UTC":
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(name)
+        except (LookupError, ValueError, OSError):
+            raise project.wrong(
+                "timezone", f"there is no time zone {shown(name)}", "For instance Europe/Berlin."
+            ) from None
+    return name
+
+
+def _datasets(root: Section, selected: str) -> list[Dataset]:
+    sections = {section.name: section for section in root.each("dataset")}
+    datasets = {name: read_dataset(section) for name, section in sections.items()}
+    for environment in root.each("environment"):
+        for override in environment.each("dataset"):
+            if override.name not in sections:
+                message = f"there is no dataset {shown(override.name)}"
+                raise override.wrong("", message, nearest(override.name, sections), UnknownDataset)
+            # Those of the other environments are read as well: a mistake is told before that environment needs it.
+            changed = read_dataset(sections[override.name], override)
+            if environment.name == selected:
+                datasets[override.name] = changed
+    for name, dataset in datasets.items():
+        check_complete(sections[name], dataset)
+        check_references(sections[name], dataset, {TODAY.datasetid, *datasets})
+    return list(datasets.values())
+
+
+def _jobs(root: Section, folder: Path, pools: tuple[Pool, ...]) -> tuple[Job, ...]:
+    jobs = []
+    for section in root.each("job"):
+        job = read_job(section, folder)
+        check_pool(section, job, [pool.poolid for pool in pools])
+        jobs.append(job)
+    return tuple(jobs)
+
+
+def _check_graph(root: Section, datasets: tuple[Dataset, ...], jobs: tuple[Job, ...], pools: tuple[Pool, ...]) -> None:
+    """Refuse what does not fit together, and name the first job with which it no longer does."""
+    if _misfit(datasets, jobs, pools) is None:
+        return
+    fits, fails = 0, len(jobs)
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if _misfit(datasets, jobs[:middle], pools) is None:
+            fits = middle
+        else:
+            fails = middle
+    problem = _misfit(datasets, jobs[:fails], pools)
+    if problem is not None:
+        section = root.inner("job").inner(jobs[fails - 1].jobid)
+        key = _key(problem, jobs[fails - 1], datasets)
+        raise section.wrong(key, problem.message, problem.hint, type(problem))
+
+
+def _misfit(datasets: tuple[Dataset, ...], jobs: tuple[Job, ...], pools: tuple[Pool, ...]) -> OdfError | None:
+    try:
+        Catalogue.build(datasets, jobs, pools)
+    except OdfError as problem:
+        return problem
+    return None
+
+
+def _key(problem: OdfError, job: Job, datasets: tuple[Dataset, ...]) -> str:
+    known = {dataset.datasetid for dataset in datasets}
+    if "copy" in job.options:
+        return "copy"
+    if isinstance(problem, UnknownDataset):
+        return "writes" if known.issuperset(item.datasetid for item in job.inputs) else "reads"
+    return "reads" if isinstance(problem, (BadMapping, Cycle)) else "writes"

@@ -1,0 +1,189 @@
+"""Section: one table of a project file, which can say where it is when something in it is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..errors import BadConfig, OdfError
+from ..model.ids import shown
+
+_CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
+_WORDS_FOR_PASSWORD = ("password", "passwd", "pass", "pwd")
+
+_is_bare = re.compile(r"[A-Za-z0-9_-]{1,128}").fullmatch
+_has_control = re.compile(r"[\x00-\x1f\x7f]").search
+
+
+class Shape(NamedTuple):
+    """What a value must be, and how to say so."""
+
+    fits: Callable[[object], bool]
+    words: str
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_table_of_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+TEXT = Shape(_is_text, "text")
+TEXTS = Shape(_are_texts, "a list of texts")
+FLAG = Shape(lambda value: isinstance(value, bool), "true or false")
+COUNT = Shape(_is_count, "a whole number from 1")
+TABLE = Shape(lambda value: isinstance(value, dict), "a table")
+TEXT_TABLE = Shape(_is_table_of_texts, "a table of texts")
+
+
+def one_of(*words: str) -> Shape:
+    """One of these words."""
+    return Shape(lambda value: isinstance(value, str) and value in words, " or ".join(f'"{word}"' for word in words))
+
+
+def either(*shapes: Shape) -> Shape:
+    """Any of these shapes."""
+    return Shape(lambda value: any(shape.fits(value) for shape in shapes), " or ".join(shape.words for shape in shapes))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint: the known name that was probably meant, or all of them."""
+    from difflib import get_close_matches
+
+    known = list(known)
+    close = get_close_matches(name[:128], known, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]}?" if close else f"Known here: {', '.join(known) or 'nothing'}."
+
+
+def quoted(name: str) -> str:
+    """A key as TOML writes it, shortened and without anything that could disturb a terminal."""
+    return name if _is_bare(name) else shown(name)
+
+
+class Section:
+    """One table of a project file: every problem in it is told with file, table and key."""
+
+    __slots__ = ("data", "file", "path")
+
+    def __init__(self, file: str, path: tuple[str, ...], data: dict[str, Any]) -> None:
+        self.file = file
+        self.path = path
+        self.data = data
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.data
+
+    @property
+    def name(self) -> str:
+        """The last part of the table's name."""
+        return self.path[-1] if self.path else ""
+
+    def where(self, key: str = "") -> str:
+        """The place of a key: dataflow.toml: [dataset.flights_raw] partition."""
+        table = f"[{'.'.join(map(quoted, self.path))}]" if self.path else ""
+        return f"{self.file}: {' '.join(filter(None, (table, key)))}".rstrip(": ")
+
+    def wrong(self, key: str, message: str, hint: str = "", error: type[OdfError] = BadConfig) -> OdfError:
+        """The error that says what is wrong with this key."""
+        return error(f"{self.where(key)}: {message}", hint=hint)
+
+    @contextmanager
+    def at(self, key: str = "") -> Iterator[None]:
+        """Problems inside keep their name and are told with the place of this key."""
+        try:
+            yield
+        except OdfError as problem:
+            if problem.message.startswith(f"{self.file}: "):
+                raise  # it knows its place already
+            raise self.wrong(key, problem.message, problem.hint, type(problem)) from None
+
+    def only(self, known: Iterable[str]) -> None:
+        """Refuse every key that is not known here."""
+        known = list(known)
+        for key, value in self.data.items():
+            if key not in known:
+                hint = nearest(key, known)
+                if isinstance(value, dict) and len(self.path) == 2:
+                    hint += (
+                        f" An id with a dot is written in quotes: [{self.path[0]}.{shown('.'.join((self.name, key)))}]."
+                    )
+                raise self.wrong(quoted(key), "there is no such key", hint)
+
+    def get(self, key: str, shape: Shape, default: Any = None) -> Any:
+        """The value of a key, which must have this shape."""
+        if key not in self.data:
+            return default
+        value = self.data[key]
+        if not shape.fits(value):
+            raise self.wrong(quoted(key), f"expected {shape.words}{_instead(key, value)}")
+        return value
+
+    def text(self, key: str, default: str = "") -> str:
+        """One line of text."""
+        return self._line(key, self.get(key, TEXT, default))
+
+    def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Lines of text; one may stand for a list of one."""
+        found = self.get(key, either(TEXT, TEXTS), list(default))
+        return tuple(self._line(key, item) for item in ([found] if isinstance(found, str) else found))
+
+    def _line(self, key: str, text: str) -> str:
+        if _has_control(text):
+            raise self.wrong(quoted(key), f"expected one line without control characters{_instead(key, text)}")
+        return text
+
+    def inner(self, key: str) -> Section:
+        """The table under this key; empty where there is none."""
+        return Section(self.file, (*self.path, key), self.get(key, TABLE, {}))
+
+    def each(self, key: str) -> list[Section]:
+        """The tables in the table under this key: [dataset.a] and [dataset.b]."""
+        group = self.inner(key)
+        for name in group.data:
+            if not isinstance(group.data[name], dict):
+                example = f"[{'.'.join(map(quoted, group.path))}.NAME]"
+                raise group.wrong(quoted(name), "expected a table", f"Write it under a name: {example}")
+        return [group.inner(name) for name in group.data]
+
+    def refuse_passwords(self, instead: str, skip: tuple[str, ...] = ()) -> None:
+        """Refuse a password that anybody could read, at whatever depth."""
+        data = {key: value for key, value in self.data.items() if key not in skip}
+        found = _password_key(data)
+        if found:
+            raise self.wrong(found, "this is a password in plain text", _CRYPT.format(instead))
+
+
+def _instead(key: str, value: object) -> str:
+    """What was found; not where it could be a secret."""
+    return "" if key.startswith("encrypted") else f", not {shown(value)}"
+
+
+def is_password_name(name: str) -> bool:
+    """Whether a value under this name is a password."""
+    return name.lower().rpartition(".")[2] in _WORDS_FOR_PASSWORD
+
+
+def _password_key(value: object) -> str:
+    if isinstance(value, list):
+        return next(filter(None, map(_password_key, value)), "")
+    if not isinstance(value, Mapping):
+        return ""
+    for key, inner in value.items():
+        if is_password_name(key):
+            return quoted(key)
+        deeper = _password_key(inner)
+        if deeper:
+            return f"{quoted(key)}.{deeper}"
+    return ""

@@ -1,0 +1,42 @@
+"""Fixtures that hand every test a fresh store of each kind; used by contract and scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import opendataflow
+from opendataflow import Store
+
+BOTH = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=BOTH)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a store that does not exist yet."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def open_again(store_url: str) -> Iterator[Callable[..., Store]]:
+    """Opens the same store once more, as another process would; closed at the end."""
+    opened: list[Store] = []
+
+    def open_it(**how: object) -> Store:
+        opened.append(opendataflow.open(store_url, create=True, **how))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_it
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def store(open_again: Callable[..., Store]) -> Store:
+    """A fresh store."""
+    return open_again(who="tester")
