@@ -8,6 +8,7 @@ new file and renames it; at every moment the name leads to a whole log.
 from __future__ import annotations
 
 import codecs
+import errno
 import fcntl
 import os
 import re
@@ -30,7 +31,7 @@ _SMALLEST = 64 * 1024  # the header must always fit into the quarter that is kep
 _LONGEST_NAME = 250  # file systems allow 255 bytes, and a log being shortened has four more
 _NEW = ".new"
 _FIRST = re.compile(rb"# odf log: (\d{15}) bytes left out after byte (\d{15})\n")
-_FULL = (28, 122)  # ENOSPC, EDQUOT; written out because errno names the second only where it exists
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: int, runid: str) -> Path:
@@ -102,7 +103,7 @@ class LogFile:
 
     def write(self, data: bytes) -> None:
         """Append what the job printed, already redacted."""
-        if self.failed is not None or not data:
+        if self.failed is not None or self._handle < 0 or not data:
             return
         try:
             for start in range(0, len(data), self._quarter):
@@ -127,22 +128,18 @@ class LogFile:
             handle, self._handle = self._handle, -1
             with suppress(OSError):
                 os.close(handle)
-        if self.failed is None:
-            self.failed = OSError(9, "the log is closed")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        failed = self.failed
         self.close()
-        self.failed = failed
 
     def _say(self, text: str) -> None:
         data = ("\n" * self._mid_line + text).encode("utf-8", "replace")
         if self.failed is None:
             self.write(data)
-        elif self._handle >= 0:
+        else:
             self._insist(data)
 
     def _append(self, data: bytes) -> None:
@@ -355,7 +352,7 @@ def _now() -> str:
 
 def _one_line(text: str) -> str:
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:4001])
-    return shown if len(text) <= 4000 else shown[:4000] + "…"
+    return shown if len(shown) <= 4000 else shown[:4000] + "…"
 
 
 def _unknown(path: str | os.PathLike[str]) -> UnknownRun:

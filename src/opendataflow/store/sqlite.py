@@ -23,6 +23,7 @@ _WAL_SAFE_FROM = (3, 51, 3)
 _WAL_SAFE_TOO = {(3, 44, 6), (3, 50, 7)}
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre"}
 _PATIENCE = 60.0
+_WRITTEN_BY_TRIGGERS = {"note", "meta"}
 
 
 def wal_is_safe(version: str, file_system: str) -> tuple[bool, str]:
@@ -226,14 +227,22 @@ class SqliteBackend(Backend):
             connection.execute("pragma query_only = off")
 
     def execute(self, sql: str) -> int:
-        before = self._connection.total_changes()
+        changed: set[tuple[str, int]] = set()
+
+        def see(kind: int, database: str, table: str, rowid: int) -> None:
+            if table not in _WRITTEN_BY_TRIGGERS:
+                changed.add((table, rowid))
+
+        # SQLite itself counts nothing for a view, or every write of every trigger: neither is what a person changed.
+        self._connection.set_update_hook(see)
         try:
             with self.writing():
-                for _ in self._connection.execute(sql):
-                    pass
+                self._connection.execute(sql).fetchall()
+                return max(len(changed), self._connection.changes())
         except (apsw.SQLError, apsw.ConstraintError) as error:
             raise UsageError(f"the store refused it: {error}") from None
-        return self._connection.total_changes() - before
+        finally:
+            self._connection.set_update_hook(None)
 
     def close(self) -> None:
         self._connection.close()

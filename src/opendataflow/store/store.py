@@ -50,6 +50,7 @@ class Store:
         self._catalogue: Catalogue | None = None
         self._revision = ""
         self._today: tuple[str, str] = ("", "")
+        self._announced: tuple[str, str] = ("", "")
         self._clock: Callable[[], float] = time.time
 
     # Transactions ------------------------------------------------------------------------------------------------
@@ -180,7 +181,9 @@ class Store:
 
         while True:
             try:
-                return self._do(work)
+                taken = self._do(work)
+                self._today = self._announced  # known only now that it is committed
+                return taken
             except claims.Stale:
                 # What is derived did not fit what is: derive it anew, then look again.
                 self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
@@ -193,6 +196,7 @@ class Store:
                 catalogue = self._known(tx)  # it may have been registered since this process last looked
             job = catalogue.job(jobid)
             if any(item.datasetid == "today" for item in job.inputs):
+                catalogue = self._known(tx)
                 self._announce_today(tx, catalogue)
             if dataid is not None and not prepared:
                 check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
@@ -244,7 +248,7 @@ class Store:
         day = datetime.fromtimestamp(self._clock(), zone).date().isoformat()
         if self._today != (self._revision, day):
             steering.announce(tx, catalogue, "today", [day], {}, {}, "clock", None, repeats=True)
-            self._today = (self._revision, day)
+            self._announced = (self._revision, day)
 
     def admit(self, claim: Claim, receipt: Receipt) -> None:
         """Record the five answers that let a claimed run start."""

@@ -222,6 +222,20 @@ create trigger job_needs_its_dataset before insert on job
     when new.datasetid is not null and not exists (select 1 from dataset where datasetid = new.datasetid)
     begin select raise(abort, 'UNKNOWN_DATASET: job names a datasetid that is not in table dataset'); end;
 
+create trigger datastatus_keeps_its_dataset before update of datasetid on datastatus
+    when not exists (select 1 from dataset where datasetid = new.datasetid)
+    begin select raise(abort, 'UNKNOWN_DATASET: datastatus names a datasetid that is not in table dataset'); end;
+create trigger job_keeps_its_dataset before update of datasetid on job
+    when new.datasetid is not null and not exists (select 1 from dataset where datasetid = new.datasetid)
+    begin select raise(abort, 'UNKNOWN_DATASET: job names a datasetid that is not in table dataset'); end;
+create trigger dataset_stays_while_it_is_used before delete on dataset
+    when exists (select 1 from datastatus where datasetid = old.datasetid) or exists (select 1 from job where datasetid = old.datasetid)
+    begin select raise(abort, 'the dataset has chunks, or a job reads or writes it'); end;
+create trigger dataset_keeps_its_name before update of datasetid on dataset
+    when new.datasetid <> old.datasetid
+     and (exists (select 1 from datastatus where datasetid = old.datasetid) or exists (select 1 from job where datasetid = old.datasetid))
+    begin select raise(abort, 'the dataset has chunks, or a job reads or writes it'); end;
+
 create trigger note_insert after insert on datastatus when new.seal = 0
     begin
         update datastatus set seal = seal + 1, status = case

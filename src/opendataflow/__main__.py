@@ -1,0 +1,5 @@
+"""python -m opendataflow is odf."""
+
+from opendataflow.cli import main
+
+main()

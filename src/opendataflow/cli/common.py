@@ -1,0 +1,158 @@
+"""What every verb shares: its common options, the project and store they lead to, and how facts are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import BadConfig
+
+if TYPE_CHECKING:
+    from ..project import Project
+    from ..store import Store
+
+DEFAULT_STORE = "sqlite:///dataflow.db"
+
+
+@dataclass
+class App:
+    """One command line: where it works, and how it answers."""
+
+    store_url: str | None = None
+    env: str | None = None
+    as_json: bool = False
+    debug: bool = False
+    _project: Project | None = field(default=None, repr=False)
+    _store: Store | None = field(default=None, repr=False)
+
+    @property
+    def project(self) -> Project:
+        """The project of the current folder, or one without a file."""
+        if self._project is None:
+            from ..project import find, load, without_file
+
+            env = self.env or os.environ.get("ODF_ENV") or None
+            named = self.store_url or os.environ.get("ODF_STORE") or None
+            file = find(Path.cwd())
+            if file is not None:
+                project = load(file, env)
+            else:
+                if self.env is not None:
+                    raise BadConfig(f"--env {self.env} needs a project file", hint="there is no dataflow.toml here or above; make one with: odf init")
+                project = without_file(Path.cwd(), named)
+            self._project = project
+        return self._project
+
+    @property
+    def url(self) -> str:
+        """The address of the store: --store, ODF_STORE, the project's, or dataflow.db in this folder."""
+        return self.store_url or os.environ.get("ODF_STORE") or self.project.environment.store_url
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        if self._store is None:
+            self._store = self.open_store()
+        return self._store
+
+    def open_store(self, *, create: bool | None = None, check: bool = True) -> Store:
+        """Open the store; the embedded one in the current folder is made when it is missing."""
+        from ..store import open_store
+
+        url = self.url
+        if create is None:
+            create = url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists() and not self.store_url
+        encrypted = self.project.environment.store_encrypted if not self.store_url else ""
+        password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
+        return open_store(url, create=create, check=check, password=password, say=lambda message: click.echo(message, err=True))
+
+    def store_password(self, encrypted: str) -> str:
+        """The store's own password, decrypted."""
+        from .. import secrets
+
+        return secrets.decrypt(encrypted, secrets.require_key(os.environ, "the store's password"), "store/password")
+
+    def show(self, data: Any, text: Callable[[], Iterable[str] | None] | None = None) -> None:
+        """Print facts: as JSON when asked for, else in words."""
+        if self.as_json:
+            click.echo(json.dumps(plain(data), indent=2 if sys.stdout.isatty() else None))
+        elif text is not None:
+            for line in text() or ():
+                click.echo(line)
+
+    def say(self, line: str) -> None:
+        """A remark that is not a fact: to the terminal's other stream, so that output can be piped."""
+        if not self.as_json:
+            click.echo(line, err=True)
+
+
+def plain(value: Any) -> Any:
+    """Anything the store hands out, as JSON data."""
+    if hasattr(value, "to_data"):
+        return plain(value.to_data())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value) if item.name != "sort_key"}
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with the common options; the function gets an App first."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        def call(store_url: str | None, env: str | None, as_json: bool, debug: bool, **arguments: Any) -> Any:
+            app = App(store_url, env, as_json, debug)
+            try:
+                return function(app, **arguments)
+            finally:
+                if app._store is not None:
+                    app._store.close()
+
+        call.__doc__ = function.__doc__
+        if hasattr(function, "__click_params__"):
+            call.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
+        call = click.option("--debug", is_flag=True, help="Show where an error came from.")(call)
+        call = click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")(call)
+        call = click.option("--env", metavar="NAME", help="The environment (or ODF_ENV).")(call)
+        call = click.option("--store", "store_url", metavar="URL", help="The store (or ODF_STORE).")(call)
+        return click.command(name or function.__name__.removesuffix("_verb"), **settings)(call)
+
+    return decorate
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Columns in plain text, as wide as they need to be."""
+    cells = [[("" if cell is None else str(cell)) for cell in row] for row in rows]
+    widths = [max([len(header), *(len(row[column]) for row in cells)]) for column, header in enumerate(headers)]
+    lines = ["  ".join(header.ljust(width) for header, width in zip(headers, widths, strict=True)).rstrip()]
+    lines.append("  ".join("-" * width for width in widths))
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return lines
+
+
+def when(moment: datetime | None) -> str:
+    """A moment as people read it, in their own time zone."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def confirm(app: App, question: str, yes: bool) -> None:
+    """Ask before something that touches many chunks; --yes answers."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise BadConfig("this touches several chunks and nobody is there to ask", hint="say --yes, or look first with --dry-run")
+        click.confirm(question, abort=True, err=True)

@@ -1,0 +1,123 @@
+"""The door: which verb lives where, and how an error reaches a person."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+
+import click
+
+from ..errors import OdfError
+
+# verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
+VERBS: dict[str, tuple[str, str]] = {
+    "init": ("setup", "Make a small project that runs at once."),
+    "apply": ("setup", "Bring the store in line with dataflow.toml; shows the difference first."),
+    "migrate": ("setup", "Create the store's tables, or bring them up to date."),
+    "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to mend each."),
+    "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
+    "start": ("run", "Claim a chunk for a script that does the handshake itself."),
+    "end": ("run", "End a run that odf start began: READY or FAILED."),
+    "rescue": ("run", "End runs whose lease ran out."),
+    "status": ("look", "The matrix of datasets and dataids."),
+    "runs": ("look", "Recent attempts, newest first."),
+    "jobs": ("look", "The registered jobs."),
+    "datasets": ("look", "The registered datasets."),
+    "log": ("look", "What a run printed."),
+    "why": ("look", "What stands in the way of a job, and which command would help."),
+    "explain": ("look", "The five questions about one chunk, now and at each past run."),
+    "ready": ("arrive", "Announce chunks that something outside produced."),
+    "discover": ("arrive", "Find chunks that arrived at a dataset's location, and announce them."),
+    "resubmit": ("steer", "Have chunks produced again, before anything new."),
+    "hold": ("steer", "Set chunks aside: nobody reads or produces them."),
+    "release": ("steer", "Give held chunks back what they were."),
+    "fail": ("steer", "Say that chunks are bad, until they are produced again."),
+    "forget": ("steer", "Make chunks never produced; history stays."),
+    "pool": ("steer", "Limits on running chunks across all machines."),
+    "crypt": ("secret", "Encrypt, decrypt and rekey passwords."),
+    "sql": ("raw", "Read the store by SQL."),
+    "dml": ("raw", "Change the store by SQL; the next claim acts on it."),
+}
+# The names that the Java original uses.
+ALIASES = {"createtables": "migrate", "startjob": "start", "endjob": "end", "deleterun": "forget", "getjob": "jobs", "forcejob": "run"}
+
+
+class Verbs(click.Group):
+    """Commands that are imported only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = cmd_name if cmd_name in VERBS else ALIASES.get(cmd_name.lower(), "")
+        if not name:
+            return None
+        command = getattr(import_module(f".{VERBS[name][0]}", __package__), name + "_verb")
+        assert isinstance(command, click.Command)
+        if cmd_name.lower() in ALIASES:
+            alias = import_module(".aliases", __package__)
+            command = getattr(alias, cmd_name.lower() + "_verb", command)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], [*VERBS, *ALIASES], n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"there is no verb {args[0]!r}.{hint} See: odf --help", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="opendataflow", prog_name="odf")
+def odf() -> None:
+    """OpenDataFlow: which chunk may I process next?
+
+    Every verb takes --store URL, --env NAME, --json and --debug. See: odf VERB --help
+    """
+
+
+def open_door(arguments: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        result = odf.main(arguments, prog_name="odf", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except OdfError as error:
+        return _say(arguments, error.name, error.message, error.hint, error.exit_code, error)
+    except click.exceptions.Abort:
+        return _say(arguments, "ABORTED", "nothing was changed", "", 130)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "odf"
+        return _say(arguments, "USAGE", error.format_message(), f"see: {command} --help", 2)
+    except click.ClickException as error:
+        return _say(arguments, "USAGE", error.format_message(), "", 2)
+    except KeyboardInterrupt:
+        return _say(arguments, "ABORTED", "interrupted", "", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        return _say(arguments, "INTERNAL", what, "this is a bug in OpenDataFlow; --debug shows where", 70, error)
+
+
+def _say(arguments: list[str], name: str, message: str, hint: str, code: int, error: Exception | None = None) -> int:
+    if error is not None and "--debug" in arguments:
+        import traceback
+
+        traceback.print_exception(error)
+    if "--json" in arguments:
+        print(json.dumps({"error": name, "message": message, "hint": hint, "exit_code": code}))
+    else:
+        print(f"{name}: {message}", file=sys.stderr)
+        if hint:
+            print(f"  {hint}", file=sys.stderr)
+    return code
