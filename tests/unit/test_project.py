@@ -96,7 +96,7 @@ partition = "day"
 
 
 @pytest.fixture
-def write(tmp_path):
+def write(tmp_path: Path):
     def write_file(text: str, name: str = "dataflow.toml") -> Path:
         file = tmp_path / name
         file.write_text(text, encoding="utf-8")
@@ -252,7 +252,7 @@ def test_what_is_not_toml_is_refused_with_its_place(tmp_path, content, words):
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(BadConfig, match="dataflow.toml"):
+    with pytest.raises(BadConfig, match=r"dataflow\.toml"):
         load(tmp_path / "dataflow.toml")
     with pytest.raises(BadConfig, match=str(tmp_path)):
         load(tmp_path)
@@ -943,9 +943,12 @@ def test_a_place_is_that_of_the_selected_environment(loaded, tmp_path):
         resolve_location(prod, dev_in_prod, "2013-01-01")
 
 
-def test_a_malformed_dataid_never_becomes_a_place():
-    with pytest.raises(BadDataid):
-        at("{dataid}", "/srv", dataid="../../etc/passwd")
+@pytest.mark.parametrize(
+    ("dataid", "error"), [("../../etc/passwd", BadId), ("2013-02-30", BadDataid), ("today", BadDataid)]
+)
+def test_a_malformed_dataid_never_becomes_a_place(dataid, error):
+    with pytest.raises(error):
+        at("{dataid}", "/srv", dataid=dataid)
 
 
 def test_a_relative_path_is_inside_of_nothing(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ class Environment:
     hosts: tuple[str, ...] = ()
     store_url: str = DEFAULT_STORE
     store_encrypted: str = field(default="", repr=False)
+    is_declared: bool = True  # without a project file nobody said which places belong to it: any may
 
 
 @dataclass(frozen=True, slots=True)

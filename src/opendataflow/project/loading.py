@@ -16,7 +16,6 @@ from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_S
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
 from .places import store_address
-from .properties import read_properties
 from .section import Section, nearest, quoted
 
 TOML = "dataflow.toml"
@@ -39,6 +38,8 @@ def load(file: Path, env: str | None = None) -> Project:
     """The project that a file declares, in this environment; refuses whatever does not fit."""
     file = Path(os.path.abspath(file))
     if file.suffix == ".properties":
+        from .properties import read_properties
+
         environment = read_properties(file, _text(file, fallback="latin-1"))
         select({environment.name: environment}, env, file.name)
         return _bare(file.parent, environment, file)
@@ -49,7 +50,7 @@ def without_file(folder: Path, store_url: str | None) -> Project:
     """A project that declares nothing but the address of its store."""
     folder = Path(os.path.abspath(folder))
     url = store_address(store_url or DEFAULT_STORE, folder)
-    return _bare(folder, Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url), None)
+    return _bare(folder, Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url, is_declared=False), None)
 
 
 def _bare(folder: Path, environment: Environment, file: Path | None) -> Project:

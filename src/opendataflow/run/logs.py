@@ -325,7 +325,7 @@ def _reopen(path: str | os.PathLike[str]) -> tuple[BinaryIO, int, int]:
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - follow closes it
     first = _FIRST.match(os.pread(file.fileno(), 256, 0))
     left_out, gap_at = (int(first[1]), int(first[2])) if first else (0, 0)
-    return file, gap_at, left_out  # type: ignore[return-value]  # an unbuffered file is a BinaryIO for all we ask
+    return file, gap_at, left_out
 
 
 def _same(path: str | os.PathLike[str], file: BinaryIO) -> bool:
@@ -356,4 +356,4 @@ def _one_line(text: str) -> str:
 
 
 def _unknown(path: str | os.PathLike[str]) -> UnknownRun:
-    return UnknownRun(f"there is no log {os.fspath(path)}", hint="Logs are removed after a while; the store keeps runs.")
+    return UnknownRun(f"there is no log {os.fspath(path)}", hint="Old logs are removed; the store keeps the runs.")

@@ -67,10 +67,28 @@ def dynamic_consumers(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[s
     }
 
 
-def settle(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], before: Sequence[tuple[str, dict[str, Any]]] = ()) -> list[list[Row]]:
-    """Bring the candidates up to date after these chunks changed; earlier queries may travel along in `before`."""
+def consumers_of_the_whole(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[str, Job]:
+    """Jobs that wait for all chunks of something that these datasets have a part in, however far upstream."""
+    changed = set(datasetids)
+    found = {}
+    for job in catalogue.jobs.values():
+        for item in job.inputs:
+            if item.mapping.kind == "all":
+                for upstream in map(catalogue.job, catalogue.upstream(item.datasetid)):
+                    if changed & {*upstream.outputs, *(each.datasetid for each in upstream.inputs)}:
+                        found[job.jobid] = job
+    return found
+
+
+def settle(
+    tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], before: Sequence[tuple[str, dict[str, Any]]] = (), *, by_person: bool = False
+) -> list[list[Row]]:
+    """Bring the candidates up to date after these chunks changed; earlier queries may travel along in `before`.
+
+    What a job publishes goes on from job to job by itself; what a person decides may end a wait that is further downstream.
+    """
     for datasetid in {datasetid for datasetid, _ in chunks}:
-        if dynamic_consumers(catalogue, (datasetid,)):
+        if dynamic_consumers(catalogue, (datasetid,)) or (by_person and consumers_of_the_whole(catalogue, (datasetid,))):
             # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
             before = [*before, ("note_put", {"datasetid": datasetid, "dataid": None, "after": None})]
     return decide(tx, catalogue, touched(catalogue, chunks), before=before)
@@ -145,14 +163,15 @@ def _dynamic_inputs(tx: Transaction, catalogue: Catalogue, job: Job, item: Any, 
         until = latest_bound(dataset.partition, catalogue.output_partition(job), dataid)
         newest = tx.row("newest_ready", datasetid=dataset.datasetid, until_key=sort_key(dataset.partition, until))
         return [(dataset.datasetid, newest[0])] if newest else None
-    rows = tx.rows("chunks_in_order", datasetid=dataset.datasetid)
-    count = dataset.partition.count
-    if not rows or any(status != READY for _, status in rows) or (count is not None and len(rows) != count):
-        return None
+    # The cheap question first: while something upstream is unfinished, nobody needs to look at every chunk.
     for upstream in catalogue.upstream(dataset.datasetid):
         unfinished = tx.row("unfinished_of_job", jobid=upstream)
         if unfinished and unfinished[0]:
             return None
+    rows = tx.rows("chunks_in_order", datasetid=dataset.datasetid)
+    count = dataset.partition.count
+    if not rows or any(status != READY for _, status in rows) or (count is not None and len(rows) != count):
+        return None
     return [(dataset.datasetid, chunk) for chunk, _ in rows]
 
 
@@ -218,3 +237,6 @@ def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
                     continue
             decide(tx, catalogue, pairs)
             after = (page[-1][1], page[-1][0])
+    for datasetid in job.outputs:
+        resubmitted = tx.rows("resubmitted_chunks", datasetid=datasetid)
+        decide(tx, catalogue, [(jobid, row[0]) for row in resubmitted])

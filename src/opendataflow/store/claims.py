@@ -33,7 +33,7 @@ class Stale(Exception):
     """A candidate was not what its rows say: it has to be derived anew."""
 
 
-def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row], owner: str, *, forced: bool) -> list[Claim]:
+def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row], owner: str, *, forced: bool, lease: float) -> list[Claim]:
     """Take picked candidates: from here on they are RUNNING and ours."""
     found: dict[str, tuple[tuple[Consumed, ...], bool, int, Receipt]] = {}
     takes = []
@@ -56,14 +56,14 @@ def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row],
             }
         )
     rows = tx.rows(
-        "claim_take", jobid=job.jobid, takes=compact(takes), pool=job.pool, owner=owner, lease=job.lease, forced=forced, why="forced" if forced else None
+        "claim_take", jobid=job.jobid, takes=compact(takes), pool=job.pool, owner=owner, lease=float(lease), forced=forced, why="forced" if forced else None
     )
     claims = {}
     for runid, dataid, epoch, taken in rows:
         if taken != len(job.outputs):
             raise Stale
         inputs, was_resubmit, tries, receipt = found[dataid]
-        claims[dataid] = Claim(runid, job.jobid, dataid, epoch, inputs, job.outputs, job.lease, tries, was_resubmit, forced, owner, receipt)
+        claims[dataid] = Claim(runid, job.jobid, dataid, epoch, inputs, job.outputs, lease, tries, was_resubmit, forced, owner, receipt)
     return [claims[dataid] for dataid in found]
 
 

@@ -30,7 +30,7 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
         for jobid in jobs:
             candidates.rebuild(tx, catalogue, jobid)
         changed = {note[1] for note in chunk_notes} | set(datasets)
-        for job in candidates.dynamic_consumers(catalogue, changed).values():
+        for job in (candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_the_whole(catalogue, changed)).values():
             waiting = ["all"] if candidates.takes_all(job) else [row[0] for row in tx.rows("candidate_dataids", jobid=job.jobid)]
             candidates.decide(tx, catalogue, [(job.jobid, dataid) for dataid in waiting])
 
@@ -42,8 +42,8 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: list[Row]) -> Non
     read = [(note[1], note[2], note[3]) for note in notes if note[4] != OUT]
     tx.rows("lock_candidates", pairs=compact(list(candidates.touched(catalogue, chunks))))
     rows = tx.rows("chunks_given", chunks=compact(chunks))
-    siblings = _siblings(tx, catalogue, rows)
     _end_lost_runs(tx, catalogue, rows)
+    siblings = _siblings(tx, catalogue, rows)
     tx.run("chunks_put", chunks=compact([_as_it_is(catalogue, row) for row in rows] + [_resubmitted(row) for row in siblings]))
     events = [
         {"kind": "sql", "datasetid": note[1], "dataid": note[2], "jobid": note[3], "before": note[5], "after": note[6], "who": note[7]}

@@ -58,6 +58,7 @@ def announce(
     dataset = catalogue.dataset(datasetid)
     partition = dataset.partition
     wanted = list(dict.fromkeys(check_dataid(partition, dataid, datasetid) for dataid in dataids))
+    tx.run("lock_dataset", datasetid=datasetid)
     ready: list[str] = []
     unchanged: list[str] = []
     for start in range(0, len(wanted), _BATCH):
@@ -142,7 +143,7 @@ def steer(
             gone.append((name, dataid, jobid, OUT))
         else:
             key = sort_key(catalogue.datasets[name].partition, dataid)
-            held = before if after == HOLD and before != PENDING else None
+            held = (row[8] if row and before == PENDING else before) if after == HOLD else None
             put.append(_row(name, dataid, jobid, after, row[4] if row else 0, row[5] if row else 0, held, key))
         events.append(_event(PAST[verb], name, dataid, jobid, before, after, who, why, row[4] if row else None))
         changed.append((name, dataid, before, after))
@@ -157,7 +158,7 @@ def steer(
     remove(tx, gone)
     if events:
         tx.run("events_put", events=compact(events))
-        candidates.settle(tx, catalogue, chunks)
+        candidates.settle(tx, catalogue, chunks, by_person=True)
     return changed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import socket
 import threading
@@ -131,14 +132,18 @@ class Store:
 
     def stamp(self, environment: str) -> None:
         """Say to which environment this store belongs; another one is refused from then on."""
+        self.check_environment(environment)
+        if self.environment() is None:
+            self._do(lambda tx: tx.run("meta_put", name="environment", value=environment))
+
+    def check_environment(self, environment: str) -> None:
+        """InvalidPath when this store was stamped for another environment."""
         found = self.environment()
         if found is not None and found != environment:
             raise InvalidPath(
                 f"this store belongs to environment {found}, not {environment}",
                 hint="choose the store of the environment, or the environment of the store (--env)",
             )
-        if found is None:
-            self._do(lambda tx: tx.run("meta_put", name="environment", value=environment))
 
     # Definitions -------------------------------------------------------------------------------------------------
 
@@ -163,12 +168,28 @@ class Store:
 
         return self._do(work)
 
+    def drop_pool(self, poolid: str) -> Pool:
+        """Forget a pool that no job runs in; returns what it was."""
+
+        def work(tx: Transaction) -> Pool:
+            catalogue = self._known(tx)
+            pool = catalogue.pool(poolid)
+            users = sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid)
+            if users:
+                raise BadDefinition(f"pool {poolid} is in use by {', '.join(users)}", hint="give the jobs another pool first, or lift its limit: odf pool set " + poolid + " unlimited")
+            tx.run("pool_drop", poolid=poolid)
+            return pool
+
+        return self._do(work)
+
     # Life of a run -----------------------------------------------------------------------------------------------
 
-    def claim(self, jobid: str, n: int = 1, *, dataid: str | None = None, force: bool = False, owner: str | None = None) -> list[Claim]:
+    def claim(
+        self, jobid: str, n: int = 1, *, dataid: str | None = None, force: bool = False, owner: str | None = None, lease: float | None = None
+    ) -> list[Claim]:
         """Take the next chunk of a job, or up to n, or one given dataid; an empty list when there is none to take.
 
-        force takes a given dataid without asking, unless it is running now.
+        force takes a given dataid without asking, unless it is running now; lease is the job's unless one is given.
         """
         if force and dataid is None:
             raise UsageError("force needs a dataid", hint="name the chunk: --dataid")
@@ -177,7 +198,7 @@ class Store:
         who = owner or self._who
 
         def work(tx: Transaction) -> list[Claim]:
-            return self._claim(tx, jobid, n, dataid, force, who)
+            return self._claim(tx, jobid, n, dataid, force, who, lease)
 
         while True:
             try:
@@ -188,7 +209,7 @@ class Store:
                 # What is derived did not fit what is: derive it anew, then look again.
                 self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
 
-    def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, force: bool, owner: str) -> list[Claim]:
+    def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, force: bool, owner: str, lease: float | None) -> list[Claim]:
         catalogue = self._catalogue or self._known(tx)
         prepared = False
         while True:
@@ -212,9 +233,10 @@ class Store:
             revision, notes, expired, due = rows[0][:4]
             if revision != self._revision:
                 catalogue = self._known(tx)
+                prepared = False
             elif notes:
                 folding.fold(tx, catalogue)
-                prepared = prepared and not force
+                prepared = False
             elif expired:
                 claims.rescue(tx, catalogue)
             elif due:
@@ -222,7 +244,7 @@ class Store:
             elif rows[0][4] is None or free < 1:
                 return []
             else:
-                return claims.take(tx, catalogue, job, [row[4:] for row in rows], owner, forced=force)
+                return claims.take(tx, catalogue, job, [row[4:] for row in rows], owner, forced=force, lease=lease or job.lease)
 
     def _free_places(self, tx: Transaction, job: Job, n: int) -> int:
         if not job.pool:
@@ -339,6 +361,26 @@ class Store:
 
         return self._do(work)
 
+    def claim_of(self, runid: int) -> Claim:
+        """The claim that a run holds, for whoever ends it in another process; LeaseLost when it holds none."""
+
+        def work(tx: Transaction) -> Claim:
+            catalogue = self._known(tx)
+            row = tx.row("run_row", runid=runid)
+            if row is None:
+                raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
+            run = records.run(row)
+            outputs = catalogue.job(run.jobid).outputs
+            chunk = tx.row("chunk", datasetid=outputs[0], dataid=run.dataid)
+            claim = Claim(
+                runid, run.jobid, run.dataid, run.epoch, run.inputs, outputs, 0.0, chunk[8] if chunk else 1, False, run.forced, run.owner, Receipt(run.jobid, run.dataid)
+            )
+            if run.status != "RUNNING":
+                raise claims.lease_lost(claim)
+            return claim
+
+        return self._do(work)
+
     def rescue(self) -> list[tuple[int, str, str, str]]:
         """End every run whose lease ran out: (runid, jobid, dataid, FAILED or RESUBMIT) of each."""
 
@@ -420,7 +462,8 @@ class Store:
         if status is None:
             rows = self._read("chunks_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=n)
         else:
-            rows = self._read("chunks_with_status_page", datasetid=datasetid, status=canonical(status), after_key=key, after_dataid=dataid, n=n)
+            query = "chunks_with_status_page" if canonical(status) == READY else "unsettled_page"
+            rows = self._read(query, datasetid=datasetid, status=canonical(status), after_key=key, after_dataid=dataid, n=n)
         return [records.chunk(row) for row in rows]
 
     def all_chunks(self, datasetid: str, *, status: str | None = None) -> Iterator[Chunk]:
@@ -472,6 +515,12 @@ class Store:
             raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
         return records.run(rows[0])
 
+    def failed_runs(self, *, jobid: str | None = None, before: int | None = None, n: int = 20, look_back: int = 100_000) -> list[Run]:
+        """Attempts that did not end well, newest first, among the last look_back ones."""
+        edge = int(self._read("newest_run")[0][0] or 0) + 1 if before is None else before
+        rows = self._read("runs_failed_page", before=edge, floor=edge - look_back, n=look_back if jobid else n)
+        return [records.run(row) for row in rows if jobid is None or row[1] == jobid][:n]
+
     def runs(self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20) -> list[Run]:
         """Attempts, newest first; pass the last runid as `before` for the next page."""
         edge = 2**62 if before is None else before
@@ -486,6 +535,14 @@ class Store:
     def running(self) -> list[Run]:
         """What runs now, on all machines."""
         return [records.run(row) for row in self._read("runs_running")]
+
+    def clock(self) -> float:
+        """The clock that leases are measured by, in seconds since 1970."""
+        return float(self._read("lease_clock")[0][0])
+
+    def expired(self) -> list[Run]:
+        """Attempts whose lease ran out and that nobody has ended yet."""
+        return [records.run(row) for row in self._read("runs_over")]
 
     def events(self, datasetid: str | None = None, dataid: str | None = None, *, after: int = 0, n: int = 1000) -> list[Event]:
         """History, oldest first, of one chunk or of everything; pass the last eventid as `after` for the next page."""
@@ -514,9 +571,74 @@ class Store:
         """All manifests of a chunk, newest first."""
         return [records.published(row) for row in self._read("manifests_of_chunk", datasetid=datasetid, dataid=dataid)]
 
+    def same_content(self, datasetid: str, dataid: str, fingerprint: str) -> str | None:
+        """Another chunk of this dataset that stands with exactly this content."""
+        rows = self._read("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
+        return str(rows[0][0]) if rows else None
+
     def places_taken(self, poolid: str) -> int:
         """How many chunks run in a pool now, on all machines."""
         return int(self._read("places_taken", pool=poolid)[0][0])
+
+    # Looking: bounded answers for people --------------------------------------------------------------------------
+
+    def fold_in(self) -> None:
+        """Act on what was changed from outside, as the next claim would; costs one look when there is nothing."""
+        if self._read("notes_exist")[0][0]:
+            self._do(lambda tx: folding.fold(tx, self._known(tx)))
+
+    def lease_now(self) -> float:
+        """The clock that leases and deferred candidates are measured by, in seconds."""
+        return float(self._read("lease_clock")[0][0])
+
+    def ends(self, datasetid: str) -> tuple[str, str] | None:
+        """The first and the last dataid of a dataset, of those that have a place in its order."""
+        first, last = self._read("first_chunk", datasetid=datasetid), self._read("last_chunk", datasetid=datasetid)
+        return (str(first[0][0]), str(last[0][0])) if first and last else None
+
+    def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[tuple[str, str, str]]:
+        """(dataid, sort_key, status) of at most n chunks between two places in the order."""
+        rows = self._read("chunks_between", datasetid=datasetid, from_key=from_key, to_key=to_key, n=n)
+        return [(dataid, key, status) for dataid, key, status in rows]
+
+    def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
+        """For each (datasetid, first key, last key): how many chunks in all (under "") and by status other than READY.
+
+        Nobody counts further than most, so that a look at a million chunks costs what a look at a thousand does.
+        """
+        names = ("", "RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING")
+        rows = self._read("span_counts", spans=records.compact(spans), most=most)
+        return [dict(zip(names, row[1:], strict=True)) for row in rows]
+
+    def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The statuses of these chunks, without those that were never produced."""
+        return {(row[0], row[1]): row[3] for row in self._read("chunks_given", chunks=records.compact(chunks))} if chunks else {}
+
+    def readers(self, datasetid: str, dataid: str) -> list[InputRow]:
+        """Every job's relation to one chunk."""
+        return [records.input_row(row) for row in self._read("readers_of_chunk", datasetid=datasetid, dataid=dataid)]
+
+    def newest_ready(self, datasetid: str, until_key: str) -> str | None:
+        """The newest READY chunk that is not after a place in the order."""
+        rows = self._read("newest_ready", datasetid=datasetid, until_key=until_key)
+        return str(rows[0][0]) if rows else None
+
+    def claimable(self, jobid: str, most: int) -> int:
+        """How many chunks a job could take now; nobody counts further than most."""
+        return int(self._read("claimable_count", jobid=jobid, most=most)[0][0])
+
+    def candidates_sample(self, jobid: str, n: int) -> list[tuple[str, str, list[tuple[str, str]]]]:
+        """(dataid, state, input chunks) of at most n candidates of a job."""
+        rows = self._read("candidates_sample", jobid=jobid, n=n)
+        return [(row[0], row[1], [(each[0], each[1]) for each in json.loads(row[4])]) for row in rows]
+
+    def deferred(self, jobid: str, n: int) -> list[tuple[str, float]]:
+        """(dataid, not before) of the deferred candidates of a job, the next one first."""
+        return [(row[0], row[1]) for row in self._read("candidates_deferred_page", jobid=jobid, n=n)]
+
+    def last_events(self, datasetid: str, dataid: str, n: int = 100) -> list[Event]:
+        """The last events of one chunk, newest first."""
+        return [records.event(row) for row in self._read("events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=n)]
 
     # A person's own SQL ------------------------------------------------------------------------------------------
 

@@ -104,6 +104,10 @@ select dataid, sort_key from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
+-- name: resubmitted_chunks
+-- Chunks of a dataset that are to be produced again: they are candidates whether or not an input names them.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and status = 'RESUBMIT' order by sort_key
+
 -- name: chunks_in_order
 -- Every chunk of a dataset with its status, in order: for the mapping all.
 select dataid, status from datastatus where datasetid = :datasetid and locktype = 'OUT' order by sort_key, dataid
@@ -115,9 +119,13 @@ where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and sort_
 order by sort_key desc, dataid desc limit 1
 
 -- name: unfinished_of_job
--- Whether a job still has something to produce that it could produce by itself, or produces it now.
+-- Whether a job still has something to produce, produces it now, or has a chunk that failed or was set aside.
 select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITING')
     or exists (select 1 from run where jobid = :jobid and status = 'RUNNING')
+    or exists (select 1 from job o
+               join datastatus s on s.datasetid = o.datasetid and s.locktype = 'OUT' and s.status <> 'READY'
+                                and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')
+               where o.jobid = :jobid and o.itemtype = 'OUT')
 
 -- name: candidate_dataids
 -- The dataids that a job has candidates for, claimable or not.
@@ -211,6 +219,11 @@ from run where jobid = :jobid and dataid = :dataid order by epoch desc
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where status = 'RUNNING' order by runid
 
+-- name: runs_over
+-- Attempts whose lease ran out and that nobody has ended yet.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where status = 'RUNNING' and lease_until < lease_now() order by runid
+
 -- name: events_page
 -- Events, oldest first, after a given one.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
@@ -249,3 +262,62 @@ select state, rank, not_before, inputs from candidate where jobid = :jobid and d
 -- The next candidates of a job, in the order in which they will be claimed.
 select dataid, rank, state, not_before from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
+
+-- Looking: every answer is bounded, so that a look costs the same whatever the number of chunks ----------------------
+
+-- name: unsettled_page
+-- Chunks of a dataset with one status other than READY, in order, after a place in that order.
+-- The second condition on status names the partial index.
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and status = :status and status <> 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
+order by sort_key, dataid limit :n
+
+-- name: chunks_between
+-- Chunks of a dataset between two places in the order, both included.
+select dataid, sort_key, status from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
+order by sort_key, dataid limit :n
+
+-- name: first_chunk
+-- The first chunk of a dataset that has a place in the order.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key, dataid limit 1
+
+-- name: last_chunk
+-- The last chunk of a dataset that has a place in the order.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key desc, dataid desc limit 1
+
+-- name: readers_of_chunk
+-- The relations of all jobs to one chunk.
+select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
+where datasetid = :datasetid and dataid = :dataid and locktype = 'IN' order by jobid
+
+-- name: claimable_count
+-- How many chunks a job could take now, as far as anybody counts.
+select count(*) from (select 1 from candidate where jobid = :jobid and state = 'CLAIMABLE' limit :most) c
+
+-- name: candidates_sample
+-- Some candidates of a job, whatever their state.
+select dataid, state, rank, not_before, inputs from candidate where jobid = :jobid order by dataid limit :n
+
+-- name: candidates_deferred_page
+-- The deferred candidates of a job, the next one first.
+select dataid, not_before from candidate where state = 'DEFERRED' and jobid = :jobid order by not_before limit :n
+
+-- name: notes_exist
+-- Whether something was changed from outside that no claim has seen yet.
+select exists (select 1 from note)
+
+-- name: newest_run
+-- The newest attempt.
+select max(runid) from run
+
+-- name: runs_failed_page
+-- Attempts that did not end well, newest first, between two given ones.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') order by runid desc limit :n
+
+-- name: events_of_chunk_newest
+-- The last events of one chunk, newest first.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where datasetid = :datasetid and dataid = :dataid order by eventid desc limit :n

@@ -68,8 +68,9 @@ with t as materialized (
     returning runid
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
-    select i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', r.epoch, coalesce((i ->> 2)::bigint, 0), r.runid, 1
+    select distinct on (i ->> 0, i ->> 1) i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', r.epoch, coalesce((i ->> 2)::bigint, 0), r.runid, 1
     from t join r on r.dataid = t.dataid cross join lateral json_array_elements(t.inputs::json) i
+    order by i ->> 0, i ->> 1, r.runid desc
     on conflict (datasetid, dataid, jobid, locktype) do update set
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
@@ -103,11 +104,12 @@ with r as (
 select outs.datasetid from outs
 
 -- name: manifest_put
--- Record what was published, from the OUT rows that were just made READY.
+-- Record what was published, once: who publishes the same epoch again is told by end_run that it is not his.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
 select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
 from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, place text, format text, bytes bigint,
     rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
@@ -139,6 +141,10 @@ for update of r skip locked
 -- name: lock_definitions
 -- The definitions stay as they are until this transaction ends.
 select pg_advisory_xact_lock_shared(727102)
+
+-- name: lock_dataset
+-- Announcements of one dataset come one after the other, so that each sees the versions and contents of the others; claims do not wait.
+select 1 from dataset where datasetid = :datasetid for no key update
 
 -- name: lock_pairs
 -- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed.
@@ -238,3 +244,20 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = 
 -- name: pool_lock
 -- The limit of a pool, locked: claims that share a pool are counted one after the other.
 select places from pool where poolid = :pool for update
+
+-- name: span_counts
+-- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
+select v.place,
+       (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c)
+from json_array_elements(:spans::json) with ordinality v (value, place) order by v.place

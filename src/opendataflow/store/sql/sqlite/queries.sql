@@ -100,12 +100,14 @@ where datasetid in (select value from json_each(:outputs)) and dataid = :dataid 
 returning datasetid
 
 -- name: manifest_put
--- Record what was published, from the OUT rows that were just made READY.
+-- Record what was published, once: who publishes the same epoch again is told by end_run that it is not his.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'place',
        m.value ->> 'format', m.value ->> 'bytes', m.value ->> 'rows', m.value ->> 'span_lower', m.value ->> 'span_upper',
        m.value ->> 'fingerprint', m.value ->> 'passed', m.value ->> 'body', now()
 from json_each(:manifests) m
+where true
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
@@ -129,6 +131,10 @@ from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r
 -- name: lock_definitions
 -- Nothing to do here: a writing transaction is alone.
 select 1
+
+-- name: lock_dataset
+-- Nothing to do here: a writing transaction is alone.
+select 1 where :datasetid is null
 
 -- name: lock_pairs
 -- Nothing to do here: a writing transaction is alone.
@@ -230,3 +236,20 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = 
 -- name: pool_lock
 -- The limit of a pool.
 select places from pool where poolid = :pool
+
+-- name: span_counts
+-- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
+select v.key,
+       (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+       (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c)
+from json_each(:spans) v order by v.key

@@ -1,0 +1,66 @@
+"""Verbs for data that arrives from outside: ready, discover."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import UsageError
+from .common import App, table, verb
+
+
+@verb("ready")
+@click.option("--why", metavar="TEXT", help="The reason, for the history.")
+@click.option("--unseen", is_flag=True, help="Announce without looking whether something is there.")
+@click.option("--dry-run", is_flag=True, help="Say what would be announced, and change nothing.")
+@click.argument("dataset")
+@click.argument("dataids", metavar="DATAID…|FROM..TO", nargs=-1, required=True)
+def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None, unseen: bool, dry_run: bool) -> int:
+    """Announce chunks that something outside produced: they become READY.
+
+    What lies at the dataset's location is looked at first: it must be there, and it must not be another chunk's content
+    (WRONG_DATA). Announcing a chunk again changes nothing unless its content is new.
+
+    \b
+      odf ready flights_raw 2013-01-01
+      odf ready flights_raw 2013-01-01..2013-01-31
+      odf ready orders 1 2 3 --why "loaded by hand"
+    """
+    from ..model import dataids as between
+    from ..run.arrival import announce
+
+    found = app.store.catalogue().dataset(dataset)
+    wanted: list[str] = []
+    for each in dataids:
+        first, dots, last = each.partition("..")
+        wanted += between(found.partition, first, last) if dots else [each]
+    result = announce(app.store, app.project, found, wanted, look=not unseen, why=why, dry_run=dry_run)
+    would = "would be " if dry_run else ""
+    lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
+    app.show({"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "dry_run": dry_run}, lambda: lines)
+    return 0
+
+
+@verb("discover")
+@click.option("--quiet-for", type=float, default=None, metavar="SECONDS", help="How long size and time must not change (default: the dataset's, or 2).")
+@click.option("--dry-run", is_flag=True, help="Say what was found, and change nothing.")
+@click.argument("dataset")
+def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool) -> int:
+    """Find chunks that arrived at a dataset's location, look at them, and announce them.
+
+    A chunk has arrived when its marker file is there (ready = { marker = "{dataid}.done" } on the dataset), or when its
+    size has not changed for some seconds. What is READY already is left alone unless its content is new.
+
+    \b
+      odf discover flights_raw
+      odf discover flights_raw --quiet-for 60
+    """
+    from ..run.arrival import discover
+
+    found = app.store.catalogue().dataset(dataset)
+    if not found.location:
+        raise UsageError(f"dataset {dataset} has no location to look at", hint=f"announce its chunks yourself: odf ready {dataset} DATAID")
+    arrived = discover(app.store, app.project, found, quiet_for=quiet_for, dry_run=dry_run)
+    rows = [(each.dataid, each.verdict, each.why) for each in arrived]
+    lines = table(["dataid", "verdict", "why"], rows) if rows else ["nothing new arrived"]
+    app.show([{"dataid": each.dataid, "verdict": each.verdict, "why": each.why} for each in arrived], lambda: lines)
+    return next((each.exit_code for each in arrived if each.exit_code), 0)

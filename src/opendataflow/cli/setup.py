@@ -1,0 +1,134 @@
+"""Verbs that set things up: init, apply, migrate, doctor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import BadConfig
+from .common import App, confirm, plain, table, verb
+
+
+@verb("migrate")
+@click.option("--dry-run", is_flag=True, help="Say what would be applied, and change nothing.")
+def migrate_verb(app: App, dry_run: bool) -> int:
+    """Create the store's tables, or bring them up to date.
+
+    \b
+      odf migrate
+      odf migrate --store postgresql://etl@db/dataflow
+    """
+    store = app.open_store(create=not dry_run and app.url.startswith("sqlite:"), check=False) if not dry_run else app.open_store(create=False, check=False)
+    app._store = store
+    steps = store.migrate(dry_run=dry_run)
+    verb_ = "would apply" if dry_run else "applied"
+    lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]
+    app.show([{"number": step.number, "name": step.name} for step in steps], lambda: lines)
+    return 0
+
+
+@verb("apply")
+@click.option("--dry-run", is_flag=True, help="Show the difference, and change nothing.")
+@click.option("--prune", is_flag=True, help="Also remove what is registered but not declared.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
+    """Bring the store in line with dataflow.toml: shows the difference first, then applies it in one transaction.
+
+    \b
+      odf apply --dry-run
+      odf apply
+      odf apply --env prod --yes
+    """
+    project = app.project
+    if project.file is None or project.file.suffix != ".toml":
+        raise BadConfig("there is no dataflow.toml here or in a folder above", hint="make one with: odf init")
+    store = app.store
+    store.check_environment(project.environment.name)
+    changes = store.register(project.datasets, project.jobs, project.pools, prune=prune, dry_run=True)
+    removed = [change for change in changes if change.action == "remove"]
+    lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
+    if changes and not dry_run:
+        if not app.as_json:
+            for line in lines:
+                click.echo(line)
+        if removed or (sys.stdin.isatty() and not yes):
+            confirm(app, f"apply {len(changes)} changes to {store.url}?", yes)
+        store.stamp(project.environment.name)
+        store.register(project.datasets, project.jobs, project.pools, prune=prune)
+        app.say(f"applied {len(changes)} changes to {store.url} ({project.environment.name})")
+        lines = []
+    elif not dry_run:
+        store.stamp(project.environment.name)
+    app.show({"changes": [plain(change) for change in changes], "applied": not dry_run}, lambda: lines)
+    return 0
+
+
+def described(change: object) -> list[str]:
+    """One difference, as a plan shows it."""
+    from ..store import Change
+
+    assert isinstance(change, Change)
+    sign = {"add": "+", "change": "~", "remove": "-"}[change.action]
+    lines = [f"{sign} {change.what} {change.name}"]
+    before, after = change.before or {}, change.after or {}
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name), after.get(name)
+        if old != new and (change.action != "add" or new not in ("", None, {}, [], 0, 0.0)):
+            shown = ["(encrypted)" if value else value for value in (old, new)] if name == "encryptedpass" else [old, new]
+            lines.append(f"    {name} = {shown[1]}" if change.action == "add" else f"    {name}: {shown[0]} -> {shown[1]}")
+    return lines if change.action != "remove" else lines[:1]
+
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+
+
+@verb("init")
+@click.option("--dry-run", is_flag=True, help="Say which files would be made, and make none.")
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+def init_verb(app: App, folder: Path, dry_run: bool) -> int:
+    """Make a small project that runs at once, with comments that teach.
+
+    \b
+      odf init flights && cd flights
+      odf apply --yes && odf discover names_raw && RunJob jobs/greet.sh
+    """
+    source = TEMPLATES / "scripts"
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    made = [folder / path.relative_to(source) for path in files]
+    there = [path for path in made if path.exists()]
+    if there:
+        raise BadConfig(f"{there[0]} is there already", hint="choose an empty folder: odf init NAME")
+    if not dry_run:
+        for path, target in zip(files, made, strict=True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = path.read_text(encoding="utf-8").replace("PROJECT_NAME", folder.resolve().name)
+            target.write_text(text, encoding="utf-8")
+            if target.suffix == ".sh":
+                target.chmod(0o755)
+    verb_ = "would make" if dry_run else "made"
+    after = ["", f"next: cd {folder}" if str(folder) != "." else "next:", "      odf apply --yes", "      odf discover names_raw", "      RunJob jobs/greet.sh", "      odf status"]
+    app.show([str(path) for path in made], lambda: [*(f"{verb_} {path}" for path in made), *(after if not dry_run else [])])
+    return 0
+
+
+@verb("doctor")
+def doctor_verb(app: App) -> int:
+    """Check Python, Java, Spark, store, key, roots and clock, and say how to mend each.
+
+    \b
+      odf doctor
+    """
+    from ..insight.doctor import examine
+
+    findings = examine(app, os.environ)
+    marks = {True: "ok", False: "PROBLEM", None: "note"}
+    rows = [(marks[each.ok], each.what, each.found) for each in findings]
+    lines = table(["", "what", "found"], rows)
+    lines += [f"  {each.what}: {each.mend}" for each in findings if each.ok is not True and each.mend]
+    app.show([{"what": each.what, "ok": each.ok, "found": each.found, "mend": each.mend} for each in findings], lambda: lines)
+    return 0 if all(each.ok is not False for each in findings) else 1
+
+

@@ -1,0 +1,189 @@
+"""Asks the five questions, and never changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from . import probe
+from .errors import BadDataid, BadId, OdfError
+from .model import QUESTIONS, READY, RESUBMIT, RUNNING, Answer, Catalogue, Dataset, Job, Receipt, check_dataid, may_consume, may_produce, may_read, span
+from .project import Environment, resolve_location
+
+if TYPE_CHECKING:
+    from .store import Claim, Published, Store
+
+NO_PLACE = "no place is declared"
+NO_CHECKS = "no checks are declared, and no manifest to compare with"
+
+
+def needs_a_look(catalogue: Catalogue, job: Job) -> bool:
+    """Whether questions 3 and 4 need more than the store's own facts."""
+    names = (*(item.datasetid for item in job.inputs), *job.outputs)
+    return any(each.kind or each.location or each.hostname or each.checks for each in map(catalogue.dataset, names))
+
+
+def ask(store: Store, catalogue: Catalogue, environment: Environment, claim: Claim) -> Receipt:
+    """The five answers about a claimed run; the store has answered 1, 2 and 5 for itself, the places are looked at now."""
+    job = catalogue.job(claim.jobid)
+    given = {answer.question: answer for answer in claim.receipt.answers}
+    inputs = [(catalogue.dataset(item.datasetid), item.dataid, store.manifest(item.datasetid, item.dataid, item.version)) for item in claim.inputs]
+    questions: dict[str, Callable[[], Answer]] = {
+        "ready": lambda: given["ready"],
+        "right": lambda: _right(store, given["right"], inputs),
+        "place": lambda: _place(catalogue, environment, job, claim.dataid, inputs),
+        "validated": lambda: _validated(inputs),
+        "safe": lambda: given["safe"],
+    }
+    return Receipt(claim.jobid, claim.dataid, tuple(_until_no(questions)))
+
+
+def _until_no(questions: dict[str, Callable[[], Answer]]) -> Iterator[Answer]:
+    for question in QUESTIONS:
+        answer = questions[question.name]()
+        yield answer
+        if not answer.yes:
+            return
+
+
+def refusal(store: Store, catalogue: Catalogue, environment: Environment, jobid: str, dataid: str) -> Receipt:
+    """Why a given dataid cannot be claimed: the five questions from stored facts, up to the first no."""
+    job = catalogue.job(jobid)
+    needed = catalogue.inputs_of(job, dataid) if _is_well_formed(catalogue, job, dataid) else []
+
+    def ready() -> Answer:
+        found = [(name, each, store.chunk(name, each)) for name, each in needed]
+        evidence: dict[str, object] = {"inputs": [[name, each, chunk.status if chunk else None] for name, each, chunk in found]}
+        missing = [f"{name} {each} is {chunk.status if chunk else 'not there'}" for name, each, chunk in found if not may_read(chunk.status if chunk else None)]
+        return Answer("ready", not missing, evidence, "; ".join(missing))
+
+    def right() -> Answer:
+        try:
+            check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+        except (BadDataid, BadId) as error:
+            return Answer("right", False, {}, error.message)
+        return Answer("right", True, {"type": catalogue.output_partition(job).type})
+
+    def safe() -> Answer:
+        return _safe(store, catalogue, job, dataid, needed)
+
+    questions: dict[str, Callable[[], Answer]] = {
+        "ready": ready,
+        "right": right,
+        "place": lambda: Answer("place", True, why="not looked at: nothing was launched"),
+        "validated": lambda: Answer("validated", True, why="not looked at: nothing was launched"),
+        "safe": safe,
+    }
+    return Receipt(jobid, dataid, tuple(_until_no(questions)))
+
+
+def _is_well_formed(catalogue: Catalogue, job: Job, dataid: str) -> bool:
+    try:
+        check_dataid(catalogue.output_partition(job), dataid)
+    except (BadDataid, BadId):
+        return False
+    return True
+
+
+def _safe(store: Store, catalogue: Catalogue, job: Job, dataid: str, needed: list[tuple[str, str]]) -> Answer:
+    out = {name: store.chunk(name, dataid) for name in job.outputs}
+    statuses: dict[str, object] = {name: chunk.status if chunk else None for name, chunk in out.items()}
+    for name, chunk in out.items():
+        if chunk is not None and not may_produce(chunk.status):
+            holder = f" by run {chunk.runid}" if chunk.status == RUNNING and chunk.runid else ""
+            done = " already: it is done" if chunk.status == READY else ""
+            return Answer("safe", False, {"outputs": statuses}, f"{name} {dataid} is {chunk.status}{holder}{done}")
+    output = RESUBMIT if RESUBMIT in statuses.values() else None
+    shared = {item.datasetid for item in job.inputs if item.mapping.is_shared}
+    for name, each in needed:
+        row = store.input_row(name, each, job.jobid)
+        if row is not None and name not in shared and not may_consume(row.status, output):
+            return Answer("safe", False, {"input": [name, each, row.status]}, f"{job.jobid} has {name} {each} as {row.status} already")
+    pool = catalogue.pools.get(job.pool)
+    if pool is not None and pool.places is not None:
+        taken = store.places_taken(pool.poolid)
+        if taken >= pool.places:
+            return Answer("safe", False, {"pool": pool.poolid, "places": pool.places, "taken": taken}, f"pool {pool.poolid} has no free place ({taken} of {pool.places})")
+    candidate = store.candidate(job.jobid, dataid)
+    if candidate is not None and candidate[0] == "DEFERRED":
+        return Answer("safe", False, {"deferred": True}, "it was refused or failed a moment ago, and waits before it is tried again")
+    return Answer("safe", True, {"outputs": statuses})
+
+
+def _right(store: Store, given: Answer, inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
+    evidence: dict[str, Any] = dict(given.evidence)
+    for dataset, dataid, published in inputs:
+        if published is None:
+            continue
+        manifest = published.manifest
+        promised = span(dataset.partition, dataid)
+        if promised and manifest.span_lower is not None and manifest.span_upper is not None:
+            evidence.setdefault("spans", []).append([dataset.datasetid, dataid, manifest.span_lower, manifest.span_upper])
+            if not (promised[0] <= manifest.span_lower and manifest.span_upper < promised[1]) and dataset.partition.type != "range":
+                return Answer(
+                    "right", False, evidence, f"{dataset.datasetid} {dataid} holds {manifest.span_lower} to {manifest.span_upper}, not {promised[0]} to {promised[1]}"
+                )
+        if manifest.fingerprint and not dataset.options.get("repeats"):
+            other = store.same_content(dataset.datasetid, dataid, manifest.fingerprint)
+            if other is not None:
+                return Answer("right", False, evidence, f"{dataset.datasetid} {dataid} has exactly the content of {dataset.datasetid} {other}")
+    return replace(given, evidence=evidence)
+
+
+def _place(catalogue: Catalogue, environment: Environment, job: Job, dataid: str, inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
+    looked: dict[str, object] = {"environment": environment.name}
+    try:
+        for dataset, input_id, published in inputs:
+            place = published.manifest.place if published and published.manifest.place else place_of(environment, dataset, input_id)
+            looked[f"{dataset.datasetid} {input_id}"] = place or dataset.hostname or NO_PLACE
+            problem = _problem_with_host(environment, dataset)
+            if not problem and place and "://" not in place and dataset.kind != "table" and probe.files(place) is None:
+                problem = f"nothing is at {place}"
+            if problem:
+                return Answer("place", False, looked, problem)
+        for name in job.outputs:
+            dataset = catalogue.dataset(name)
+            place = place_of(environment, dataset, dataid)
+            looked[f"{name} {dataid}"] = place or dataset.hostname or NO_PLACE
+            problem = _problem_with_host(environment, dataset)
+            if not problem and place and not probe.is_writable(place):
+                problem = f"{place} cannot be written"
+            if problem:
+                return Answer("place", False, looked, problem)
+    except OdfError as error:
+        return Answer("place", False, looked, error.message)
+    return Answer("place", True, looked)
+
+
+def place_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
+    """The absolute place of a chunk by its dataset's location, inside the environment's roots where any are declared."""
+    return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
+
+
+def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
+    if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
+        return f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is no host of environment {environment.name} ({', '.join(environment.hosts)})"
+    return ""
+
+
+def _validated(inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
+    looked: dict[str, object] = {}
+    for dataset, dataid, published in inputs:
+        name = f"{dataset.datasetid} {dataid}"
+        if published is None:
+            if dataset.checks:
+                return Answer("validated", False, looked, f"{name} declares checks, and nothing says that this version passed them")
+            looked[name] = NO_CHECKS
+            continue
+        manifest = published.manifest
+        if not manifest.passed:
+            failed = ", ".join(str(check.get("check")) for check in manifest.checks if check.get("passed") is not True)
+            return Answer("validated", False, looked, f"{name} failed its checks: {failed}")
+        if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
+            return Answer("validated", False, looked, f"{name} declares checks, and this version was published without them")
+        difference = probe.difference(manifest) if dataset.kind != "table" else ""
+        if difference:
+            return Answer("validated", False, looked, f"{name} is not what was published: {difference}")
+        looked[name] = {"version": published.version, "files": len(manifest.files), "rows": manifest.rows, "checks": len(manifest.checks)}
+    return Answer("validated", True, looked)

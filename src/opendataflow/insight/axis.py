@@ -1,0 +1,134 @@
+"""An axis: the dataids from the first to the last, each alone where they fit, else in periods that people know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..errors import BadDataid
+from ..model import TYPES, DataidType, Partition, sort_key
+
+LAST_KEY = "\x7f"  # comes after every key of a dataid
+FIRST_KEY = " "  # comes before every key of a dataid, and after the empty one of a malformed dataid
+
+
+class Column(NamedTuple):
+    """One or several dataids that follow one another."""
+
+    first: str
+    last: str
+    size: int
+
+    @property
+    def label(self) -> str:
+        """The dataid, or the period that holds them all."""
+        if self.first == self.last:
+            return self.first
+        common = next((n for n, (a, b) in enumerate(zip(self.first, self.last, strict=False)) if a != b), 0)
+        return self.first[:7] if common >= 7 else self.first[:4] if common >= 4 and "-" in self.first else self.first
+
+
+class Axis(NamedTuple):
+    """The columns of one partition type, and what each of them stands for."""
+
+    columns: tuple[Column, ...]
+    each: str
+
+    @property
+    def is_single(self) -> bool:
+        """Whether every column is one dataid."""
+        return all(column.size == 1 for column in self.columns)
+
+
+def axis(type_name: str, low: int, high: int, width: int) -> Axis:
+    """The ordinals from low to high in at most `width` columns."""
+    dataid_type = TYPES[type_name]
+    if high - low < width:
+        return Axis(tuple(Column(dataid_type.format(n), dataid_type.format(n), 1) for n in range(low, high + 1)), f"one {type_name}")
+    coarser = [each for each in TYPES.values() if 0 < each.width < dataid_type.width]
+    for period in sorted(coarser, key=lambda each: -each.width):
+        if _periods(dataid_type, period, low, high) <= width:
+            return Axis(tuple(_by_period(dataid_type, period, low, high)), f"one {period.name}")
+    step = _nice_step(high - low + 1, width)
+    return Axis(tuple(_by_step(dataid_type, low, high, step)), f"{step:,} {type_name}s")
+
+
+def _periods(fine: DataidType, coarse: DataidType, low: int, high: int) -> int:
+    return coarse.parse(fine.format(high)[: coarse.width]) - coarse.parse(fine.format(low)[: coarse.width]) + 1
+
+
+def _by_period(fine: DataidType, coarse: DataidType, low: int, high: int) -> Iterator[Column]:
+    while low <= high:
+        period = fine.format(low)[: coarse.width]
+        last = low
+        step = 1
+        while True:  # doubling steps: a year of hours is found in a few of them
+            if last + step <= high and fine.format(last + step)[: coarse.width] == period:
+                last += step
+                step *= 2
+            elif step > 1:
+                step = 1
+            else:
+                break
+        yield Column(fine.format(low), fine.format(last), last - low + 1)
+        low = last + 1
+
+
+def _by_step(dataid_type: DataidType, low: int, high: int, step: int) -> Iterator[Column]:
+    while low <= high:
+        last = min(high, (low // step + 1) * step - 1) if dataid_type.first == 0 else min(high, ((low - 1) // step + 1) * step)
+        yield Column(dataid_type.format(low), dataid_type.format(last), last - low + 1)
+        low = last + 1
+
+
+def _nice_step(size: int, width: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50, … that makes at most `width` columns, the first and last of which may be cut."""
+    unit = 1
+    while True:
+        for step in (unit, 2 * unit, 5 * unit):
+            if size // step + 2 <= width:
+                return step
+        unit *= 10
+
+
+def first_key(partition: Partition, dataid: str) -> str:
+    """The first place in the order that belongs to this dataid or period; BadDataid when it is none of this type."""
+    dataid_type = TYPES[partition.type]
+    return sort_key(partition, dataid) if not dataid_type.is_time else _period(dataid_type, dataid)
+
+
+def last_key(partition: Partition, dataid: str) -> str:
+    """The last place in the order that belongs to this dataid or period."""
+    dataid_type = TYPES[partition.type]
+    return sort_key(partition, dataid) if not dataid_type.is_time else _period(dataid_type, dataid) + LAST_KEY
+
+
+def _period(dataid_type: DataidType, dataid: str) -> str:
+    for other in TYPES.values():
+        if other.width and other.width == len(dataid):
+            try:
+                other.parse(dataid)
+            except (ValueError, LookupError):
+                break
+            return dataid[: dataid_type.width]
+    raise BadDataid(f"{dataid[:40]!r} is not a period of time", hint="For instance 2025, 2025-11, 2025-11-12 or 2025-11-12T05.")
+
+
+def ranges(partition: Partition, dataids: list[str]) -> list[tuple[str, str]]:
+    """Dataids in order as (first, last) of those that follow one another."""
+    dataid_type = TYPES[partition.type]
+    found: list[list[str]] = []
+    before: int | None = None
+    for dataid in dataids:
+        try:
+            n = dataid_type.parse(dataid)
+        except (ValueError, LookupError, TypeError):
+            found.append([dataid, dataid])
+            before = None
+            continue
+        if before is not None and n == before + 1:
+            found[-1][1] = dataid
+        else:
+            found.append([dataid, dataid])
+        before = n
+    return [(first, last) for first, last in found]

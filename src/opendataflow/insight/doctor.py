@@ -1,0 +1,102 @@
+"""The doctor: what this machine and project need, whether it is there, and how to mend what is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from .. import probe, secrets
+from ..errors import OdfError
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ok is None for what is optional and absent."""
+
+    what: str
+    ok: bool | None
+    found: str
+    mend: str = ""
+
+
+def examine(app: Any, environ: Mapping[str, str]) -> list[Finding]:
+    """Look at everything, one thing after the other; a problem with one hides none of the others."""
+    return [finding for look in (_python, _java, _spark, _project, _key, _roots, _store) for finding in _safely(look, app, environ)]
+
+
+def _safely(look: Callable[[Any, Mapping[str, str]], Iterator[Finding]], app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        yield from look(app, environ)
+    except OdfError as error:
+        yield Finding(look.__name__.strip("_"), False, f"{error.name}: {error.message}", error.hint)
+
+
+def _python(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+
+
+def _java(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    home = environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    mend = "only Spark jobs need it: install Java 17 or 21, for instance apt-get install openjdk-17-jre-headless"
+    if not java or not os.path.exists(java):
+        yield Finding("java", None, f"JAVA_HOME={home} has no java" if home else "not found", mend)
+        return
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    number = int(found[1]) if found else 0
+    yield Finding("java", number >= 17, f"version {number} ({java})" if found else "does not say its version", mend)
+
+
+def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    if find_spec("pyspark") is None:
+        yield Finding("spark", None, "pyspark is not installed", "only Spark jobs and checks need it: pip install 'opendataflow[spark]'")
+        return
+    from importlib.metadata import version
+
+    number = version("pyspark")
+    yield Finding("spark", int(number.split(".")[0]) >= 4, f"pyspark {number}", "pip install 'pyspark>=4'")
+
+
+def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    project = app.project
+    if project.file is None:
+        yield Finding("project", None, "no dataflow.toml here or above", "fine for plain SQL registration; else: odf init")
+    else:
+        yield Finding("project", True, f"{project.file} ({project.environment.name})")
+
+
+def _key(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    key = secrets.find_key(environ)
+    mend = "only encrypted passwords need it: set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND"
+    yield Finding("key", True if key is not None else None, "given" if key is not None else "not given", mend)
+
+
+def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    for root in app.project.environment.roots:
+        remote = "://" in root
+        there = remote or os.path.isdir(root)
+        usable = there and probe.is_writable(root)
+        state = "is there and writable" if usable else "cannot be written" if there else "is not there"
+        yield Finding("root", usable, f"{root} {state}", f"make it: mkdir -p {root}" if not there else "check its permissions")
+
+
+def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    store = app.store
+    yield Finding("store", True, store.url)
+    stamped = store.environment()
+    name = app.project.environment.name
+    yield Finding("environment", stamped in (None, name), f"{name}; the store is {'not stamped yet' if stamped is None else stamped}", "choose the right --env or --store")
+    drift = abs(store.clock() - time.time())
+    yield Finding("clock", drift < 60, f"{drift:.1f} s between this machine and the store", "set the clock (leases do not depend on it, but people read times)")
+    over = store.expired()
+    yield Finding("leases", not over, f"{len(over)} runs lost their lease and wait for a claim or a rescue" if over else "none ran out", "odf rescue")

@@ -1,0 +1,23 @@
+"""The order in which people think of datasets: along the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..model import TODAY, Catalogue
+
+
+def datasets_in_order(catalogue: Catalogue) -> list[str]:
+    """All datasets, producers before their consumers; what no job touches comes last, and the built-in one is left out."""
+    found: dict[str, None] = {}
+    for jobid in catalogue.order():
+        job = catalogue.jobs[jobid]
+        found |= dict.fromkeys(sorted(item.datasetid for item in job.inputs))
+        found |= dict.fromkeys(job.outputs)
+    found |= dict.fromkeys(sorted(catalogue.datasets))
+    return [datasetid for datasetid in found if datasetid != TODAY.datasetid]
+
+
+def chosen(catalogue: Catalogue, named: Iterable[str]) -> list[str]:
+    """These datasets, or all when none is named; UnknownDataset for one that does not exist."""
+    return [catalogue.dataset(name).datasetid for name in dict.fromkeys(named)] or datasets_in_order(catalogue)

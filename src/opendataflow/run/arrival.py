@@ -1,0 +1,138 @@
+"""Arrival: chunks that something outside produced are looked at, validated and announced."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import probe
+from ..errors import BadDataid, BadId, InvalidPath, NotValidated, OdfError
+from ..gate import place_of
+from ..model import READY, Dataset, Manifest, check_dataid
+from ..project import Project
+from ..store import Announced, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """One chunk that was found at a location, and what came of it."""
+
+    dataid: str
+    verdict: str
+    why: str = ""
+    exit_code: int = 0
+
+
+def announce(store: Store, project: Project, dataset: Dataset, dataids: Sequence[str], *, look: bool = True, why: str | None = None, dry_run: bool = False) -> Announced:
+    """Announce chunks, all of them or none; with a look at each first where the dataset has a location."""
+    store.check_environment(project.environment.name)
+    for dataid in dataids:
+        check_dataid(dataset.partition, dataid, dataset.datasetid)
+    manifests = {dataid: manifest for dataid in dataids if (manifest := looked_at(store, project, dataset, dataid)) is not None} if look else {}
+    if dry_run:
+        there = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
+        known = tuple(dataid for dataid, chunk in there.items() if chunk is not None and chunk.status == READY)
+        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known)
+    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)
+
+
+def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> Manifest | None:
+    """The manifest of what lies at a chunk's place; None for a dataset that is only tracked, or a table."""
+    place = place_of(project.environment, dataset, dataid)
+    if not place or dataset.kind == "table":
+        return None
+    if probe.files(place) is None:
+        raise InvalidPath(f"{dataset.datasetid} {dataid}: nothing is at {place}", hint="is it there yet? To announce it unseen: --unseen")
+    manifest = probe.light_manifest(place, dataset.format)
+    if not manifest.bytes and not dataset.options.get("empty"):
+        raise NotValidated(f"{dataset.datasetid} {dataid} is empty ({place})", hint="if an empty chunk is fine, set empty = true on the dataset")
+    if dataset.checks:
+        from .audit import audited
+
+        manifest = audited(store, store.catalogue(), project, dataset, dataid, manifest)
+    return manifest
+
+
+def discover(store: Store, project: Project, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False) -> list[Arrived]:
+    """Find what arrived at the location's template, and announce each chunk on its own: one bad file stops no other."""
+    store.check_environment(project.environment.name)
+    rule = dataset.options.get("ready")
+    marker = str(rule["marker"]) if isinstance(rule, dict) and "marker" in rule else ""
+    quiet = quiet_for if quiet_for is not None else float(rule["quiet"]) if isinstance(rule, dict) and "quiet" in rule else 2.0
+    found = {dataid: place for dataid, place in candidates(project, dataset) if not marker or _has_marker(place, marker, dataid)}
+    new = {dataid: place for dataid, place in found.items() if not _is_known(store, dataset, dataid)}
+    if new and not marker:
+        before = {dataid: probe.files(place) for dataid, place in new.items()}
+        newest = max((file.mtime or 0.0 for files in before.values() for file in files or []), default=0.0)
+        time.sleep(max(0.0, min(quiet, newest + quiet - time.time())))
+        new = {dataid: place for dataid, place in new.items() if probe.files(place) == before[dataid] and _is_quiet(before[dataid], quiet)}
+    return [_arrived(store, project, dataset, dataid, dry_run) for dataid in new]
+
+
+def _arrived(store: Store, project: Project, dataset: Dataset, dataid: str, dry_run: bool) -> Arrived:
+    try:
+        announce(store, project, dataset, [dataid], dry_run=dry_run)
+    except OdfError as error:
+        return Arrived(dataid, error.name, error.message, error.exit_code)
+    return Arrived(dataid, READY)
+
+
+def _is_quiet(files: list[probe.File] | None, quiet: float) -> bool:
+    now = time.time()
+    return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in files or [])
+
+
+def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
+    """Whether this very content was announced before; a changed file is a new version."""
+    published = store.manifest(dataset.datasetid, dataid)
+    chunk = store.chunk(dataset.datasetid, dataid)
+    if chunk is None:
+        return False
+    if chunk.status != READY:
+        return False
+    return published is None or not probe.difference(published.manifest)
+
+
+def _has_marker(place: str, marker: str, dataid: str) -> bool:
+    path = os.path.join(place if os.path.isdir(place) else os.path.dirname(place), marker.replace("{dataid}", dataid))
+    return probe.files(path) is not None
+
+
+def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
+    """(dataid, place) of everything that lies where the location's template points, in the order of the dataids."""
+    from ..model import sort_key
+
+    sample = "\0"
+    template = re.sub(r"\{(\w+)\}", lambda found: sample + found[1] + sample, dataset.location)
+    root = project.environment.roots[0] if project.environment.roots and not os.path.isabs(dataset.location) else ""
+    pattern = os.path.join(root, template) if root else template
+    parts = pattern.split(sample)
+    expression = "".join(re.escape(part) if index % 2 == 0 else f"(?P<{part}>[A-Za-z0-9._=-]+?)" if part not in parts[:index:1][1::2] else f"(?P={part})" for index, part in enumerate(parts))
+    fixed = parts[0].rpartition("/")[0] or "/"
+    if "://" in pattern or not os.path.isdir(fixed):
+        return []
+    depth = pattern.count("/")
+    found: dict[str, str] = {}
+    matcher = re.compile(expression)
+    for folder, folders, names in os.walk(fixed):
+        for name in (*folders, *names):
+            path = os.path.join(folder, name)
+            match = matcher.fullmatch(path) if path.count("/") == depth else None
+            dataid = _dataid(dataset, match.groupdict()) if match else None
+            if dataid is not None and not name.startswith((".", "_")):
+                found[dataid] = path
+        folders[:] = [name for name in folders if os.path.join(folder, name).count("/") < depth]
+    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0]))
+
+
+def _dataid(dataset: Dataset, parts: dict[str, str]) -> str | None:
+    dataid = parts.get("dataid") or "-".join(parts[name] for name in ("year", "month", "day") if name in parts)
+    if "dataid" not in parts and "hour" in parts:
+        dataid += f"T{parts['hour']}"
+    try:
+        return check_dataid(dataset.partition, dataid, dataset.datasetid)
+    except (BadDataid, BadId):
+        return None

@@ -1,0 +1,219 @@
+"""A process that lost its lease can neither commit nor damage what its successor wrote."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from opendataflow import Manifest, Store
+from opendataflow.errors import LeaseLost
+from opendataflow.model import Receipt, Retry
+from opendataflow.store import Claim
+from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, status
+
+LEASE = 0.05
+
+
+def expire(store: Store, claim: Claim) -> None:
+    time.sleep(LEASE * 2)
+
+
+def resubmit_by_sql(store: Store, claim: Claim) -> None:
+    change(store, "product", claim.dataid, "RESUBMIT")
+
+
+def resubmit_by_force(store: Store, claim: Claim) -> None:
+    store.resubmit("product", [claim.dataid], force=True)
+
+
+def forget_by_force(store: Store, claim: Claim) -> None:
+    store.forget("product", [claim.dataid], force=True)
+
+
+def hold_and_release(store: Store, claim: Claim) -> None:
+    store.hold("product", [claim.dataid], force=True)
+    store.release("product", [claim.dataid])
+    assert status(store, "product", claim.dataid) == "FAILED"
+    store.resubmit("product", [claim.dataid])
+
+
+TAKEN_AWAY = [expire, resubmit_by_sql, resubmit_by_force, forget_by_force, hold_and_release]
+
+
+@pytest.fixture(params=TAKEN_AWAY, ids=lambda how: how.__name__)
+def zombie(request: pytest.FixtureRequest, store: Store) -> tuple[Claim, str]:
+    """The claim of a process whose chunk was taken away, and how."""
+    short = request.param is expire
+    chain(store, retry=Retry(retries=1 if short else 0, backoff=0), lease=LEASE if short else 30.0)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make", owner="zombie")
+    request.param(store, claim)
+    return claim, request.param.__name__
+
+
+def try_everything(store: Store, claim: Claim) -> None:
+    """Nothing that a zombie tries is done, and nothing is written."""
+    before = dump(store)
+    with pytest.raises(LeaseLost):
+        store.heartbeat(claim)
+    with pytest.raises(LeaseLost):
+        store.commit(claim, {"product": Manifest(place="/zombie")})
+    with pytest.raises(LeaseLost):
+        store.fail(claim)
+    with pytest.raises(LeaseLost):
+        store.give_back(claim, Receipt("make", claim.dataid), "late")
+    assert dump(store) == before
+
+
+def test_it_is_refused_while_its_successor_runs(
+    store: Store, zombie: tuple[Claim, str], open_again: Callable[..., Store]
+) -> None:
+    claim, _ = zombie
+    other = open_again()
+    successor = claim_one(other, "make", owner="successor")
+    assert successor.dataid == claim.dataid
+    assert successor.epoch > claim.epoch
+    try_everything(store, claim)
+    other.commit(successor, {"product": Manifest(place="/successor")})
+    try_everything(store, claim)
+    published = store.manifest("product", "1")
+    assert published is not None
+    assert (published.version, published.manifest.place) == (successor.epoch, "/successor")
+    assert len(store.manifests("product", "1")) == 1
+
+
+def test_the_runs_and_events_tell_the_story(store: Store, zombie: tuple[Claim, str]) -> None:
+    claim, how = zombie
+    produce(store, "make", "1")
+    newest, oldest = store.runs(jobid="make", dataid="1")
+    assert (oldest.runid, oldest.status, oldest.outcome, oldest.owner) == (claim.runid, "LOST", "LEASE_LOST", "zombie")
+    assert (newest.status, newest.epoch) == ("READY", 2)
+    middle = {
+        "expire": ["rescued"],
+        "resubmit_by_sql": ["sql"],
+        "resubmit_by_force": ["resubmitted"],
+        "forget_by_force": ["forgotten"],
+        "hold_and_release": ["held", "released", "resubmitted"],
+    }[how]
+    story = [kind for kind in kinds(store, "product", "1") if kind != "lost"]
+    assert story == ["claimed", *middle, "claimed", "published"]
+
+
+def test_its_consumers_read_what_the_successor_published(store: Store, zombie: tuple[Claim, str]) -> None:
+    claim, _ = zombie
+    successor = produce(store, "make", "1")
+    with pytest.raises(LeaseLost):
+        store.commit(claim)
+    assert tuple(claim_one(store, "use").inputs[0]) == ("product", "1", successor.epoch)
+
+
+@pytest.mark.parametrize("act", ["commit", "fail", "heartbeat"])
+def test_it_is_refused_before_anybody_noticed_that_a_person_took_its_chunk(store: Store, act: str) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    change(store, "product", "1", "HOLD")
+    before = dump(store)
+    with pytest.raises(LeaseLost):
+        getattr(store, act)(claim)
+    assert dump(store) == before
+    assert status(store, "product", "1") == "HOLD"
+
+
+def test_a_claim_ends_once(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    claim = claim_one(store, "make")
+    store.commit(claim)
+    try_everything(store, claim)
+    assert status(store, "product", "1") == "READY"
+    failed = claim_one(store, "make")
+    store.fail(failed)
+    try_everything(store, failed)
+    assert status(store, "product", "2") == "FAILED"
+
+
+def test_several_commits_are_all_or_nothing(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2", "3"])
+    claims = store.claim("make", n=3)
+    change(store, "product", "2", "RESUBMIT")
+    with pytest.raises(LeaseLost):
+        store.commit_many([(claim, {}, 0) for claim in claims])
+    assert [status(store, "product", dataid) for dataid in "123"] == ["RUNNING", "RESUBMIT", "RUNNING"]
+    assert store.claim("use") == []
+    store.commit_many([(claims[0], {}, 0), (claims[2], {}, 0)])
+    assert [claim.dataid for claim in store.claim("use", n=3)] == ["1", "3"]
+
+
+def test_an_expired_lease_without_a_retry_rule_is_failed(store: Store) -> None:
+    chain(store, lease=LEASE)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    expire(store, claim)
+    assert store.rescue() == [(claim.runid, "make", "1", "FAILED")]
+    assert store.rescue() == []
+    assert (status(store, "product", "1"), in_status(store, "raw", "1", "make")) == ("FAILED", "FAILED")
+    assert store.claim("make") == []
+    assert store.running() == []
+
+
+def test_an_expired_lease_is_found_by_any_claim_of_any_job(store: Store) -> None:
+    chain(store, lease=LEASE)
+    store.announce("raw", ["1"])
+    expire(store, claim_one(store, "make"))
+    assert store.claim("use") == []
+    assert status(store, "product", "1") == "FAILED"
+
+
+def test_a_heartbeat_keeps_the_chunk(store: Store, open_again: Callable[..., Store]) -> None:
+    chain(store, lease=0.5)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    other = open_again()
+    for _ in range(6):
+        time.sleep(0.15)
+        store.heartbeat(claim)
+        assert other.rescue() == []
+    store.commit(claim)
+    assert status(store, "product", "1") == "READY"
+
+
+def test_epochs_only_grow(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    epochs = []
+    for end in ("fail", "commit", "forget", "refuse", "commit"):
+        claim = claim_one(store, "make")
+        epochs.append(claim.epoch)
+        if end == "fail":
+            store.fail(claim)
+            store.resubmit("product", ["1"])
+        elif end == "refuse":
+            store.give_back(claim, Receipt("make", "1"), "no", wait=0)
+        elif end == "forget":
+            store.forget("product", ["1"], force=True)
+        else:
+            store.commit(claim)
+            store.forget("product", ["1"])
+    assert epochs == [1, 2, 3, 4, 5]
+    assert [published.version for published in store.manifests("product", "1")] == [5, 2]
+
+
+def test_epochs_grow_past_what_was_announced(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    for n in range(3):
+        store.announce("product", ["1"], manifests={"1": Manifest(fingerprint=f"f{n}")})
+    chunk = store.chunk("product", "1")
+    assert chunk is not None
+    assert chunk.version == 3
+    store.resubmit("product", ["1"])
+    assert produce(store, "make", "1").epoch == 4
+    store.forget("product", ["1"])
+    assert store.announce("product", ["1"]).ready == ("1",)
+    again = store.chunk("product", "1")
+    assert again is not None
+    assert again.version == 5

@@ -1,0 +1,131 @@
+"""Real processes that work on one store at the same time: python -m tests.support.workers WHAT URL ARG…
+
+Each says "ready", waits for a line, does its work and answers with one line of JSON. So a test can start many of them,
+and let them all go at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import opendataflow
+from opendataflow import Manifest, Store
+
+ROOT = Path(__file__).parents[2]
+
+
+def drain(store: Store, jobid: str, n: str, patience: str = "0") -> list[tuple[str, int]]:
+    """Claims and publishes n at a time until there is nothing to do for a while; what it published."""
+    done: list[tuple[str, int]] = []
+    idle_since = time.monotonic()
+    while True:
+        claims = store.claim(jobid, n=int(n))
+        if claims:
+            store.commit_many([(claim, {}, 0) for claim in claims])
+            done += [(claim.dataid, claim.epoch) for claim in claims]
+            idle_since = time.monotonic()
+        elif time.monotonic() - idle_since >= float(patience):
+            return done
+        else:
+            time.sleep(0.005)
+
+
+def publish(store: Store, datasetid: str, first: str, last: str) -> int:
+    """Announces chunks one by one."""
+    for number in range(int(first), int(last)):
+        store.announce(datasetid, [str(number)])
+    return int(last) - int(first)
+
+
+def contents(store: Store, datasetid: str, content: str, count: str) -> int:
+    """Announces the same chunks as everybody else, each with contents of its own."""
+    for number in range(int(count)):
+        store.announce(datasetid, [str(number)], manifests={str(number): Manifest(fingerprint=f"{content} {number}")})
+    return int(count)
+
+
+def resubmit(store: Store, datasetid: str, times: str, stop: str) -> int:
+    """Types RESUBMIT again and again over whatever is READY, a few chunks each time; how many chunks it hit."""
+    hit = 0
+    for number in range(int(times)):
+        hit += store.dml(
+            f"update datastatus set status = 'RESUBMIT' where datasetid = '{datasetid}' and locktype = 'OUT' "
+            f"and status = 'READY' and dataid in ('{number}', '{number + 7}', '{number * 3}')"
+        )
+        time.sleep(float(stop))
+    return hit
+
+
+def hold_places(store: Store, jobid: str, rounds: str, seconds: str) -> list[int]:
+    """Takes a place and keeps it for a moment, again and again; how many were taken meanwhile."""
+    seen = []
+    for _ in range(int(rounds)):
+        claims = store.claim(jobid)
+        if claims:
+            seen.append(store.places_taken("pool"))
+            time.sleep(float(seconds))
+            store.commit(claims[0])
+        else:
+            time.sleep(0.001)
+    return seen
+
+
+def main(what: str, url: str, *arguments: str) -> None:
+    """The process."""
+    with opendataflow.open(url) as store:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(json.dumps(globals()[what](store, *arguments)))
+
+
+class Workers:
+    """Processes that wait for their start together."""
+
+    def __init__(self, url: str, *calls: Sequence[str]) -> None:
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.support.workers", call[0], url, *call[1:]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+            )
+            for call in calls
+        ]
+
+    def go(self) -> list[Any]:
+        """Lets them all go at once and returns what each answered."""
+        try:
+            for process in self._processes:
+                assert process.stdout is not None
+                first = process.stdout.readline()
+                if first != "ready\n":
+                    raise RuntimeError(f"a worker did not start: {process.communicate()[1]}")
+            for process in self._processes:
+                assert process.stdin is not None
+                process.stdin.write("\n")
+                process.stdin.flush()
+            answers = []
+            for process in self._processes:
+                out, err = process.communicate(timeout=200)
+                if process.returncode != 0:
+                    raise RuntimeError(f"a worker died:\n{err}")
+                answers.append(json.loads(out))
+            return answers
+        finally:
+            for process in self._processes:
+                process.kill()
+                process.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
