@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..errors import BadDataid
@@ -15,17 +15,10 @@ FIRST_KEY = " "  # comes before every key of a dataid, and after the empty one o
 class Column(NamedTuple):
     """One or several dataids that follow one another."""
 
+    label: str
     first: str
     last: str
     size: int
-
-    @property
-    def label(self) -> str:
-        """The dataid, or the period that holds them all."""
-        if self.first == self.last:
-            return self.first
-        common = next((n for n, (a, b) in enumerate(zip(self.first, self.last, strict=False)) if a != b), 0)
-        return self.first[:7] if common >= 7 else self.first[:4] if common >= 4 and "-" in self.first else self.first
 
 
 class Axis(NamedTuple):
@@ -44,13 +37,22 @@ def axis(type_name: str, low: int, high: int, width: int) -> Axis:
     """The ordinals from low to high in at most `width` columns."""
     dataid_type = TYPES[type_name]
     if high - low < width:
-        return Axis(tuple(Column(dataid_type.format(n), dataid_type.format(n), 1) for n in range(low, high + 1)), f"one {type_name}")
+        return Axis(tuple(_single(dataid_type.format(n)) for n in range(low, high + 1)), f"one {type_name}")
     coarser = [each for each in TYPES.values() if 0 < each.width < dataid_type.width]
     for period in sorted(coarser, key=lambda each: -each.width):
         if _periods(dataid_type, period, low, high) <= width:
             return Axis(tuple(_by_period(dataid_type, period, low, high)), f"one {period.name}")
     step = _nice_step(high - low + 1, width)
     return Axis(tuple(_by_step(dataid_type, low, high, step)), f"{step:,} {type_name}s")
+
+
+def _single(dataid: str) -> Column:
+    return Column(dataid, dataid, dataid, 1)
+
+
+def single_columns(dataids: Iterable[str]) -> Axis:
+    """An axis of dataids that are not numbered."""
+    return Axis(tuple(map(_single, dataids)), "one dataid")
 
 
 def _periods(fine: DataidType, coarse: DataidType, low: int, high: int) -> int:
@@ -70,14 +72,14 @@ def _by_period(fine: DataidType, coarse: DataidType, low: int, high: int) -> Ite
                 step = 1
             else:
                 break
-        yield Column(fine.format(low), fine.format(last), last - low + 1)
+        yield Column(period, fine.format(low), fine.format(last), last - low + 1)
         low = last + 1
 
 
 def _by_step(dataid_type: DataidType, low: int, high: int, step: int) -> Iterator[Column]:
     while low <= high:
         last = min(high, (low // step + 1) * step - 1) if dataid_type.first == 0 else min(high, ((low - 1) // step + 1) * step)
-        yield Column(dataid_type.format(low), dataid_type.format(last), last - low + 1)
+        yield Column(dataid_type.format(low), dataid_type.format(low), dataid_type.format(last), last - low + 1)
         low = last + 1
 
 

@@ -26,12 +26,25 @@ class Arrived:
     exit_code: int = 0
 
 
-def announce(store: Store, project: Project, dataset: Dataset, dataids: Sequence[str], *, look: bool = True, why: str | None = None, dry_run: bool = False) -> Announced:
+def announce(
+    store: Store,
+    project: Project,
+    dataset: Dataset,
+    dataids: Sequence[str],
+    *,
+    look: bool = True,
+    why: str | None = None,
+    dry_run: bool = False,
+) -> Announced:
     """Announce chunks, all of them or none; with a look at each first where the dataset has a location."""
     store.check_environment(project.environment.name)
     for dataid in dataids:
         check_dataid(dataset.partition, dataid, dataset.datasetid)
-    manifests = {dataid: manifest for dataid in dataids if (manifest := looked_at(store, project, dataset, dataid)) is not None} if look else {}
+    manifests = (
+        {dataid: manifest for dataid in dataids if (manifest := looked_at(store, project, dataset, dataid)) is not None}
+        if look
+        else {}
+    )
     if dry_run:
         there = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
         known = tuple(dataid for dataid, chunk in there.items() if chunk is not None and chunk.status == READY)
@@ -45,10 +58,16 @@ def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> 
     if not place or dataset.kind == "table":
         return None
     if probe.files(place) is None:
-        raise InvalidPath(f"{dataset.datasetid} {dataid}: nothing is at {place}", hint="is it there yet? To announce it unseen: --unseen")
+        raise InvalidPath(
+            f"{dataset.datasetid} {dataid}: nothing is at {place}",
+            hint="is it there yet? To announce it unseen: --unseen",
+        )
     manifest = probe.light_manifest(place, dataset.format)
     if not manifest.bytes and not dataset.options.get("empty"):
-        raise NotValidated(f"{dataset.datasetid} {dataid} is empty ({place})", hint="if an empty chunk is fine, set empty = true on the dataset")
+        raise NotValidated(
+            f"{dataset.datasetid} {dataid} is empty ({place})",
+            hint="if an empty chunk is fine, set empty = true on the dataset",
+        )
     if dataset.checks:
         from .audit import audited
 
@@ -56,19 +75,35 @@ def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> 
     return manifest
 
 
-def discover(store: Store, project: Project, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False) -> list[Arrived]:
+def discover(
+    store: Store, project: Project, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False
+) -> list[Arrived]:
     """Find what arrived at the location's template, and announce each chunk on its own: one bad file stops no other."""
     store.check_environment(project.environment.name)
     rule = dataset.options.get("ready")
     marker = str(rule["marker"]) if isinstance(rule, dict) and "marker" in rule else ""
-    quiet = quiet_for if quiet_for is not None else float(rule["quiet"]) if isinstance(rule, dict) and "quiet" in rule else 2.0
-    found = {dataid: place for dataid, place in candidates(project, dataset) if not marker or _has_marker(place, marker, dataid)}
+    quiet = (
+        quiet_for
+        if quiet_for is not None
+        else float(rule["quiet"])
+        if isinstance(rule, dict) and "quiet" in rule
+        else 2.0
+    )
+    found = {
+        dataid: place
+        for dataid, place in candidates(project, dataset)
+        if not marker or _has_marker(place, marker, dataid)
+    }
     new = {dataid: place for dataid, place in found.items() if not _is_known(store, dataset, dataid)}
     if new and not marker:
         before = {dataid: probe.files(place) for dataid, place in new.items()}
         newest = max((file.mtime or 0.0 for files in before.values() for file in files or []), default=0.0)
         time.sleep(max(0.0, min(quiet, newest + quiet - time.time())))
-        new = {dataid: place for dataid, place in new.items() if probe.files(place) == before[dataid] and _is_quiet(before[dataid], quiet)}
+        new = {
+            dataid: place
+            for dataid, place in new.items()
+            if probe.files(place) == before[dataid] and _is_quiet(before[dataid], quiet)
+        }
     return [_arrived(store, project, dataset, dataid, dry_run) for dataid in new]
 
 
@@ -110,7 +145,14 @@ def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
     root = project.environment.roots[0] if project.environment.roots and not os.path.isabs(dataset.location) else ""
     pattern = os.path.join(root, template) if root else template
     parts = pattern.split(sample)
-    expression = "".join(re.escape(part) if index % 2 == 0 else f"(?P<{part}>[A-Za-z0-9._=-]+?)" if part not in parts[:index:1][1::2] else f"(?P={part})" for index, part in enumerate(parts))
+    expression = "".join(
+        re.escape(part)
+        if index % 2 == 0
+        else f"(?P<{part}>[A-Za-z0-9._=-]+?)"
+        if part not in parts[:index:1][1::2]
+        else f"(?P={part})"
+        for index, part in enumerate(parts)
+    )
     fixed = parts[0].rpartition("/")[0] or "/"
     if "://" in pattern or not os.path.isdir(fixed):
         return []

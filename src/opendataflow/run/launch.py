@@ -40,6 +40,7 @@ _ECHO_PENDING = 256 * 1024
 _TAIL_BYTES = 4096
 _TAIL_LINES = 8
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+_PF_FORKNOEXEC = 0x40
 _MARKER = "ODF_RUN"
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _COLOURS_AND_TITLES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
@@ -535,6 +536,7 @@ class _Process(NamedTuple):
     parent: int
     group: int
     session: int
+    executed: bool
     started: int
 
 
@@ -552,44 +554,64 @@ class _Tree:
         self.leader, self.alone, self.reaped = leader, alone, False
         self.marker = None if not marker else f"{_MARKER}={marker}".encode("utf-8", "surrogateescape")
         self.seen: set[tuple[int, int]] = set()
+        self.sessions = {leader}
         self.leaders.add(leader)
 
     def look(self) -> list[_Process]:
         """Those of ours that live, the script itself included; reaps those of the adopted that have died."""
         if sys.platform != "linux":
             return self.look_for_group()
-        me = os.getpid()
         # The usual end costs no walk through all processes.
         if self.alone and self.reaped and not _has_children():
             return []
+        me = os.getpid()
+        for _ in range(10):
+            living, passing = self.walk(me)
+            if living or not passing:
+                break
+        return living
+
+    def walk(self, me: int) -> tuple[list[_Process], bool]:
+        """The living of ours, and whether one of the dead was just about to become our child."""
         table = _processes()
         children: dict[int, list[_Process]] = {}
         for process in table.values():
             children.setdefault(process.parent, []).append(process)
         # If we cannot adopt, orphans are init's children, and ours must be sought among all.
-        candidates = children.get(me, ()) if _adopters.works else table.values()
+        candidates = list(children.get(me, ()) if _adopters.works else table.values())
+        ours: dict[int, _Process] = {}
         found = [process for process in candidates if self.is_ours(process, me)]
-        living: dict[int, _Process] = {}
         while found:
             process = found.pop()
-            if process.pid in living or process.pid == me:
-                continue
-            found += children.get(process.pid, ())
-            if process.state not in "ZX":
-                living[process.pid] = process
-                self.seen.add((process.pid, process.started))
-            elif process.parent == me and process.pid not in self.leaders:
-                with suppress(ChildProcessError):
-                    os.waitpid(process.pid, os.WNOHANG)
-        self.reap_strays(children.get(me, ()), me)
-        return list(living.values())
+            if process.pid not in ours and process.pid != me:
+                ours[process.pid] = process
+                found += children.get(process.pid, ())
+        living = [process for process in ours.values() if process.state not in "ZX"]
+        self.seen.update((process.pid, process.started) for process in living)
+        self.sessions.update(process.session for process in living)
+        self.reap(children.get(me, ()), ours)
+        passing = any(process.parent != me for process in ours.values() if process.state in "ZX")
+        return living, passing and _adopters.works
+
+    def reap(self, children: Iterable[_Process], ours: Mapping[int, _Process]) -> None:
+        """Reap dead orphans, or a long-lived worker would collect them, but nobody's whom somebody else waits for.
+
+        Whom this process started itself is in our session, or leads its own and has executed a program.
+        """
+        session = os.getsid(0)
+        for process in children:
+            if process.state == "Z" and process.pid not in self.leaders:
+                own_child = process.session == session or (process.session == process.pid and process.executed)
+                if process.pid in ours or process.session in self.sessions or not own_child:
+                    with suppress(ChildProcessError):
+                        os.waitpid(process.pid, os.WNOHANG)
 
     def look_for_group(self) -> list[_Process]:
         try:
             os.killpg(self.leader, 0)
         except (ProcessLookupError, PermissionError):
             return []
-        return [_Process(self.leader, "the process group", "R", os.getpid(), self.leader, self.leader, 0)]
+        return [_Process(self.leader, "the process group", "R", os.getpid(), self.leader, self.leader, True, 0)]
 
     def is_ours(self, process: _Process, me: int) -> bool:
         if process.pid == self.leader:
@@ -601,17 +623,6 @@ class _Tree:
         if process.parent == me and self.alone and threading.active_count() == 1:
             return True
         return self.marker is not None and process.state not in "ZX" and self.marker in _environment_of(process.pid)
-
-    def reap_strays(self, mine: Iterable[_Process], me: int) -> None:
-        """Reap dead orphans, or a long-lived worker would collect them.
-
-        Whom we started ourselves is in our session or leads its own, so nobody but us waits for any other.
-        """
-        own = os.getsid(0)
-        for process in mine:
-            if process.state == "Z" and process.session not in (own, process.pid) and process.pid not in self.leaders:
-                with suppress(ChildProcessError):
-                    os.waitpid(process.pid, os.WNOHANG)
 
     def signal_all(self, number: signal.Signals) -> None:
         """Send a signal to every process of ours once, and wake those that are stopped so that they notice."""
@@ -761,8 +772,8 @@ def _processes() -> dict[int, _Process]:
         if fields := rest.split(None, 20):
             name = head.partition(b" (")[2].decode("utf-8", "replace")
             parent, group, session = map(int, fields[1:4])
-            pid = int(entry)
-            found[pid] = _Process(pid, name, fields[0].decode(), parent, group, session, int(fields[19]))
+            pid, executed = int(entry), not int(fields[6]) & _PF_FORKNOEXEC
+            found[pid] = _Process(pid, name, fields[0].decode(), parent, group, session, executed, int(fields[19]))
     return found
 
 

@@ -1,0 +1,295 @@
+"""The matrix of datasets and dataids: what there is, at ten chunks and at ten million for the same price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import BadDataid, StoreReadOnly
+from ..model import (
+    FAILED,
+    HOLD,
+    PENDING,
+    READY,
+    RESUBMIT,
+    RUNNING,
+    TYPES,
+    Catalogue,
+    Partition,
+    canonical,
+    check_id,
+    from_ordinal,
+    ordinal,
+    sort_key,
+)
+from ..store import Chunk, Store
+from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, ranges, single_columns
+from .flow import chosen
+
+# The worst first: what a cell that stands for many chunks shows.
+WORST_FIRST = (FAILED, HOLD, PENDING, RESUBMIT, RUNNING)
+_COUNTED = 250_000  # chunks that one look counts, over all datasets
+_COUNTED_IN_CELLS = 100_000
+_LISTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a column holds of a dataset: its worst status, how many chunks have it, and how many chunks there are.
+
+    chunks is None where nobody counted, because there are too many.
+    """
+
+    status: str | None
+    n: int = 0
+    chunks: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exceptions:
+    """The chunks of a dataset that are not READY for one reason, as ranges; more says that these are not all."""
+
+    datasetid: str
+    status: str
+    n: int
+    ranges: tuple[tuple[str, str], ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One dataset: where it begins and ends, how many chunks have which status, and its cells."""
+
+    datasetid: str
+    producer: str | None
+    first: str | None
+    last: str | None
+    counts: dict[str, int]
+    at_least: bool  # there are more chunks than anybody counted
+    cells: tuple[Cell, ...] = ()
+    malformed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The datasets of one partition type, which share an axis; no columns where the dataids do not fit."""
+
+    type: str
+    each: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    is_counted: bool  # the cells know how many chunks they stand for, so that holes show
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The whole matrix."""
+
+    blocks: tuple[Block, ...]
+    exceptions: tuple[Exceptions, ...]
+    untouched: tuple[str, ...] = field(default=())  # datasets without any chunk in the window
+
+
+def overview(
+    store: Store,
+    named: Sequence[str] = (),
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    status: str | None = None,
+    width: int = 60,
+    exact: bool = False,
+) -> Overview:
+    """The matrix of these datasets, or of all; `width` is how many columns fit beside the names."""
+    see_changes(store)
+    catalogue = store.catalogue()
+    names = chosen(catalogue, named)
+    wanted = canonical(status) if status else None
+    windows = {name: window(catalogue.dataset(name).partition, since, until) for name in names}
+    if since or until:
+        names = [name for name in names if windows[name] is not None]
+        if not names:
+            raise BadDataid(f"no dataset has dataids like {since or until}", hint="see: odf datasets")
+    lines = _lines(store, catalogue, names, windows, exact=exact)
+    if wanted:
+        lines = {name: line for name, line in lines.items() if line.counts.get(wanted)}
+    filled = {name: line for name, line in lines.items() if line.counts or line.malformed}
+    types = dict.fromkeys(catalogue.datasets[name].partition.type for name in filled)
+    blocks = [
+        _block(store, catalogue, [line for name, line in filled.items() if catalogue.datasets[name].partition.type == each], each, windows, max(width, 10))
+        for each in types
+    ]
+    exceptions = [
+        _exceptions(store, catalogue, line, each, windows[line.datasetid])
+        for line in filled.values()
+        for each in WORST_FIRST
+        if line.counts.get(each) and wanted in (None, each)
+    ]
+    return Overview(tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled))
+
+
+def see_changes(store: Store) -> None:
+    """Fold in what was typed as SQL, so that it is shown in its place; a store that cannot be written is read as it is."""
+    try:
+        store.fold_in()
+    except StoreReadOnly:
+        return
+
+
+def window(partition: Partition, since: str | None, until: str | None) -> tuple[str, str] | None:
+    """The first and last key of a window; None when this type has no such dataids."""
+    try:
+        low = first_key(partition, check_id("dataid", since)) if since else FIRST_KEY
+        high = last_key(partition, check_id("dataid", until)) if until else LAST_KEY
+    except BadDataid:
+        return None
+    return low, high
+
+
+def _lines(
+    store: Store, catalogue: Catalogue, names: Sequence[str], windows: dict[str, tuple[str, str] | None], *, exact: bool
+) -> dict[str, Line]:
+    most = 2**62 if exact else _nice(max(_COUNTED // max(len(names), 1), 1000))
+    spans = [(name, *(windows[name] or (FIRST_KEY, LAST_KEY))) for name in names]
+    found = {}
+    counted = store.span_counts(spans, most)
+    malformed = store.span_counts([(name, "", "") for name in names], 1000)
+    for name, counts, bad in zip(names, counted, malformed, strict=True):
+        total = counts.pop("")
+        at_least = total >= most
+        by_status = {status: n for status, n in counts.items() if n}
+        if ready := max(total - sum(by_status.values()), 0):
+            by_status = {READY: ready, **by_status}
+        ends = store.ends(name) if total else None
+        producer = catalogue.producer(name)
+        first, last = ends or (None, None)
+        found[name] = Line(name, producer.jobid if producer else None, first, last, by_status, at_least, (), bad[""])
+    return found
+
+
+def _nice(n: int) -> int:
+    """The next lower of 1000, 2000, 5000, 10000, …: a figure that people take for the limit it is."""
+    unit = 10 ** (len(str(n)) - 1)
+    return next(step * unit for step in (5, 2, 1) if step * unit <= n)
+
+
+def _block(
+    store: Store, catalogue: Catalogue, lines: list[Line], type_name: str, windows: dict[str, tuple[str, str] | None], width: int
+) -> Block:
+    partitions = {line.datasetid: catalogue.datasets[line.datasetid].partition for line in lines}
+    if TYPES[type_name].is_ordinal:
+        found = _ordinal_axis(lines, partitions, type_name, windows, width)
+    else:
+        found = _text_axis(store, lines, windows, width)
+    if found is None or not found.columns:
+        return Block(type_name, "", (), tuple(lines), False)
+    if found.is_single:
+        cells = {line.datasetid: _single_cells(store, line, partitions[line.datasetid], found) for line in lines}
+        return Block(type_name, found.each, found.columns, _with(lines, cells), True)
+    chunks = sum(column.size for column in found.columns) * len(lines)
+    most = 10_000 if chunks <= _COUNTED_IN_CELLS else 1
+    spans = [
+        (line.datasetid, sort_key(partitions[line.datasetid], column.first), sort_key(partitions[line.datasetid], column.last))
+        for line in lines
+        for column in found.columns
+    ]
+    counted = iter(store.span_counts(spans, most))
+    cells = {line.datasetid: tuple(_cell(next(counted), most) for _ in found.columns) for line in lines}
+    return Block(type_name, found.each, found.columns, _with(lines, cells), most > 1)
+
+
+def _with(lines: list[Line], cells: dict[str, tuple[Cell, ...]]) -> tuple[Line, ...]:
+    from dataclasses import replace
+
+    return tuple(replace(line, cells=cells[line.datasetid]) for line in lines)
+
+
+def _cell(counts: dict[str, int], most: int) -> Cell:
+    total = counts[""]
+    for status in WORST_FIRST:
+        if counts[status]:
+            return Cell(status, counts[status], total if most > 1 else None)
+    return Cell(READY if total else None, total, total if most > 1 else None)
+
+
+def _single_cells(store: Store, line: Line, partition: Partition, found: Axis) -> tuple[Cell, ...]:
+    low, high = sort_key(partition, found.columns[0].first), sort_key(partition, found.columns[-1].first)
+    there = {dataid: status for dataid, _, status in store.chunks_between(line.datasetid, low, high, len(found.columns) + 1)}
+    return tuple(Cell(there.get(column.first), int(column.first in there), int(column.first in there)) for column in found.columns)
+
+
+def _ordinal_axis(
+    lines: list[Line], partitions: dict[str, Partition], type_name: str, windows: dict[str, tuple[str, str] | None], width: int
+) -> Axis | None:
+    placed = [line for line in lines if line.first is not None and line.last is not None]
+    if not placed:
+        return None
+    low = min(ordinal(partitions[line.datasetid], str(line.first)) for line in placed)
+    high = max(ordinal(partitions[line.datasetid], str(line.last)) for line in placed)
+    partition = partitions[placed[0].datasetid]
+    since, until = windows[placed[0].datasetid] or (FIRST_KEY, LAST_KEY)
+    return axis(type_name, _not_before(partition, low, high, since), _not_after(partition, low, high, until), width)
+
+
+def _not_before(partition: Partition, low: int, high: int, key: str) -> int:
+    """The first ordinal from low to high whose key is not below this one."""
+    while low <= high:
+        middle = (low + high) // 2
+        if sort_key(partition, from_ordinal(partition, middle)) < key:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return low
+
+
+def _not_after(partition: Partition, low: int, high: int, key: str) -> int:
+    return _not_before(partition, low, high, key + LAST_KEY) - 1
+
+
+def _text_axis(store: Store, lines: list[Line], windows: dict[str, tuple[str, str] | None], width: int) -> Axis | None:
+    keys: dict[str, str] = {}
+    for line in lines:
+        low, high = windows[line.datasetid] or (FIRST_KEY, LAST_KEY)
+        keys |= {dataid: key for dataid, key, _ in store.chunks_between(line.datasetid, low, high, width + 1)}
+        if len(keys) > width:
+            return None
+    return single_columns(sorted(keys, key=keys.__getitem__))
+
+
+def _exceptions(store: Store, catalogue: Catalogue, line: Line, status: str, span: tuple[str, str] | None) -> Exceptions:
+    partition = catalogue.datasets[line.datasetid].partition
+    low, high = span or (FIRST_KEY, LAST_KEY)
+    found = list(chunks_in(store, line.datasetid, low, high, status=status, n=_LISTED))
+    listed = ranges(partition, [chunk.dataid for chunk in found])
+    return Exceptions(line.datasetid, status, line.counts[status], tuple(listed), len(found) >= _LISTED)
+
+
+def chunks_in(store: Store, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000) -> Iterator[Chunk]:
+    """At most n chunks of a dataset between two keys, in order."""
+    after = Chunk(datasetid, "", "", "", None, 0, 0, None, 0, None, None, None, low)
+    left = n
+    while left > 0 and (page := store.chunks(datasetid, status=status, after=after, n=min(left, 10_000))):
+        for chunk in page:
+            if chunk.sort_key > high:
+                return
+            yield chunk
+        left -= len(page)
+        after = page[-1]
+
+
+def chunk_list(
+    store: Store, named: Sequence[str] = (), *, since: str | None = None, until: str | None = None, status: str | None = None, n: int = 1000
+) -> list[Chunk]:
+    """The chunks themselves, at most n, in the order of the flow and of their dataids; malformed ones first."""
+    see_changes(store)
+    catalogue = store.catalogue()
+    found: list[Chunk] = []
+    for name in chosen(catalogue, named):
+        span = window(catalogue.dataset(name).partition, since, until)
+        if span is not None and len(found) < n:
+            low = "" if span[0] == FIRST_KEY else span[0]
+            found += chunks_in(store, name, low, span[1], status=canonical(status) if status else None, n=n - len(found))
+    return found
+
+
+

@@ -1,0 +1,54 @@
+"""PROTOCOL.md and the code say the same words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from opendataflow import errors
+from opendataflow.model import IN_LOCKS, OUT_LOCKS, QUESTIONS, SYNONYMS
+from opendataflow.model.mapping import KINDS
+
+PAGE = (Path(__file__).parents[2] / "PROTOCOL.md").read_text(encoding="utf-8")
+
+
+def table_after(heading: str) -> list[list[str]]:
+    lines = PAGE.split(heading, 1)[1].splitlines()
+    rows = []
+    for line in lines[1:]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif rows:
+            break
+    return rows[2:]
+
+
+def test_the_out_table_of_the_page_is_the_out_table_of_the_code() -> None:
+    page = {row[0]: (row[1], row[2]) for row in table_after("### OUT rows")}
+    word = {True: "yes", False: "no"}
+    code = {status or "no row": (word[lock.may_read], word[lock.may_produce]) for status, lock in OUT_LOCKS.items()}
+    assert page == code
+
+
+def test_the_in_table_of_the_page_is_the_in_table_of_the_code() -> None:
+    page = {row[0]: row[1] for row in table_after("### IN rows")}
+    words = {(True, True): "yes", (False, False): "no", (False, True): "once its output says RESUBMIT"}
+    code = {
+        status or "no row": words[lock.may_consume, lock.may_consume_after_resubmit]
+        for status, lock in IN_LOCKS.items()
+    }
+    assert page == code
+
+
+def test_the_five_questions_have_the_names_and_exit_codes_of_the_page() -> None:
+    page = [(row[0], row[1], row[3], row[4]) for row in table_after("## The five questions")]
+    codes = {each.name: each.exit_code for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OdfError)}
+    assert page == [(str(each.number), each.name, each.no, str(codes[each.no])) for each in QUESTIONS]
+
+
+def test_every_mapping_is_on_the_page() -> None:
+    assert [row[0].removesuffix(" n") for row in table_after("## Mappings")] == list(KINDS)
+
+
+def test_every_synonym_is_on_the_page() -> None:
+    for word, status in SYNONYMS.items():
+        assert f"{word} is accepted and stored as {status}" in PAGE or f"{word} as {status}" in PAGE
