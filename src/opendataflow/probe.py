@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -99,6 +98,8 @@ def _read(place: str, file: File) -> BinaryIO:
 
 
 def _checksum(place: str, file: File) -> str:
+    import hashlib
+
     with _read(place, file) as stream:
         return hashlib.blake2b(stream.read(), digest_size=16).hexdigest()
 
@@ -108,6 +109,8 @@ def _fingerprint(place: str, listed: list[File]) -> str | None:
 
     Of a large file its size, head and tail stand for the whole: reading 10 GB to say what it is would cost more than it tells.
     """
+    import hashlib
+
     parts = []
     for file in listed:
         if file.checksum:

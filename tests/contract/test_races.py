@@ -87,14 +87,14 @@ def test_a_pipeline_drains_while_it_is_fed(store: Store, store_url: str) -> None
     chain(store)
     answers = Workers(
         store_url,
-        ("publish", "raw", "0", "200"),
-        ("publish", "raw", "200", "400"),
+        ("publish", "raw", "0", "100"),
+        ("publish", "raw", "100", "200"),
         *[("drain", "make", "3", "1.5")] * 2,
         *[("drain", "use", "3", "1.5")] * 2,
     ).go()
-    assert sum(len(answer) for answer in answers[2:4]) == 400
-    assert sum(len(answer) for answer in answers[4:]) == 400
-    assert store.status_counts()["report"] == {"READY": 400}
+    assert sum(len(answer) for answer in answers[2:4]) == 200
+    assert sum(len(answer) for answer in answers[4:]) == 200
+    assert store.status_counts()["report"] == {"READY": 200}
     assert_sound(store)
 
 
@@ -114,7 +114,7 @@ def test_announcements_of_the_same_chunk_by_several_processes_become_versions(st
 def test_the_limit_of_a_pool_holds_across_processes(store: Store, store_url: str) -> None:
     chain(store, pools=[Pool("pool", 3)], pool="pool")
     store.announce("raw", [str(n) for n in range(300)])
-    answers = Workers(store_url, *[("hold_places", "make", "15", "0.01")] * 8).go()
+    answers = Workers(store_url, *[("hold_places", "make", "10", "0.01")] * 6).go()
     seen = [taken for answer in answers for taken in answer]
     assert max(seen) == 3
     assert store.places_taken("pool") == 0

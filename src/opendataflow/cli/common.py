@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -20,6 +21,25 @@ if TYPE_CHECKING:
     from ..store import Store
 
 DEFAULT_STORE = "sqlite:///dataflow.db"
+
+Segment = tuple[str, str]  # a text and the name of its style, "" for none
+Line = str | Sequence[Segment]
+
+_STYLES: dict[str, dict[str, Any]] = {
+    "READY": {"fg": "green"},
+    "RUNNING": {"fg": "cyan"},
+    "FAILED": {"fg": "red", "bold": True},
+    "RESUBMIT": {"fg": "yellow"},
+    "HOLD": {"fg": "magenta"},
+    "PENDING": {"fg": "magenta"},
+    "strong": {"bold": True},
+    "faint": {"dim": True},
+    "yes": {"fg": "green"},
+    "no": {"fg": "red"},
+    "command": {"fg": "cyan"},
+}
+# C0 but tab and newline, DEL and C1, marks and overrides of direction, line separators, half surrogates.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 @dataclass
@@ -80,24 +100,57 @@ class App:
 
         return secrets.decrypt(encrypted, secrets.require_key(os.environ, "the store's password"), "store/password")
 
-    def show(self, data: Any, text: Callable[[], Iterable[str] | None] | None = None) -> None:
-        """Print facts: as JSON when asked for, else in words."""
+    def show(self, data: Any, text: Callable[[], Iterable[Line] | None] | None = None, *, raw: bool = False) -> None:
+        """Print facts: as JSON when asked for, else in words.
+
+        raw is for a program that reads the words: into a pipe they go as they are, control characters included.
+        """
         if self.as_json:
             click.echo(json.dumps(plain(data), indent=2 if sys.stdout.isatty() else None))
         elif text is not None:
             for line in text() or ():
-                click.echo(line)
+                if raw and isinstance(line, str) and not sys.stdout.isatty():
+                    click.echo(line)
+                else:
+                    put(line)
 
     def say(self, line: str) -> None:
         """A remark that is not a fact: to the terminal's other stream, so that output can be piped."""
         if not self.as_json:
-            click.echo(line, err=True)
+            click.echo(clean(line), err=True)
+
+
+def clean(text: str) -> str:
+    """Stored text without what could steer a terminal: control characters, and those that turn the direction of writing."""
+    return _UNPRINTABLE.sub("", text)
+
+
+def one_line(text: object) -> str:
+    """Stored text that must not begin a line of its own."""
+    return clean(" ".join(str(text).split("\n")).replace("\t", " "))
+
+
+def put(line: Line) -> None:
+    """Print one line, cleaned, with colours where a terminal shows them."""
+    if isinstance(line, str):
+        click.echo(clean(line))
+    elif has_colour():
+        click.echo("".join(click.style(clean(text), **_STYLES[style]) if style else clean(text) for text, style in line))
+    else:
+        click.echo("".join(clean(text) for text, _ in line).rstrip())
+
+
+def has_colour() -> bool:
+    """Whether colours are wanted: only on a terminal, and not with NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def plain(value: Any) -> Any:
     """Anything the store hands out, as JSON data."""
     if hasattr(value, "to_data"):
         return plain(value.to_data())
+    if type(value).__module__.endswith("store.records"):
+        return {name: plain(each) for name, each in value._asdict().items() if name != "sort_key"}
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value) if item.name != "sort_key"}
     if isinstance(value, dict):
@@ -137,7 +190,7 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Columns in plain text, as wide as they need to be."""
-    cells = [[("" if cell is None else str(cell)) for cell in row] for row in rows]
+    cells = [[("" if cell is None else one_line(cell)) for cell in row] for row in rows]
     widths = [max([len(header), *(len(row[column]) for row in cells)]) for column, header in enumerate(headers)]
     lines = ["  ".join(header.ljust(width) for header, width in zip(headers, widths, strict=True)).rstrip()]
     lines.append("  ".join("-" * width for width in widths))

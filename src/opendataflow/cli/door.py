@@ -117,7 +117,9 @@ def _say(arguments: list[str], name: str, message: str, hint: str, code: int, er
     if "--json" in arguments:
         print(json.dumps({"error": name, "message": message, "hint": hint, "exit_code": code}))
     else:
-        print(f"{name}: {message}", file=sys.stderr)
+        from .common import clean
+
+        print(clean(f"{name}: {message}"), file=sys.stderr)
         if hint:
-            print(f"  {hint}", file=sys.stderr)
+            print(clean(f"  {hint}"), file=sys.stderr)
     return code

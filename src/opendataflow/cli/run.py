@@ -172,7 +172,7 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
         return report(app, no, fail_if_none=True)
     manifests = {(item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version) for item in claims[0].inputs}
     found = variables(catalogue, project.environment, claims[0], manifests, decrypted) | dict(catalogue.job(jobid).env)
-    app.show(found, lambda: [f"export {name}={shlex.quote(value)}" for name, value in found.items()])
+    app.show(found, lambda: [f"export {name}={shlex.quote(value)}" for name, value in found.items()], raw=True)
     return 0
 
 

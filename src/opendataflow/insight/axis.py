@@ -78,13 +78,17 @@ def _by_period(fine: DataidType, coarse: DataidType, low: int, high: int) -> Ite
 
 def _by_step(dataid_type: DataidType, low: int, high: int, step: int) -> Iterator[Column]:
     while low <= high:
-        last = min(high, (low // step + 1) * step - 1) if dataid_type.first == 0 else min(high, ((low - 1) // step + 1) * step)
+        last = (
+            min(high, (low // step + 1) * step - 1)
+            if dataid_type.first == 0
+            else min(high, ((low - 1) // step + 1) * step)
+        )
         yield Column(dataid_type.format(low), dataid_type.format(low), dataid_type.format(last), last - low + 1)
         low = last + 1
 
 
 def _nice_step(size: int, width: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50, … that makes at most `width` columns, the first and last of which may be cut."""
+    """The smallest of 1, 2, 5, 10, 20, 50, … that makes at most `width` columns; the first and last may be cut."""
     unit = 1
     while True:
         for step in (unit, 2 * unit, 5 * unit):
@@ -113,7 +117,9 @@ def _period(dataid_type: DataidType, dataid: str) -> str:
             except (ValueError, LookupError):
                 break
             return dataid[: dataid_type.width]
-    raise BadDataid(f"{dataid[:40]!r} is not a period of time", hint="For instance 2025, 2025-11, 2025-11-12 or 2025-11-12T05.")
+    raise BadDataid(
+        f"{dataid[:40]!r} is not a period of time", hint="For instance 2025, 2025-11, 2025-11-12 or 2025-11-12T05."
+    )
 
 
 def ranges(partition: Partition, dataids: list[str]) -> list[tuple[str, str]]:

@@ -29,10 +29,16 @@ class Finding:
 
 def examine(app: Any, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything, one thing after the other; a problem with one hides none of the others."""
-    return [finding for look in (_python, _java, _spark, _project, _key, _roots, _store) for finding in _safely(look, app, environ)]
+    return [
+        finding
+        for look in (_python, _java, _spark, _project, _key, _roots, _store)
+        for finding in _safely(look, app, environ)
+    ]
 
 
-def _safely(look: Callable[[Any, Mapping[str, str]], Iterator[Finding]], app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _safely(
+    look: Callable[[Any, Mapping[str, str]], Iterator[Finding]], app: Any, environ: Mapping[str, str]
+) -> Iterator[Finding]:
     try:
         yield from look(app, environ)
     except OdfError as error:
@@ -59,7 +65,12 @@ def _java(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     if find_spec("pyspark") is None:
-        yield Finding("spark", None, "pyspark is not installed", "only Spark jobs and checks need it: pip install 'opendataflow[spark]'")
+        yield Finding(
+            "spark",
+            None,
+            "pyspark is not installed",
+            "only Spark jobs and checks need it: pip install 'opendataflow[spark]'",
+        )
         return
     from importlib.metadata import version
 
@@ -70,7 +81,9 @@ def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     project = app.project
     if project.file is None:
-        yield Finding("project", None, "no dataflow.toml here or above", "fine for plain SQL registration; else: odf init")
+        yield Finding(
+            "project", None, "no dataflow.toml here or above", "fine for plain SQL registration; else: odf init"
+        )
     else:
         yield Finding("project", True, f"{project.file} ({project.environment.name})")
 
@@ -87,7 +100,9 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         there = remote or os.path.isdir(root)
         usable = there and probe.is_writable(root)
         state = "is there and writable" if usable else "cannot be written" if there else "is not there"
-        yield Finding("root", usable, f"{root} {state}", f"make it: mkdir -p {root}" if not there else "check its permissions")
+        yield Finding(
+            "root", usable, f"{root} {state}", f"make it: mkdir -p {root}" if not there else "check its permissions"
+        )
 
 
 def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -95,8 +110,23 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding("store", True, store.url)
     stamped = store.environment()
     name = app.project.environment.name
-    yield Finding("environment", stamped in (None, name), f"{name}; the store is {'not stamped yet' if stamped is None else stamped}", "choose the right --env or --store")
+    yield Finding(
+        "environment",
+        stamped in (None, name),
+        f"{name}; the store is {'not stamped yet' if stamped is None else stamped}",
+        "choose the right --env or --store",
+    )
     drift = abs(store.clock() - time.time())
-    yield Finding("clock", drift < 60, f"{drift:.1f} s between this machine and the store", "set the clock (leases do not depend on it, but people read times)")
+    yield Finding(
+        "clock",
+        drift < 60,
+        f"{drift:.1f} s between this machine and the store",
+        "set the clock (leases do not depend on it, but people read times)",
+    )
     over = store.expired()
-    yield Finding("leases", not over, f"{len(over)} runs lost their lease and wait for a claim or a rescue" if over else "none ran out", "odf rescue")
+    yield Finding(
+        "leases",
+        not over,
+        f"{len(over)} runs lost their lease and wait for a claim or a rescue" if over else "none ran out",
+        "odf rescue",
+    )

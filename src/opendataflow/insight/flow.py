@@ -8,7 +8,7 @@ from ..model import TODAY, Catalogue
 
 
 def datasets_in_order(catalogue: Catalogue) -> list[str]:
-    """All datasets, producers before their consumers; what no job touches comes last, and the built-in one is left out."""
+    """All datasets but the built-in one, producers before their consumers; what no job touches comes last."""
     found: dict[str, None] = {}
     for jobid in catalogue.order():
         job = catalogue.jobs[jobid]

@@ -28,9 +28,11 @@ from .flow import chosen
 
 # The worst first: what a cell that stands for many chunks shows.
 WORST_FIRST = (FAILED, HOLD, PENDING, RESUBMIT, RUNNING)
-_COUNTED = 250_000  # chunks that one look counts, over all datasets
+_COUNTED = 1_000_000  # chunks that one look counts, over all datasets
+_COUNTED_FIRST = 5_000
 _COUNTED_IN_CELLS = 100_000
 _LISTED = 200
+LONGEST_NAME = 32  # longer names are cut, so that the cells find room
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,10 @@ def overview(
     since: str | None = None,
     until: str | None = None,
     status: str | None = None,
-    width: int = 60,
+    width: int = 100,
     exact: bool = False,
 ) -> Overview:
-    """The matrix of these datasets, or of all; `width` is how many columns fit beside the names."""
+    """The matrix of these datasets, or of all, for lines of this width."""
     see_changes(store)
     catalogue = store.catalogue()
     names = chosen(catalogue, named)
@@ -114,9 +116,17 @@ def overview(
     if wanted:
         lines = {name: line for name, line in lines.items() if line.counts.get(wanted)}
     filled = {name: line for name, line in lines.items() if line.counts or line.malformed}
+    room = max(width - min(max(map(len, filled), default=0), LONGEST_NAME) - 2, 10)
     types = dict.fromkeys(catalogue.datasets[name].partition.type for name in filled)
     blocks = [
-        _block(store, catalogue, [line for name, line in filled.items() if catalogue.datasets[name].partition.type == each], each, windows, max(width, 10))
+        _block(
+            store,
+            catalogue,
+            [line for name, line in filled.items() if catalogue.datasets[name].partition.type == each],
+            each,
+            windows,
+            room,
+        )
         for each in types
     ]
     exceptions = [
@@ -125,11 +135,13 @@ def overview(
         for each in WORST_FIRST
         if line.counts.get(each) and wanted in (None, each)
     ]
-    return Overview(tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled))
+    return Overview(
+        tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled)
+    )
 
 
 def see_changes(store: Store) -> None:
-    """Fold in what was typed as SQL, so that it is shown in its place; a store that cannot be written is read as it is."""
+    """Fold in what was typed as SQL, so that it shows in its place; a store that cannot be written is read as it is."""
     try:
         store.fold_in()
     except StoreReadOnly:
@@ -149,14 +161,14 @@ def window(partition: Partition, since: str | None, until: str | None) -> tuple[
 def _lines(
     store: Store, catalogue: Catalogue, names: Sequence[str], windows: dict[str, tuple[str, str] | None], *, exact: bool
 ) -> dict[str, Line]:
-    most = 2**62 if exact else _nice(max(_COUNTED // max(len(names), 1), 1000))
-    spans = [(name, *(windows[name] or (FIRST_KEY, LAST_KEY))) for name in names]
+    spans = {name: (name, *(windows[name] or (FIRST_KEY, LAST_KEY))) for name in names}
     found = {}
-    counted = store.span_counts(spans, most)
+    counted, most = _counted(store, spans, exact=exact)
     malformed = store.span_counts([(name, "", "") for name in names], 1000)
-    for name, counts, bad in zip(names, counted, malformed, strict=True):
-        total = counts.pop("")
-        at_least = total >= most
+    for name, bad in zip(names, malformed, strict=True):
+        counts = counted[name]
+        total = min(counts.pop(""), most)
+        at_least = total == most
         by_status = {status: n for status, n in counts.items() if n}
         if ready := max(total - sum(by_status.values()), 0):
             by_status = {READY: ready, **by_status}
@@ -167,14 +179,33 @@ def _lines(
     return found
 
 
+def _counted(
+    store: Store, spans: dict[str, tuple[str, str, str]], *, exact: bool
+) -> tuple[dict[str, dict[str, int]], int]:
+    """What each span holds, and how far anybody counted: small datasets leave what they do not need to large ones."""
+    few = _COUNTED_FIRST
+    counts = dict(zip(spans, store.span_counts(list(spans.values()), few), strict=True))
+    large = {name: span for name, span in spans.items() if counts[name][""] >= few}
+    if not large:
+        return counts, few + 1
+    most = 2**62 if exact else _nice(max(_COUNTED // len(large), few))
+    counts |= zip(large, store.span_counts(list(large.values()), most), strict=True)
+    return counts, most
+
+
 def _nice(n: int) -> int:
     """The next lower of 1000, 2000, 5000, 10000, …: a figure that people take for the limit it is."""
-    unit = 10 ** (len(str(n)) - 1)
+    unit = int("1" + "0" * (len(str(n)) - 1))
     return next(step * unit for step in (5, 2, 1) if step * unit <= n)
 
 
 def _block(
-    store: Store, catalogue: Catalogue, lines: list[Line], type_name: str, windows: dict[str, tuple[str, str] | None], width: int
+    store: Store,
+    catalogue: Catalogue,
+    lines: list[Line],
+    type_name: str,
+    windows: dict[str, tuple[str, str] | None],
+    width: int,
 ) -> Block:
     partitions = {line.datasetid: catalogue.datasets[line.datasetid].partition for line in lines}
     if TYPES[type_name].is_ordinal:
@@ -189,7 +220,11 @@ def _block(
     chunks = sum(column.size for column in found.columns) * len(lines)
     most = 10_000 if chunks <= _COUNTED_IN_CELLS else 1
     spans = [
-        (line.datasetid, sort_key(partitions[line.datasetid], column.first), sort_key(partitions[line.datasetid], column.last))
+        (
+            line.datasetid,
+            sort_key(partitions[line.datasetid], column.first),
+            sort_key(partitions[line.datasetid], column.last),
+        )
         for line in lines
         for column in found.columns
     ]
@@ -214,12 +249,21 @@ def _cell(counts: dict[str, int], most: int) -> Cell:
 
 def _single_cells(store: Store, line: Line, partition: Partition, found: Axis) -> tuple[Cell, ...]:
     low, high = sort_key(partition, found.columns[0].first), sort_key(partition, found.columns[-1].first)
-    there = {dataid: status for dataid, _, status in store.chunks_between(line.datasetid, low, high, len(found.columns) + 1)}
-    return tuple(Cell(there.get(column.first), int(column.first in there), int(column.first in there)) for column in found.columns)
+    there = {
+        dataid: status for dataid, _, status in store.chunks_between(line.datasetid, low, high, len(found.columns) + 1)
+    }
+    return tuple(
+        Cell(there.get(column.first), int(column.first in there), int(column.first in there))
+        for column in found.columns
+    )
 
 
 def _ordinal_axis(
-    lines: list[Line], partitions: dict[str, Partition], type_name: str, windows: dict[str, tuple[str, str] | None], width: int
+    lines: list[Line],
+    partitions: dict[str, Partition],
+    type_name: str,
+    windows: dict[str, tuple[str, str] | None],
+    width: int,
 ) -> Axis | None:
     placed = [line for line in lines if line.first is not None and line.last is not None]
     if not placed:
@@ -256,7 +300,9 @@ def _text_axis(store: Store, lines: list[Line], windows: dict[str, tuple[str, st
     return single_columns(sorted(keys, key=keys.__getitem__))
 
 
-def _exceptions(store: Store, catalogue: Catalogue, line: Line, status: str, span: tuple[str, str] | None) -> Exceptions:
+def _exceptions(
+    store: Store, catalogue: Catalogue, line: Line, status: str, span: tuple[str, str] | None
+) -> Exceptions:
     partition = catalogue.datasets[line.datasetid].partition
     low, high = span or (FIRST_KEY, LAST_KEY)
     found = list(chunks_in(store, line.datasetid, low, high, status=status, n=_LISTED))
@@ -264,7 +310,9 @@ def _exceptions(store: Store, catalogue: Catalogue, line: Line, status: str, spa
     return Exceptions(line.datasetid, status, line.counts[status], tuple(listed), len(found) >= _LISTED)
 
 
-def chunks_in(store: Store, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000) -> Iterator[Chunk]:
+def chunks_in(
+    store: Store, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000
+) -> Iterator[Chunk]:
     """At most n chunks of a dataset between two keys, in order."""
     after = Chunk(datasetid, "", "", "", None, 0, 0, None, 0, None, None, None, low)
     left = n
@@ -278,7 +326,13 @@ def chunks_in(store: Store, datasetid: str, low: str, high: str, *, status: str 
 
 
 def chunk_list(
-    store: Store, named: Sequence[str] = (), *, since: str | None = None, until: str | None = None, status: str | None = None, n: int = 1000
+    store: Store,
+    named: Sequence[str] = (),
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    status: str | None = None,
+    n: int = 1000,
 ) -> list[Chunk]:
     """The chunks themselves, at most n, in the order of the flow and of their dataids; malformed ones first."""
     see_changes(store)
@@ -288,8 +342,7 @@ def chunk_list(
         span = window(catalogue.dataset(name).partition, since, until)
         if span is not None and len(found) < n:
             low = "" if span[0] == FIRST_KEY else span[0]
-            found += chunks_in(store, name, low, span[1], status=canonical(status) if status else None, n=n - len(found))
+            found += chunks_in(
+                store, name, low, span[1], status=canonical(status) if status else None, n=n - len(found)
+            )
     return found
-
-
-

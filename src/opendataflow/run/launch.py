@@ -96,14 +96,14 @@ def launch(
 
     What `tick` raises ends the command and is raised again when it is gone.
     """
-    argv = [argv] if isinstance(argv, str) else [os.fspath(word) for word in argv]
-    log.begin(argv, cwd)
+    words = [argv] if isinstance(argv, str) else [os.fspath(word) for word in argv]
+    log.begin(words, cwd)
     try:
         where = _check_folder(cwd)
-        _check_words(argv)
+        _check_words(words)
         # A second wall: whatever the caller put together, nothing that leads to the key goes to a script.
         environment = _check_environment(child_environment(env))
-        command, executable = _find(argv, environment, where)
+        command, executable = _find(words, environment, where)
         with _Signals() as signals, _adopting_orphans():
             return _Launch(
                 lambda: _start(command, executable, environment, where, stdin),
@@ -620,7 +620,7 @@ class _Tree:
             return False
         if self.leader in (process.session, process.group) or (process.pid, process.started) in self.seen:
             return True
-        if process.parent == me and self.alone and threading.active_count() == 1:
+        if process.parent == me and self.alone and threading.active_count() == 1 and process.session != os.getsid(0):
             return True
         return self.marker is not None and process.state not in "ZX" and self.marker in _environment_of(process.pid)
 

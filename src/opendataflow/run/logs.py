@@ -82,8 +82,6 @@ class LogFile:
         try:
             self._handle = _create(Path(folder), self.path)
             self._append(_first_line(0, 0))
-        except FileExistsError:
-            raise UsageError(f"run {runid} has a log already: {self.path}") from None
         except OSError as error:
             if error.errno not in _FULL:
                 raise BadConfig(f"no log can be written to {self.path.parent}: {error.strerror}") from None
@@ -287,6 +285,8 @@ def _create(folder: Path, path: Path) -> int:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue  # prune has just removed the empty folder
+        except FileExistsError:
+            raise UsageError(f"there is a log already: {path}") from None
         _lock(handle)
         return handle
     raise BadConfig(f"{path.parent} does not stay")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import gate, probe
 from ..errors import JobFailed, LeaseLost, NothingToDo, NotValidated, OdfError, TimedOut
@@ -16,7 +18,7 @@ from ..secrets import Key, Redactor, secret_file
 from ..store import Claim, Store
 from .context import child_environ, passwords, variables
 from .launch import Ended, launch
-from .logs import LogFile
+from .logs import LogFile, log_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +106,7 @@ def _execute(
     job = catalogue.job(claim.jobid)
     hidden = [*secrets.values(), *([key] if key is not None else [])]
     with ExitStack() as stack:
-        log = stack.enter_context(
-            LogFile(
-                project.logs,
-                jobid=claim.jobid,
-                dataid=claim.dataid,
-                epoch=claim.epoch,
-                runid=str(claim.runid),
-                attempt=claim.tries,
-                secrets=hidden,
-            )
-        )
+        log = stack.enter_context(_log(project, claim, hidden))
         store.log(claim.runid, str(log.path))
         environment = _environment(store, catalogue, project, claim, secrets, inherited, stack, say)
         ended = launch(
@@ -128,6 +120,14 @@ def _execute(
             echo=echo,
         )
         return _finish(store, catalogue, project, job, claim, ended, log)
+
+
+def _log(project: Project, claim: Claim, hidden: Sequence[str | Key]) -> LogFile:
+    names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
+    runid = str(claim.runid)
+    if log_path(project.logs, **names, runid=runid).exists():
+        runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made anew
+    return LogFile(project.logs, **names, runid=runid, attempt=claim.tries, secrets=hidden)
 
 
 def _heartbeat(store: Store, claim: Claim) -> None:

@@ -67,8 +67,8 @@ class Backend(ABC):
         """A person's own read-only SQL: column names and rows."""
 
     @abstractmethod
-    def execute(self, sql: str) -> int:
-        """A person's own SQL that may write: number of rows changed."""
+    def execute(self, sql: str, *, dry_run: bool = False) -> int:
+        """A person's own SQL that may write: number of rows changed; dry_run undoes it at once."""
 
     @property
     @abstractmethod

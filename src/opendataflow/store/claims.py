@@ -25,7 +25,7 @@ from ..model import (
 )
 from . import candidates
 from .backend import Row, Transaction
-from .folding import lost_run
+from .folding import lost_run, outputs_of_run
 from .records import Claim, compact, manifest_row
 
 
@@ -166,6 +166,7 @@ def _come_back(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tri
 def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt, detail: str, wait: float) -> None:
     """Undo a claim that the gate refused, keep the receipt, and let others go first for a while."""
     outcome = receipt.verdict
+    forced_from = _before_it_was_forced(tx, claim) if claim.forced else []
     given = tx.rows(
         "give_back",
         runid=claim.runid,
@@ -173,14 +174,16 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         dataid=claim.dataid,
         inputs=compact(claim.inputs),
         outputs=compact(claim.outputs),
-        was_resubmit=claim.was_resubmit,
+        was_resubmit=claim.was_resubmit or bool(forced_from),
         outcome=outcome,
         detail=detail,
     )
     if not given:
         raise lease_lost(claim)
-    if not claim.was_resubmit:
-        remove(tx, [(each, claim.dataid, claim.jobid, OUT) for each in claim.outputs] + [(each, dataid, claim.jobid, IN) for each, dataid, _ in claim.inputs])
+    if forced_from:
+        tx.run("chunks_put", chunks=compact(forced_from))
+    elif not claim.was_resubmit:
+        remove(tx, [(each, claim.dataid, claim.jobid, OUT) for each in claim.outputs] + _read_by(tx, claim))
     for datasetid in claim.outputs:
         tx.run(
             "event_put",
@@ -200,6 +203,25 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
     candidates.decide(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=now + wait, asked_for=False)
 
 
+def _before_it_was_forced(tx: Transaction, claim: Claim) -> list[dict[str, Any]]:
+    """The chunks of a forced run as they were before, where they were anything."""
+    rows = tx.rows("chunks_given", chunks=compact([(datasetid, claim.dataid) for datasetid in claim.outputs]))
+    names = ("datasetid", "dataid", "jobid", "status", "epoch", "version", "sort_key")
+    return [
+        {**dict(zip(names, (*row[:3], row[8], *row[4:6], row[9]), strict=True)), "held": None} for row in rows if row[6] == claim.runid and row[8]
+    ]
+
+
+def _read_by(tx: Transaction, claim: Claim) -> list[tuple[str, str, str, str]]:
+    """The IN rows that this run holds; another run of the same job may have taken over those that both read."""
+    rows = []
+    for datasetid, dataid, _ in claim.inputs:
+        row = tx.row("inputs_of_job", datasetid=datasetid, dataid=dataid, jobid=claim.jobid)
+        if row is not None and row[7] == claim.runid:
+            rows.append((datasetid, dataid, claim.jobid, IN))
+    return rows
+
+
 def remove(tx: Transaction, rows: Iterable[tuple[str, str, str, str]]) -> None:
     """Remove status rows (datasetid, dataid, jobid, locktype) without leaving a note of it."""
     groups: dict[tuple[str, str, str], list[str]] = {}
@@ -217,7 +239,7 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[tuple[i
         job = catalogue.jobs.get(jobid)
         again = job is not None and job.retry.applies(tries, LeaseLost.name)
         status = RESUBMIT if again else FAILED
-        end = lost_run(runid, jobid, dataid, epoch, owner, inputs, job.outputs if job else (), f"the lease of {owner} ran out")
+        end = lost_run(runid, jobid, dataid, epoch, owner, inputs, outputs_of_run(tx, runid, dataid), f"the lease of {owner} ran out")
         tx.rows("end_run", **{**end, "kind": "rescued", "out_status": status})
         if job is not None and again:
             _come_back(tx, catalogue, job, dataid, tries)

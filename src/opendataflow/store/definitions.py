@@ -119,7 +119,8 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
         if change.what == "dataset":
             if tx.row("chunks_page", datasetid=change.name, after_key="", after_dataid="", n=1):
                 raise BadDefinition(f"dataset {change.name} has chunks and cannot be removed", hint=f"Forget them first: odf forget {change.name} --all")
-            tx.run("dataset_drop", datasetid=change.name)
+            for query in ("readings_mark", "readings_forget", "dataset_drop"):
+                tx.run(query, datasetid=change.name)
         elif change.what == "pool":
             tx.run("pool_drop", poolid=change.name)
 

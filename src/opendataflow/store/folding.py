@@ -42,7 +42,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: list[Row]) -> Non
     read = [(note[1], note[2], note[3]) for note in notes if note[4] != OUT]
     tx.rows("lock_candidates", pairs=compact(list(candidates.touched(catalogue, chunks))))
     rows = tx.rows("chunks_given", chunks=compact(chunks))
-    _end_lost_runs(tx, catalogue, rows)
+    _end_lost_runs(tx, rows)
     siblings = _siblings(tx, catalogue, rows)
     tx.run("chunks_put", chunks=compact([_as_it_is(catalogue, row) for row in rows] + [_resubmitted(row) for row in siblings]))
     events = [
@@ -79,19 +79,23 @@ def _siblings(tx: Transaction, catalogue: Catalogue, rows: list[Row]) -> list[Ro
     return [row for row in tx.rows("chunks_given", chunks=compact(wanted)) if row[3] in (READY, FAILED)]
 
 
-def _end_lost_runs(tx: Transaction, catalogue: Catalogue, rows: list[Row]) -> None:
+def _end_lost_runs(tx: Transaction, rows: list[Row]) -> None:
     """A chunk that was taken away from its running attempt: the attempt is over, and can neither commit nor fail."""
     lost = dict.fromkeys(row[6] for row in rows if row[10] == RUNNING and row[3] != RUNNING)
     for runid in lost:
-        end_lost_run(tx, catalogue, runid, "the status was changed from outside")
+        end_lost_run(tx, runid, "the status was changed from outside")
 
 
-def end_lost_run(tx: Transaction, catalogue: Catalogue, runid: int, detail: str) -> None:
+def end_lost_run(tx: Transaction, runid: int, detail: str) -> None:
     """End an attempt whose chunk is no longer its own."""
     row = tx.row("run_row", runid=runid)
     if row is not None:
-        job = catalogue.jobs.get(row[1])
-        tx.rows("end_run", **lost_run(runid, row[1], row[2], row[3], row[6], row[8], job.outputs if job else (), detail))
+        tx.rows("end_run", **lost_run(runid, row[1], row[2], row[3], row[6], row[8], outputs_of_run(tx, runid, row[2]), detail))
+
+
+def outputs_of_run(tx: Transaction, runid: int, dataid: str) -> list[str]:
+    """The datasets whose chunk an attempt holds: its job may have been changed or removed meanwhile."""
+    return [row[0] for row in tx.rows("outputs_of_run", runid=runid, dataid=dataid)]
 
 
 def lost_run(runid: int, jobid: str, dataid: str, epoch: int, owner: str, inputs: str, outputs: Sequence[str], detail: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 
 from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing
 from . import queries
@@ -14,7 +14,7 @@ def carried(dialect: str) -> list[Migration]:
     found = []
     for file in sorted((queries.SQL / dialect).glob("[0-9]*.sql")):
         sql = file.read_text(encoding="utf-8")
-        found.append(Migration(int(file.stem[:4]), file.stem[5:], hashlib.sha256(sql.encode()).hexdigest()[:16], sql))
+        found.append(Migration(int(file.stem[:4]), file.stem[5:], f"{zlib.crc32(sql.encode()):08x}", sql))
     return found
 
 

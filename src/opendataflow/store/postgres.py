@@ -174,16 +174,16 @@ class PostgresBackend(Backend):
         try:
             with self._translated(), self._connection.transaction():
                 self._connection.execute("set transaction read only")
-                cursor = self._connection.execute(sql.encode())
+                cursor = self._connection.execute(sql.encode(), prepare=True)  # prepared: one statement, so that none can end the transaction first
                 return [column.name for column in cursor.description or ()], cursor.fetchall() if cursor.description else []
         except StoreReadOnly:
             raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
         except psycopg.Error as error:
             raise UsageError(f"the statement is wrong: {_first_line(error)}") from None
 
-    def execute(self, sql: str) -> int:
+    def execute(self, sql: str, *, dry_run: bool = False) -> int:
         try:
-            with self._translated(), self._connection.transaction():
+            with self._translated(), self._connection.transaction(force_rollback=dry_run):
                 return max(self._connection.execute(sql.encode()).rowcount, 0)
         except psycopg.Error as error:
             raise UsageError(f"the store refused it: {_first_line(error)}") from None

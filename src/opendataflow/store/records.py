@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..model import Consumed, Manifest, Receipt
 from .backend import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The right to produce one chunk of each output, until the lease ends: what a run holds."""
 
     runid: int
@@ -29,8 +27,7 @@ class Claim:
     receipt: Receipt
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One chunk as a product: its OUT row."""
 
     datasetid: str
@@ -48,8 +45,7 @@ class Chunk:
     sort_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class InputRow:
+class InputRow(NamedTuple):
     """One job's relation to one chunk: its IN row."""
 
     datasetid: str
@@ -62,8 +58,7 @@ class InputRow:
     runid: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One attempt of (jobid, dataid)."""
 
     runid: int
@@ -84,8 +79,7 @@ class Run:
     lease_until: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One line of history."""
 
     eventid: int
@@ -103,8 +97,7 @@ class Event:
     receipt: Receipt | None
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """The manifest of one version of a chunk, and who published it when."""
 
     datasetid: str
@@ -116,16 +109,14 @@ class Published:
     published: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(NamedTuple):
     """What an announcement did: chunks that became READY, and chunks that already were."""
 
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One difference between what is declared and what is stored."""
 
     what: str  # dataset | job | pool

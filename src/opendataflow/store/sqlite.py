@@ -62,6 +62,13 @@ def _boot() -> str:
         return sys.platform
 
 
+def _only_reads(action: int, what: str | None, value: str | None, *_: str | None) -> int:
+    """What a person's read-only statement may do."""
+    reads = (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
+    describes = action == apsw.SQLITE_PRAGMA and (value is None or str(what).endswith(("_info", "_xinfo", "_list")))
+    return apsw.SQLITE_OK if action in reads or describes else apsw.SQLITE_DENY
+
+
 @cache
 def _statements() -> dict[str, tuple[str, ...]]:
     # One by one, because only single statements are kept compiled.
@@ -206,7 +213,9 @@ class SqliteBackend(Backend):
 
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         connection = self._connection
+        # query_only stops every write; the authorizer stops the statements that could switch it off or reach other files.
         connection.execute("pragma query_only = on")
+        connection.authorizer = _only_reads
         names: list[str] = []
 
         def see(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
@@ -219,14 +228,15 @@ class SqliteBackend(Backend):
             cursor.exec_trace = see
             rows = cursor.execute(sql).fetchall()
             return names, rows
-        except apsw.ReadOnlyError:
+        except (apsw.ReadOnlyError, apsw.AuthError):
             raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
         except apsw.SQLError as error:
             raise UsageError(f"the statement is wrong: {error}") from None
         finally:
+            connection.authorizer = None
             connection.execute("pragma query_only = off")
 
-    def execute(self, sql: str) -> int:
+    def execute(self, sql: str, *, dry_run: bool = False) -> int:
         changed: set[tuple[str, int]] = set()
 
         def see(kind: int, database: str, table: str, rowid: int) -> None:
@@ -238,7 +248,10 @@ class SqliteBackend(Backend):
         try:
             with self.writing():
                 self._connection.execute(sql).fetchall()
-                return max(len(changed), self._connection.changes())
+                n = max(len(changed), self._connection.changes())
+                if dry_run:
+                    self._connection.execute("rollback; begin")  # what was done is undone; the transaction around it still ends
+                return n
         except (apsw.SQLError, apsw.ConstraintError) as error:
             raise UsageError(f"the store refused it: {error}") from None
         finally:

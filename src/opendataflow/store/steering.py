@@ -61,6 +61,7 @@ def announce(
     tx.run("lock_dataset", datasetid=datasetid)
     ready: list[str] = []
     unchanged: list[str] = []
+    contents: dict[str, str] = {}
     for start in range(0, len(wanted), _BATCH):
         batch = wanted[start : start + _BATCH]
         ids = compact([(datasetid, dataid) for dataid in batch])
@@ -77,7 +78,7 @@ def announce(
                 unchanged.append(dataid)
                 continue
             if manifest is not None and manifest.fingerprint and not repeats:
-                _refuse_repeat(tx, datasetid, dataid, manifest.fingerprint)
+                _refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
             version = 1 + max(row[4] if row else 0, row[5] if row else 0, versions.get(dataid) or 0)
             lower, upper = bounds.get(dataid, (None, None))
             rows.append(_row(datasetid, dataid, row[2] if row else OUTSIDE, READY, version, version, None, sort_key(partition, dataid), lower, upper))
@@ -104,11 +105,12 @@ def _is_same(tx: Transaction, row: Row, manifest: Manifest | None) -> bool:
     return (stored[5], stored[7]) == (manifest.place, manifest.bytes)
 
 
-def _refuse_repeat(tx: Transaction, datasetid: str, dataid: str, fingerprint: str) -> None:
-    other = tx.row("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
-    if other is not None:
+def _refuse_repeat(tx: Transaction, datasetid: str, dataid: str, fingerprint: str, announced_with_it: dict[str, str]) -> None:
+    stored = tx.row("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
+    other = stored[0] if stored else announced_with_it.setdefault(fingerprint, dataid)
+    if other != dataid:
         raise WrongData(
-            f"{datasetid} {dataid} has exactly the content of {datasetid} {other[0]}",
+            f"{datasetid} {dataid} has exactly the content of {datasetid} {other}",
             hint="is this the right file? If repeats are normal here, set repeats = true on the dataset",
         )
 
@@ -152,7 +154,7 @@ def steer(
     if verb == "forget" and producer is not None:
         gone += _inputs_to_forget(tx, catalogue, producer, wanted)
     for runid in dict.fromkeys(lost):
-        end_lost_run(tx, catalogue, runid, f"{PAST[verb]} by {who}")
+        end_lost_run(tx, runid, f"{PAST[verb]} by {who}")
     if put:
         tx.run("chunks_put", chunks=compact(put))
     remove(tx, gone)

@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..errors import BadDefinition, InvalidPath, StoreUnreachable, UnknownRun, UsageError
-from ..model import READY, Catalogue, Dataset, Job, Manifest, Pool, Receipt, canonical, check_dataid
+from ..model import READY, RUNNING, Catalogue, Dataset, Job, Manifest, Pool, Receipt, canonical, check_dataid
 from . import candidates, claims, definitions, folding, migrations, records, steering
 from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
 from .records import Announced, Change, Chunk, Claim, Event, InputRow, Published, Run
@@ -29,11 +28,8 @@ class _Reload(Exception):
 
 def whoami() -> str:
     """Who acts, for the history: user@host:pid."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+    user = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
+    return f"{user}@{os.uname().nodename}:{os.getpid()}"
 
 
 class Store:
@@ -239,6 +235,7 @@ class Store:
                 prepared = False
             elif expired:
                 claims.rescue(tx, catalogue)
+                prepared = False
             elif due:
                 tx.run("candidates_due")
             elif rows[0][4] is None or free < 1:
@@ -256,13 +253,16 @@ class Store:
 
     def _force(self, tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> None:
         pair = candidates.pair(tx, catalogue, job.jobid, dataid)
-        if pair is not None:
+        chunks = tx.rows("chunks_given", chunks=records.compact([(datasetid, dataid) for datasetid in job.outputs]))
+        if pair is not None and not any(row[3] == RUNNING for row in chunks):
             row = (pair.jobid, pair.dataid, pair.sort_key, 1, candidates.CLAIMABLE, 0, records.compact(pair.inputs))
             tx.run("candidates_put", candidates=records.compact([row]))
 
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
         """The chunk of the current day is always READY."""
         name = str(catalogue.datasets["today"].options.get("timezone", "UTC"))
+        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
         try:
             zone = UTC if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError):
@@ -647,7 +647,7 @@ class Store:
         with self._lock:
             return self._backend.select(statement)
 
-    def dml(self, statement: str) -> int:
-        """A statement that may write; the next claim acts on what it changed. Number of rows changed."""
+    def dml(self, statement: str, *, dry_run: bool = False) -> int:
+        """A statement that may write; the next claim acts on what it changed. Number of rows changed; dry_run undoes it."""
         with self._lock:
-            return self._backend.execute(statement)
+            return self._backend.execute(statement, dry_run=dry_run)

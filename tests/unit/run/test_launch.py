@@ -26,7 +26,7 @@ from opendataflow.run.logs import LogFile
 
 SECRET = "hunter2-S3cret"
 PATH = os.environ["PATH"]
-OURS = {**os.environ, "PYTHONPATH": str(Path(module.__file__).parents[2])}
+OURS = {**os.environ, "PYTHONPATH": str(Path(module.__file__).parents[2]), "PYTHONDONTWRITEBYTECODE": ""}
 
 # Forks twice, leaves session and group, and says its number in a file; the first argument is that file.
 DAEMON = """\
@@ -69,6 +69,18 @@ class Runner:
     def py(self, code: str, *argv: str, **options) -> Ended:
         return self(sys.executable, "-c", textwrap.dedent(code), *argv, **options)
 
+    def daemon(self, how: str, then: str, **options) -> Ended:
+        """A command that starts a daemon and is cancelled as soon as that is up."""
+        (self.folder / "daemon.py").write_text(DAEMON)
+        cancel, pid = threading.Event(), self.folder / "pid"
+        command = f"{sys.executable} daemon.py pid {how}; {then}"
+
+        def tick() -> None:
+            if pid.exists():
+                cancel.set()
+
+        return self.sh(command, cancel=cancel, tick=tick, every=0.02, **options)
+
     def text(self) -> str:
         return self.log.path.read_text(errors="replace")
 
@@ -77,10 +89,11 @@ class Runner:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Runner]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
+    monkeypatch.setattr(module, "LINGER", 0.6)
     runner = Runner(tmp_path)
     yield runner
-    strays = [pid for pid in marked(runner.run)]
+    strays = marked(runner.run)
     for pid in strays:
         os.kill(pid, signal.SIGKILL)
     assert not strays
@@ -135,9 +148,8 @@ def test_the_exit_code_is_the_commands(run: Runner, code: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGINT, signal.SIGRTMIN + 3])
 @pytest.mark.usefixtures("company")
 def test_death_by_a_signal_is_told_from_an_exit(run: Runner, number: int) -> None:
-    ended = run.py(
-        f"import os, signal; signal.signal({int(number)}, 0) if {int(number)} != 9 else 0; os.kill(os.getpid(), {int(number)})"
-    )
+    # Python would handle SIGINT; a shell ends by it, if it was not started with it ignored.
+    ended = run.sh(f"kill -{int(number)} $$; sleep 5")
     assert (ended.exit_code, ended.signal, ended.ok) == (None, number, False)
 
 
@@ -308,23 +320,23 @@ def test_too_large_an_environment_is_refused(run: Runner) -> None:
 
 @pytest.mark.usefixtures("company")
 def test_a_timeout_ends_a_command_that_hangs(run: Runner) -> None:
-    ended = run.sh("echo begun; sleep 100 & sleep 100", timeout=0.3)
+    ended = run.sh("echo begun; sleep 100 & sleep 100", timeout=0.5)
     assert (ended.timed_out, ended.signal, ended.tail) == (True, signal.SIGTERM, "begun")
-    assert 0.3 <= ended.seconds < 3
+    assert 0.5 <= ended.seconds < 4
     assert "timed out, ended by signal 15 (SIGTERM)" in run.text()
 
 
 def test_a_command_may_clean_up_in_its_grace(run: Runner) -> None:
-    ended = run.sh("trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done", timeout=0.3)
+    ended = run.sh("trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done", timeout=0.5)
     assert (ended.timed_out, ended.exit_code, ended.ok) == (True, 0, False)
     assert "cleaned" in ended.tail
 
 
 @pytest.mark.usefixtures("company")
 def test_a_command_that_ignores_term_is_killed_after_its_grace(run: Runner) -> None:
-    ended = run.sh("trap '' TERM; sleep 100 & while :; do sleep 0.05; done", timeout=0.3, grace=0.4)
+    ended = run.sh("trap '' TERM; sleep 100 & while :; do sleep 0.05; done", timeout=0.5, grace=0.3)
     assert (ended.timed_out, ended.signal) == (True, signal.SIGKILL)
-    assert 0.7 <= ended.seconds < 4
+    assert 0.8 <= ended.seconds < 5
     assert "ignores TERM and is killed" in run.text()
 
 
@@ -342,20 +354,15 @@ def test_waiting_costs_no_processor_time(run: Runner) -> None:
 
 @pytest.mark.usefixtures("company")
 @pytest.mark.parametrize("how", ["", "deaf", "quiet"])
-def test_a_daemon_that_left_the_session_does_not_survive_a_timeout(run: Runner, tmp_path: Path, how: str) -> None:
-    (tmp_path / "daemon.py").write_text(DAEMON)
-    ended = run.sh(f"{sys.executable} daemon.py pid {how}; sleep 100", timeout=1.0, grace=0.3)
-    assert ended.timed_out
+def test_a_daemon_that_left_the_session_is_ended_with_its_command(run: Runner, tmp_path: Path, how: str) -> None:
+    assert run.daemon(how, "sleep 100", grace=0.3).cancelled
     assert not alive(int((tmp_path / "pid").read_text()))
     assert not zombies()
 
 
 @pytest.mark.usefixtures("company")
 @pytest.mark.parametrize("how", ["", "quiet"])
-def test_a_daemon_left_by_a_successful_command_is_ended_and_named(
-    run: Runner, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LINGER", 0.5)
+def test_a_daemon_left_by_a_successful_command_is_ended_and_named(run: Runner, tmp_path: Path, how: str) -> None:
     (tmp_path / "daemon.py").write_text(DAEMON)
     ended = run.sh(f"{sys.executable} daemon.py pid {how}; until test -e pid; do sleep 0.01; done")
     assert ended.ok
@@ -386,16 +393,17 @@ def test_daemons_are_found_by_their_mark_where_orphans_cannot_be_adopted(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_set_subreaper", lambda on: False)
-    (tmp_path / "daemon.py").write_text(DAEMON)
-    assert run.sh(f"{sys.executable} daemon.py pid; sleep 100", timeout=0.8).timed_out
+    assert run.daemon("", "sleep 100").cancelled
     pid = int((tmp_path / "pid").read_text())
     until(lambda: not alive(pid))
 
 
-def test_what_finishes_soon_after_the_command_may_do_so(run: Runner) -> None:
+def test_what_finishes_soon_after_the_command_may_do_so(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LINGER", 10.0)
+    begun = time.monotonic()
     ended = run.sh("exec > >(sleep 0.3; cat); echo late")
     assert ended.ok
-    assert ended.seconds < 0.3
+    assert ended.seconds < time.monotonic() - begun - 0.2
     assert run.output() == "late\n"
     assert "left-over" not in run.text()
 
@@ -420,7 +428,6 @@ def test_a_command_that_closes_its_output_is_waited_for(run: Runner) -> None:
 
 
 def test_a_stranger_that_holds_the_output_open_does_not_hold_us(run: Runner, monkeypatch) -> None:
-    monkeypatch.setattr(module, "LINGER", 0.2)
     monkeypatch.setattr(module._Tree, "look", lambda self: [])
     begun = time.monotonic()
     ended = run.sh("sleep 3 & echo done")
@@ -439,7 +446,7 @@ def test_a_stranger_that_holds_the_output_open_does_not_hold_us(run: Runner, mon
 def test_the_heartbeat_ticks_while_the_command_runs(run: Runner) -> None:
     ticks: list[float] = []
     run.sh("yes & sleep 0.55; kill $!", tick=lambda: ticks.append(time.monotonic()), every=0.1)
-    assert 4 <= len(ticks) <= 6
+    assert 2 <= len(ticks) <= 6
 
 
 @pytest.mark.usefixtures("company")
@@ -479,26 +486,32 @@ def test_cancelling_from_another_thread(run: Runner) -> None:
     assert ended.seconds < 2
 
 
-def test_many_at_once_in_threads_keep_to_themselves(tmp_path: Path) -> None:
-    """The tree of one is ended while the others, daemons included, go on."""
+def test_of_many_at_once_in_threads_each_ends_its_own_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LINGER", 0.3)
     (tmp_path / "daemon.py").write_text(DAEMON)
     results: dict[int, Ended] = {}
+    pids = [tmp_path / str(number) / "pid" for number in range(6)]
+    cancel = threading.Event()
 
     def one(number: int) -> None:
         (tmp_path / str(number)).mkdir()
-        runner = Runner(tmp_path / str(number))
-        last = "sleep 100" if number == 0 else f"sleep 1.5; kill -0 $(cat pid) && echo {number}; kill $(cat pid)"
-        command = f"{sys.executable} ../daemon.py pid quiet; until test -e pid; do sleep 0.01; done; {last}"
-        results[number] = runner.sh(command, timeout=0.7 if number == 0 else 30)
+        wait = "until test -e ../go; do sleep 0.01; done; kill -0 $(cat pid) && echo lives"
+        command = f"{sys.executable} ../daemon.py pid quiet; {wait}"
+        results[number] = Runner(tmp_path / str(number)).sh(command, cancel=cancel if number == 0 else None)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
+    until(lambda: all(pid.exists() for pid in pids))
+    cancel.set()
+    threads[0].join()
+    assert [alive(int(pid.read_text())) for pid in pids] == [False, True, True, True, True, True]
+    (tmp_path / "go").touch()
     for thread in threads:
         thread.join()
-    assert results[0].timed_out
-    assert [results[number].tail for number in range(1, 6)] == ["1", "2", "3", "4", "5"]
-    assert not any(alive(int((tmp_path / str(number) / "pid").read_text())) for number in range(6))
+    assert [results[number].tail for number in range(6)] == ["", *["lives"] * 5]
+    assert [results[number].ok for number in range(6)] == [False, *[True] * 5]
+    assert not any(alive(int(pid.read_text())) for pid in pids)
     assert not zombies()
     assert not module._Tree.leaders
 
@@ -519,7 +532,7 @@ def go(*argv, **options):
 def harness(folder: Path, code: str, **options) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", HARNESS + textwrap.dedent(code), str(folder)]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen(command, env=OURS, text=True, **streams)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(command, env=OURS, text=True, **streams)
 
 
 @contextlib.contextmanager
@@ -535,9 +548,10 @@ def other_child() -> Iterator[None]:
 
 WAIT = """
     before = [signal.getsignal(number) for number in (1, 2, 3, 15)]
-    ended = go("bash", "-c", "echo $$ > pid~; mv pid~ pid; trap '' HUP INT; {trap} while :; do sleep 0.05; done", grace={grace})
+    ended = go("bash", "-c", "trap '' HUP INT; {trap} touch pid; while :; do sleep 0.05; done", grace={grace})
     assert before == [signal.getsignal(number) for number in (1, 2, 3, 15)]
-    print(ended.cancelled, ended.signal, ended.exit_code, (folder / "logs/j/d.1.r.log").read_text().count("cancelled, "))
+    text = (folder / "logs/j/d.1.r.log").read_text()
+    print(ended.cancelled, ended.signal, ended.exit_code, text.count("cancelled, "))
     """
 
 
@@ -545,7 +559,6 @@ WAIT = """
 def test_a_signal_to_us_ends_the_command_and_returns(tmp_path: Path, number: int) -> None:
     process = harness(tmp_path, WAIT.format(trap="trap 'exit 4' TERM;", grace=10))
     until((tmp_path / "pid").exists)
-    time.sleep(0.1)
     process.send_signal(number)
     assert process.communicate(timeout=10)[0] == "True None 4 1\n"
     assert not marked(str(tmp_path))
@@ -643,15 +656,14 @@ def test_a_closed_pipe_does_not_end_the_job(tmp_path: Path) -> None:
 
 def test_a_slow_pipe_loses_nothing_and_the_heartbeat_goes_on(tmp_path: Path) -> None:
     code = """
-        ticks = []
-        ended = go("bash", "-c", "seq 200000; echo error >&2", tick=lambda: ticks.append(1), every=0.1)
-        print(ended.exit_code, len(ticks) > 5, file=sys.stderr)
+        def tick(): (folder / "ticks").open("a").write("x")
+        ended = go("bash", "-c", "seq 200000; echo error >&2", tick=tick, every=0.1)
+        print(ended.exit_code, file=sys.stderr)
         """
     process = harness(tmp_path, code)
-    time.sleep(1.0)
-    out, err = process.communicate(timeout=10)
-    assert out == "".join(f"{number}\n" for number in range(1, 200001))
-    assert err == "error\n0 True\n"
+    until(lambda: (tmp_path / "ticks").exists() and len((tmp_path / "ticks").read_text()) > 8)
+    assert process.poll() is None
+    assert process.communicate(timeout=10) == ("".join(f"{number}\n" for number in range(1, 200001)), "error\n0\n")
 
 
 def test_both_outputs_into_one_pipe_that_nobody_reads_do_not_block_the_heartbeat(tmp_path: Path) -> None:
@@ -702,8 +714,7 @@ def test_a_terminal_shows_everything_in_order(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_cuts_the_log_and_not_the_job(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, written = run.new_log(), 0
-    real = os.pwrite
+    log, real = run.new_log(), os.pwrite
 
     def full(handle: int, data: bytes, offset: int) -> int:
         if offset + len(data) > 100_000:
@@ -712,7 +723,6 @@ def test_a_full_disk_cuts_the_log_and_not_the_job(run: Runner, monkeypatch: pyte
 
     monkeypatch.setattr(os, "pwrite", full)
     ended = run.sh("seq 100000; exit 5", log=log)
-    assert written == 0
     assert ended.exit_code == 5
     assert log.failed
     assert "the log is cut here: No space left on device" in run.text()
@@ -754,5 +764,5 @@ def test_launching_costs_little(run: Runner) -> None:
 
 def test_importing_it_brings_nothing_heavy() -> None:
     heavy = "{'ctypes', 'asyncio', 'rich', 'click', 'apsw', 'cryptography', 'pyspark', 'opendataflow.model'}"
-    code = f"import sys, opendataflow.run.launch, opendataflow.run.logs; sys.exit(str({heavy} & set(sys.modules)) != 'set()')"
+    code = f"import sys, opendataflow.run.launch, opendataflow.run.logs; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], env=OURS).returncode == 0

@@ -33,6 +33,14 @@ on conflict (datasetid) do update set
     location = excluded.location, format = excluded.format, partition = excluded.partition, checks = excluded.checks,
     options = excluded.options, modified = now()
 
+-- name: readings_mark
+-- Mark what jobs read of a dataset that has no chunks any more, so that no note is taken of its removal.
+update datastatus set seal = -1 where datasetid = :datasetid and locktype = 'IN'
+
+-- name: readings_forget
+-- Remove the rows that were marked; which versions were consumed stays in the runs and manifests.
+delete from datastatus where datasetid = :datasetid and locktype = 'IN' and seal = -1
+
 -- name: dataset_drop
 -- Forget one dataset.
 delete from dataset where datasetid = :datasetid
@@ -154,6 +162,10 @@ where runid = :runid and status = 'RUNNING'
                                and s.status = 'RUNNING' and s.runid = run.runid
               where o.jobid = run.jobid and o.itemtype = 'OUT')
 returning lease_until
+
+-- name: outputs_of_run
+-- The datasets whose chunk an attempt holds, whatever its job is defined to write by now.
+select datasetid from datastatus where dataid = :dataid and locktype = 'OUT' and runid = :runid order by datasetid
 
 -- name: run_row
 -- One attempt.

@@ -63,7 +63,7 @@ with t as materialized (
     from t join r on r.dataid = t.dataid join job o on o.jobid = :jobid and o.itemtype = 'OUT'
     on conflict (datasetid, dataid) where locktype = 'OUT' do update set
         jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
-        sort_key = excluded.sort_key, held = null, seal = d.seal + 1, modified = now()
+        sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = now()
     where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING')
     returning runid
 ), ins as (

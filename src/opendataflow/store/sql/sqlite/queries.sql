@@ -59,7 +59,7 @@ cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
-    sort_key = excluded.sort_key, held = null, seal = d.seal + 1, modified = excluded.modified
+    sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
 select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', r.epoch, coalesce(i.value ->> 2, 0), r.runid, 1, now()

@@ -1,0 +1,145 @@
+"""The Java original's verbs, where their arguments differ from ours."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ..errors import Locked, NothingToDo
+from ..model import RUNNING, check_id
+from .common import App, plain, verb
+
+
+def _show(app: App, data: Any) -> None:
+    import json
+
+    click.echo(json.dumps(plain(data), indent=2))
+
+
+def _with_options_of(app: App) -> dict[str, Any]:
+    return {"store_url": app.store_url, "env": app.env, "as_json": app.as_json, "debug": app.debug}
+
+
+@verb("deleterun")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.argument("jobid")
+@click.argument("dataid")
+def deleterun_verb(app: App, jobid: str, dataid: str, dry_run: bool) -> int:
+    """Make what a job produced for a dataid never produced, so that it may run again. Ours: odf forget.
+
+    \b
+      odf deleterun loadbob 1.0
+    """
+    job = app.store.catalogue().job(check_id("job", jobid))
+    changed = app.store.forget(job.outputs[0], [check_id("dataid", dataid)], why="deleterun", dry_run=dry_run)
+    rows = [
+        {"datasetid": name, "dataid": each, "before": before, "after": after} for name, each, before, after in changed
+    ]
+    would = "would be " if dry_run else ""
+    app.show(
+        {"changed": rows, "dry_run": dry_run},
+        lambda: [f"{row['datasetid']} {row['dataid']} {would}forgotten" for row in rows],
+    )
+    return 0
+
+
+@verb("getjob")
+@click.argument("jobid")
+def getjob_verb(app: App, jobid: str) -> int:
+    """A job and the datasets that it reads and writes, as JSON. Passwords are never shown. Ours: odf jobs.
+
+    \b
+      odf getjob loadbob
+    """
+    from .look import _dataset_data, _job_data
+
+    catalogue = app.store.catalogue()
+    job = catalogue.job(check_id("job", jobid))
+    names = [*(item.datasetid for item in job.inputs), *job.outputs]
+    _show(app, _job_data(job) | {"datasets": {name: _dataset_data(catalogue.datasets[name]) for name in names}})
+    return 0
+
+
+@verb("startjob")
+@click.argument("jobid")
+def startjob_verb(app: App, jobid: str) -> Any:
+    """Claim the next chunk of a job and print what it needs, as JSON. Ours: odf start --json.
+
+    \b
+      odf startjob loadbob
+    """
+    from .run import start_verb
+
+    check_id("job", jobid)
+    return click.Context(start_verb).invoke(start_verb, **(_with_options_of(app) | {"as_json": True}), jobid=jobid)
+
+
+@verb("forcejob")
+@click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
+@click.argument("jobid")
+@click.argument("dataid", required=False)
+def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> int:
+    """Claim a chunk of a job without asking the five questions, and print what it needs, as JSON.
+
+    Without DATAID it is the next one, or else the last one that the job produced. Ours: odf run --force.
+
+    \b
+      odf forcejob loadbob
+      odf forcejob loadbob 1.0
+    """
+    from .. import secrets
+    from ..run.context import passwords, variables
+
+    store, project = app.store, app.project
+    catalogue = store.catalogue()
+    job = catalogue.job(check_id("job", jobid))
+    if dataid is None:
+        ends = store.ends(job.outputs[0])
+        following = store.next_dataids(jobid, 1)
+        if not following and ends is None:
+            raise NothingToDo(f"{jobid} has no chunk to force", hint=f"name a dataid: odf forcejob {jobid} DATAID")
+        dataid = following[0] if following else str(ends[1] if ends else "")
+    check_id("dataid", dataid)
+    if dry_run:
+        app.show(
+            {"jobid": jobid, "dataid": dataid, "dry_run": True}, lambda: [f"{jobid} {dataid} would be claimed by force"]
+        )
+        return 0
+    decrypted = passwords(catalogue, job, secrets.find_key(os.environ))
+    store.check_environment(project.environment.name)
+    claims = store.claim(jobid, dataid=dataid, force=True, lease=86400.0)
+    if not claims:
+        raise Locked(f"{jobid} {dataid} is running now", hint=f"odf why {jobid} {dataid}")
+    claim = claims[0]
+    manifests = {
+        (item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version)
+        for item in claim.inputs
+    }
+    _show(app, variables(catalogue, project.environment, claim, manifests, decrypted) | dict(job.env))
+    return 0
+
+
+@verb("endjob")
+@click.option("--dry-run", is_flag=True, help="Say what would be ended, and change nothing.")
+@click.argument("jobid")
+@click.argument("dataid")
+@click.argument("status", metavar="READY|FAILED")
+def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -> Any:
+    """End the run of a job that startjob began. Ours: odf end RUN STATUS.
+
+    \b
+      odf endjob loadbob 1.0 READY
+    """
+    from .run import end_verb
+
+    app.store.catalogue().job(check_id("job", jobid))
+    found = next(
+        (run for run in app.store.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING), None
+    )
+    if found is None:
+        raise Locked(f"{jobid} {dataid} is not running", hint=f"odf runs {jobid}")
+    return click.Context(end_verb).invoke(
+        end_verb, **_with_options_of(app), run=found.runid, status=status, dry_run=dry_run
+    )

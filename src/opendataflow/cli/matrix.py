@@ -1,0 +1,191 @@
+"""How the matrix looks: words where there is room, else a glyph a cell, and always a legend."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+
+from ..insight.axis import Column
+from ..insight.matrix import LONGEST_NAME, Block, Cell, Exceptions, Line, Overview
+from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
+from .common import Line as Printed
+from .common import Segment
+
+_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING)
+_GLYPHS = {READY: "●", RUNNING: "▶", FAILED: "✗", RESUBMIT: "↻", HOLD: "‖", PENDING: "P", None: "·", "PARTLY": "◐"}
+_LETTERS = {READY: "#", RUNNING: ">", FAILED: "X", RESUBMIT: "r", HOLD: "H", PENDING: "P", None: ".", "PARTLY": "+"}
+_RANGES = 4
+
+
+def terminal_width() -> int:
+    """How many columns a line has."""
+    return max(shutil.get_terminal_size((100, 24)).columns, 40)
+
+
+def glyphs() -> dict[str | None, str]:
+    """One glyph for each status, in ASCII where the terminal knows no better."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "ascii").lower().replace("-", "")
+    return dict(_GLYPHS) if encoding.startswith("utf") else dict(_LETTERS)
+
+
+def lines(overview: Overview, width: int) -> Iterator[Printed]:
+    """The matrix in lines of at most this width."""
+    found = glyphs()
+    used: set[str | None] = set()
+    for block in overview.blocks:
+        yield from _block(block, width, found, used)
+        yield ""
+    if used:
+        yield from _legend(used, found, width)
+    yield from _exceptions(overview.exceptions, width)
+    if overview.untouched:
+        yield _cut([("no chunks: ", "faint"), (", ".join(overview.untouched), "faint")], width)
+    if not overview.blocks and not overview.untouched:
+        yield "no chunks"
+    yield from _hints(overview)
+
+
+def _cut(segments: list[Segment], width: int) -> list[Segment]:
+    left = width
+    kept: list[Segment] = []
+    for text, style in segments:
+        if len(text) > left:
+            kept.append((text[: max(left - 1, 0)] + "…", style))
+            break
+        kept.append((text, style))
+        left -= len(text)
+    return kept
+
+
+def _name(text: str, width: int) -> str:
+    return (text if len(text) <= width else text[: width - 1] + "…").ljust(width)
+
+
+def _block(block: Block, width: int, found: dict[str | None, str], used: set[str | None]) -> Iterator[Printed]:
+    names = min(max(len(line.datasetid) for line in block.lines), LONGEST_NAME)
+    room = width - names - 2
+    if block.columns:
+        words = max(max((len(column.label) for column in block.columns), default=0), 8 + 2)
+        if all(column.size == 1 for column in block.columns) and len(block.columns) * (words + 2) <= room:
+            yield [
+                (" " * (names + 2), ""),
+                ("".join(column.label.ljust(words + 2) for column in block.columns).rstrip(), "faint"),
+            ]
+            for line in block.lines:
+                yield [(_name(line.datasetid, names) + "  ", "strong"), *_words(line, found, words + 2)]
+        else:
+            size = min(room // len(block.columns), 8)
+            size = (
+                size if size >= 5 and block.is_counted and not all(column.size == 1 for column in block.columns) else 1
+            )
+            yield [(" " * (names + 2), ""), (_scale(block.columns, size, room), "faint")]
+            for line in block.lines:
+                yield [(_name(line.datasetid, names) + "  ", "strong"), *_cells(line, block, found, used, size)]
+            yield [(" " * (names + 2), ""), (f"a cell is {block.each}", "faint")]
+            if len(block.columns) > 1 and not block.is_counted:
+                yield [(" " * (names + 2), ""), ("holes do not show at this scale", "faint")]
+        yield ""
+    for line in block.lines:
+        yield _cut([(_name(line.datasetid, names) + "  ", "strong"), *_counts(line)], width)
+
+
+def _words(line: Line, found: dict[str | None, str], width: int) -> Iterator[Segment]:
+    for cell in line.cells:
+        text = f"{found[cell.status]} {cell.status}" if cell.status else found[None]
+        yield text, cell.status or "faint"
+        yield " " * (width - len(text)), ""
+
+
+def _cells(
+    line: Line, block: Block, found: dict[str | None, str], used: set[str | None], size: int
+) -> Iterator[Segment]:
+    for cell, column in zip(line.cells, block.columns, strict=True):
+        shown = _shown(cell, column)
+        used.add(shown)
+        text = found[shown]
+        if size > 1:
+            text += _short(cell.n) if cell.status else ""
+            text = text[: size - 1].ljust(size)
+        yield text, cell.status or "faint"
+
+
+def _shown(cell: Cell, column: Column) -> str | None:
+    is_partly = cell.status == READY and cell.chunks is not None and cell.chunks < column.size
+    return "PARTLY" if is_partly else cell.status
+
+
+def _short(n: int) -> str:
+    return str(n) if n < 10_000 else f"{n // 1000}k" if n < 1_000_000 else f"{n // 1_000_000}M"
+
+
+def _scale(columns: tuple[Column, ...], size: int, room: int) -> str:
+    """Labels above the cells, as many as fit."""
+    if size > 1 and all(len(column.label) < size for column in columns):
+        return "".join(column.label.ljust(size) for column in columns).rstrip()
+    text = ""
+    for place, column in enumerate(columns):
+        at = place * size
+        if (not text or at >= len(text) + 2) and at + len(column.label) <= room:
+            text = text.ljust(at) + column.label
+    last = columns[-1].label
+    end = (
+        f"{text}"
+        if text.endswith(last) or len(text) + 4 + len(columns[-1].last) > room
+        else f"{text} .. {columns[-1].last}"
+    )
+    return end if len(columns) > 1 else text
+
+
+def _counts(line: Line) -> Iterator[Segment]:
+    where = ""
+    if line.first is not None and line.last is not None:
+        where = line.first if line.first == line.last else f"{line.first}..{line.last}"
+        yield where + "  ", "faint"
+    for status in _ORDER:
+        if n := line.counts.get(status):
+            least = "≥" if line.at_least and status == READY else ""
+            yield f"{status} {least}{n:,}", status
+            yield "  ", ""
+    if line.malformed:
+        yield f"{line.malformed} malformed", FAILED
+
+
+def _legend(used: set[str | None], found: dict[str | None, str], width: int) -> Iterator[Printed]:
+    meanings = {status: status for status in _ORDER} | {"PARTLY": "READY with holes", None: "never produced"}
+    segments: list[Segment] = []
+    length = 0
+    for status, meaning in meanings.items():
+        if status in used:
+            text = f"{found[status]} {meaning}"
+            if length and length + len(text) + 3 > width:
+                yield segments
+                segments, length = [], 0
+            segments += [(text, status if status in _ORDER else "faint"), ("   ", "")]
+            length += len(text) + 3
+    yield segments
+    yield ""
+
+
+def _exceptions(found: tuple[Exceptions, ...], width: int) -> Iterator[Printed]:
+    for each in found:
+        shown = [first if first == last else f"{first}..{last}" for first, last in each.ranges[:_RANGES]]
+        more = ", …" if each.more or len(each.ranges) > _RANGES else ""
+        yield _cut([(f"{each.status:<9}", each.status), (f"{each.datasetid}  {', '.join(shown)}{more}", "")], width)
+
+
+def _hints(overview: Overview) -> Iterator[Printed]:
+    crowded = [
+        block for block in overview.blocks if not block.columns or any(column.size > 1 for column in block.columns)
+    ]
+    if crowded:
+        columns = [column for column in crowded[0].columns if column.size > 1]
+        some = f" --from {columns[-1].first} --to {columns[-1].last}" if columns else ""
+        yield [
+            ("closer: ", "faint"),
+            (f"odf status {crowded[0].lines[0].datasetid}{some}", "command"),
+            ("   every chunk: ", "faint"),
+            ("--chunks", "command"),
+        ]
+    if any(line.at_least for block in overview.blocks for line in block.lines):
+        yield [("≥ means that nobody counted further: ", "faint"), ("--exact", "command"), (" counts all", "faint")]

@@ -1,0 +1,67 @@
+"""Verbs for people who think in SQL: sql (reads only), dml (writes)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from .common import App, table, verb
+
+
+def _statement(given: str | None) -> str:
+    if given is None or given == "-":
+        if sys.stdin.isatty():
+            raise UsageError("which statement?", hint='for instance: odf sql "select * from job_status"')
+        given = sys.stdin.read()
+    if "\0" in given or not given.strip():
+        raise UsageError("this is not a statement", hint='for instance: odf sql "select * from job_status"')
+    return given
+
+
+@verb("sql")
+@click.argument("statement", required=False)
+def sql_verb(app: App, statement: str | None) -> int:
+    """Ask the store by SQL. Nothing can be changed this way.
+
+    Without a statement, or with -, it is read from the input.
+
+    \b
+      odf sql "select datasetid, status, count(*) from job_status group by 1, 2"
+      odf sql --json "select * from run where status = 'FAILED'"
+      odf sql < question.sql
+    """
+    names, rows = app.store.sql(_statement(statement))
+    app.show(
+        [dict(zip(names, map(_plain, row), strict=True)) for row in rows],
+        lambda: [*table(names, rows), f"{len(rows):,} row{'s' * (len(rows) != 1)}"] if names else [],
+    )
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for, as text."""
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+@verb("dml")
+@click.option("--dry-run", is_flag=True, help="Do it, count the rows, and undo it.")
+@click.argument("statement", required=False)
+def dml_verb(app: App, statement: str | None, dry_run: bool) -> int:
+    """Change the store by SQL. The next claim acts on it like on any other change.
+
+    Without a statement, or with -, it is read from the input.
+
+    \b
+      odf dml "update job_status set status = 'RESUBMIT' where dataid = '2025-11-12'"
+      odf dml --dry-run "delete from datastatus where datasetid = 'flights_raw'"
+      odf dml "insert into dataset (datasetid) values ('orders')"
+    """
+    n = app.store.dml(_statement(statement), dry_run=dry_run)
+    app.show(
+        {"rows": n, "dry_run": dry_run},
+        lambda: [f"{n:,} row{'s' * (n != 1)} {'would change' if dry_run else 'changed'}"],
+    )
+    return 0

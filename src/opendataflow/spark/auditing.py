@@ -1,0 +1,231 @@
+"""Auditing: what was staged or found, judged by everything that is declared about it, and its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ..errors import BadConfig, NotValidated
+from ..model import Consumed, Dataset
+from ..model.checks import ERROR, WARN
+from ..model.ids import shown
+from .checking import Facts, Load, Probe, null_differences, null_metrics, probes
+from .columns import Bounds, column, quoted, type_of
+from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
+from .observing import Figures
+from .quarantine import has_quarantine
+from .reading import declared_schema
+from .schema import Difference, differences, from_ddl, not_null_columns
+
+ROWS, LOWER, UPPER, MISFITS = "rows", "lower", "upper", "misfits"
+
+_SEVERITIES = {"refuse": ERROR, "error": ERROR, False: ERROR, "warn": WARN, "allow": "", True: ""}
+
+Result = dict[str, object]
+
+
+class ChecksFailed(NotValidated):
+    """Checks of severity error did not pass; all results are along, for the receipt."""
+
+    def __init__(self, datasetid: str, dataid: str, results: Sequence[Mapping[str, object]], hint: str = "") -> None:
+        self.datasetid, self.dataid = datasetid, dataid
+        self.results = tuple(results)
+        failed = "; ".join(map(described, filter(_refuses, results)))
+        super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What earlier publishes of a dataset say: its pinned schema, and the rows of its chunks, newest first."""
+
+    schema: str = ""
+    rows: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is around one chunk when it is judged."""
+
+    past: Past = field(default_factory=Past)
+    bounds: Bounds | None = None
+    rows_in: Callable[[str], int | None] = lambda datasetid: None
+    load: Load | None = None
+    inputs: tuple[Consumed, ...] = ()
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    spark_app: str = ""
+
+
+class Audit:
+    """Everything that is asked of one chunk: made before it is written, answered afterwards."""
+
+    def __init__(self, df: DataFrame, dataset: Dataset, dataid: str, around: Surroundings, drift: Drift) -> None:
+        self.dataset, self.dataid, self.around, self.drift = dataset, dataid, around, drift
+        self.schema = df.schema
+        self.probes = probes(df, dataset, dataid, around.bounds)
+        self.has_fingerprint = dataset.options.get("fingerprint") is not False
+        self._nulls = null_metrics(self.schema, drift.not_null)
+
+    @property
+    def row_checks(self) -> list[Probe]:
+        """The checks whose bad rows can be told from the good ones."""
+        return [probe for probe in self.probes if probe.bad is not None and probe.check.severity == ERROR]
+
+    @property
+    def keeps_aside(self) -> bool:
+        """Whether bad rows go into quarantine."""
+        return has_quarantine(self.dataset) and bool(self.row_checks)
+
+    def metrics(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
+        """What must be observed of the chunk."""
+        found: dict[str, Column] = {ROWS: F.count(F.lit(1)), **self._span(), **self._nulls}
+        for probe in self.probes:
+            if probe not in without:
+                found |= probe.metrics
+        if self.has_fingerprint:
+            found |= fingerprint_metrics()
+        return found
+
+    def with_hash(self, df: DataFrame) -> DataFrame:
+        """The DataFrame with the number of each row, computed once for all that is observed of it."""
+        return df.withColumn(HASH, row_hash(self.schema)) if self.has_fingerprint else df
+
+    def without_hash(self, df: DataFrame) -> DataFrame:
+        """The DataFrame as it was."""
+        return df.drop(HASH) if self.has_fingerprint else df
+
+    def fingerprint(self, figures: Figures, rows: int) -> str | None:
+        """The fingerprint of the chunk."""
+        return fingerprint_of(figures, rows) if self.has_fingerprint else None
+
+    def span(self, figures: Figures) -> tuple[str | None, str | None]:
+        """The least and the greatest value of the partition column, as ISO text."""
+        return _iso(figures.get(LOWER)), _iso(figures.get(UPPER))
+
+    def results(
+        self, figures: Figures, rows: int, staged: Callable[[], DataFrame], *, total: int | None = None
+    ) -> list[Result]:
+        """The verdict of every check, of drift and of emptiness; of quarantined rows where a total is given."""
+        rejected = 0 if total is None else total - rows
+        around = self.around
+        facts = Facts(rows, staged, rejected, around.past.rows, around.rows_in, around.load, around.now)
+        found = [*self.drift.results(figures, null_differences(figures, self._nulls)), *self._emptiness(rows)]
+        for probe in self.probes:
+            result = probe.result(figures, facts)
+            if total is not None and probe in self.row_checks:
+                # The rows that did not pass are not in the chunk.
+                result["passed"] = True
+                result["quarantined"] = True
+            found.append(result)
+        return found
+
+    def require(self, results: Sequence[Result], hint: str = "") -> None:
+        """Raise when a check of severity error did not pass."""
+        if any(map(_refuses, results)):
+            raise ChecksFailed(self.dataset.datasetid, self.dataid, results, hint)
+
+    def _span(self) -> dict[str, Column]:
+        name = self.dataset.partition.column
+        if name is None or type_of(self.schema, name) is None:
+            return {}
+        value = column(self.schema, name)
+        return {LOWER: F.min(value).cast("string"), UPPER: F.max(value).cast("string")}
+
+    def _emptiness(self, rows: int) -> list[Result]:
+        if rows:
+            return []
+        policy = self.dataset.options.get("empty", "warn")
+        severity = _severity(self.dataset, "empty", policy)
+        return [_result("empty", "empty", severity or WARN, not severity, rows=0)]
+
+
+class Drift:
+    """How the columns of a chunk differ from those that were declared, or that the first publish had."""
+
+    def __init__(self, dataset: Dataset, past: Past, actual: StructType, found: list[Difference] | None = None) -> None:
+        self.expected = expected_schema(dataset, past)
+        if found is None:
+            found = differences(self.expected, actual) if self.expected is not None else []
+        self.found = found
+        # Unlike `empty`, drift that nobody spoke of is refused: whoever reads the dataset relies on its columns.
+        self.severity = _severity(dataset, "drift", dataset.options.get("drift", "refuse"))
+
+    @property
+    def not_null(self) -> list[str]:
+        """Columns that were NOT NULL, whatever they are now."""
+        return not_null_columns(self.expected) if self.expected is not None else []
+
+    def results(self, figures: Figures, nulls: Sequence[Difference] = ()) -> list[Result]:
+        """The verdict: no differences, or which."""
+        if self.expected is None:
+            return []
+        misfits = int(figures.get(MISFITS) or 0)
+        all_found = [*self.found, *nulls]
+        told: dict[str, object] = {"differences": [str(each) for each in all_found]} if all_found else {}
+        if misfits:
+            told["misfits"] = misfits
+            told["example"] = str(figures.get("misfit", ""))[:200]
+        return [_result("drift", "drift", self.severity or WARN, not told or not self.severity, **told)]
+
+
+def expected_schema(dataset: Dataset, past: Past) -> StructType | None:
+    """The columns that a chunk of this dataset must have; None before anything was declared or published."""
+    declared = declared_schema(dataset)
+    if declared is not None:
+        return declared
+    return from_ddl(past.schema) if past.schema else None
+
+
+def in_expected_order(df: DataFrame, expected: StructType | None) -> DataFrame:
+    """The same columns in the order that earlier chunks have them, so that readers by place find them."""
+    if expected is None:
+        return df
+    names = {name.lower(): name for name in df.columns}
+    known = [names.pop(field.name.lower()) for field in expected.fields if field.name.lower() in names]
+    order = [*known, *names.values()]
+    return df if order == df.columns else df.select(*map(quoted, order))
+
+
+def described(result: Mapping[str, object]) -> str:
+    """A result in one line for people."""
+    figures = result.get("figures")
+    told = figures if isinstance(figures, Mapping) else {}
+    text = ", ".join(f"{key} {_shown(value)}" for key, value in told.items() if value not in (None, [], {}))
+    return f"{result.get('check')}: {text}" if text else str(result.get("check"))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={each}" for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _refuses(result: Mapping[str, object]) -> bool:
+    return result.get("severity") == ERROR and result.get("passed") is not True
+
+
+def _result(check: str, kind: str, severity: str, passed: bool, **figures: object) -> Result:
+    return {"check": check, "kind": kind, "severity": severity, "passed": passed, "figures": figures}
+
+
+def _severity(dataset: Dataset, option: str, policy: object) -> str:
+    if not isinstance(policy, (str, bool)) or policy not in _SEVERITIES:
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: {option} = {shown(policy)} means nothing",
+            hint='Write "refuse", "warn" or "allow".',
+        )
+    return _SEVERITIES[policy]
+
+
+def _iso(value: object) -> str | None:
+    if value is None:
+        return None
+    text = str(value)
+    is_moment = len(text) > 11 and text[4:5] == "-" and text[10] == " "
+    return f"{text[:10]}T{text[11:]}" if is_moment else text

@@ -1,0 +1,80 @@
+"""Columns: finding one by the name a project file uses, and the condition that a row belongs to a chunk."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DateType, IntegralType, NumericType, StringType, StructType
+
+from ..errors import BadDefinition
+from ..model import Partition, span
+from ..model.dataid import TYPES
+
+Bounds = tuple[str | None, str | None]
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark takes it literally, dots included."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def type_of(schema: StructType, name: str) -> DataType | None:
+    """The type of a column, or of a field inside one (`address.city`); None when there is none."""
+    fields = {field.name.lower(): field.dataType for field in schema.fields}
+    if name.lower() in fields:
+        return fields[name.lower()]
+    outer, dot, inner = name.partition(".")
+    within = fields.get(outer.lower())
+    return type_of(within, inner) if dot and isinstance(within, StructType) else None
+
+
+def column(schema: StructType, name: str) -> Column:
+    """The column, or the field inside one."""
+    if any(field.name.lower() == name.lower() for field in schema.fields):
+        return F.col(quoted(name))
+    return F.col(".".join(map(quoted, name.split("."))))
+
+
+def in_chunk(schema: StructType, partition: Partition, dataid: str, bounds: Bounds | None = None) -> Column | None:
+    """The condition that a row belongs to this chunk, never null; None when nothing says what belongs to it."""
+    name = partition.column
+    kind = type_of(schema, name) if name else None
+    if name is None or kind is None:
+        return None
+    value = column(schema, name)
+    if partition.type == "text":
+        return _true(value.cast("string") == dataid)
+    limits = bounds or span(partition, dataid)
+    if limits is None:
+        return None
+    if not TYPES[partition.type].is_time:
+        return _true(_between(value, kind, *limits))
+    if isinstance(kind, IntegralType):
+        return _true(value == int(re.sub("[^0-9]", "", dataid)))
+    if isinstance(kind, StringType):
+        moment = value.try_cast("timestamp")
+        return _true((value == dataid) | _between(moment, None, *limits, cast="timestamp"))
+    if isinstance(kind, DateType) and TYPES[partition.type].width > len("2025-11-12"):
+        return _true(value == F.lit(dataid[:10]).cast("date"))
+    return _true(_between(value, kind, *limits))
+
+
+def literal(value: object, kind: DataType) -> Column:
+    """A value from a project file, as this type."""
+    return F.lit(value) if not isinstance(value, str) or isinstance(kind, StringType) else F.lit(value).cast(kind)
+
+
+def _between(value: Column, kind: DataType | None, lower: str | None, upper: str | None, cast: str = "") -> Column:
+    def bound(text: str) -> Column:
+        if isinstance(kind, NumericType) and not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text):
+            raise BadDefinition(f"the bound {text} of the chunk is not a number, but its partition column is")
+        return F.lit(text).cast(cast) if cast else literal(text, kind or StringType())
+
+    above = value >= bound(lower) if lower is not None else value.isNotNull()
+    return above & (value < bound(upper)) if upper is not None else above
+
+
+def _true(condition: Column) -> Column:
+    return F.coalesce(condition, F.lit(False))

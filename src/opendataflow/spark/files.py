@@ -1,0 +1,152 @@
+"""Files: listing, moving and removing what lies at a place, on this machine's disk or wherever Spark can reach."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ..errors import InvalidPath
+from ..model import File
+from .session import is_connect
+from .versions import is_version
+
+
+def is_local(place: str) -> bool:
+    """Whether the place is a path of a local disk; the driver may still not be the one who sees it."""
+    return place.startswith("/")
+
+
+def list_files(spark: SparkSession, place: str) -> tuple[File, ...]:
+    """The data files at a place, sorted, with paths relative to it; what begins with _ or . is not data."""
+    if is_local(place) and os.path.exists(place):
+        return _list_local(place)
+    return _list_remote(spark, place)
+
+
+def exists(spark: SparkSession, place: str) -> bool:
+    """Whether there is anything at this place."""
+    if is_local(place) and os.path.lexists(place):
+        return True
+    if is_local(place) or is_connect(spark):
+        return bool(_list_by_reading(spark, place, missing_is_empty=True))
+    path, system = _hadoop(spark, place)
+    return bool(system.exists(path))
+
+
+def list_versions(spark: SparkSession, place: str) -> list[str]:
+    """The version folders of a chunk whose own place this is, oldest first; the rest is none of our business."""
+    if is_local(place):
+        names = os.listdir(place) if os.path.isdir(place) else []
+    else:
+        path, system = _hadoop(spark, place)
+        names = [each.getPath().getName() for each in system.listStatus(path)] if system.exists(path) else []
+    return [posixpath.join(place, name) for name in sorted(names) if is_version(name)]
+
+
+def remove(spark: SparkSession, place: str) -> None:
+    """Remove everything at this place; nothing there is fine."""
+    if is_local(place):
+        if os.path.isdir(place) and not os.path.islink(place):
+            shutil.rmtree(place)
+        else:
+            Path(place).unlink(missing_ok=True)
+        return
+    path, system = _hadoop(spark, place)
+    system.delete(path, True)
+
+
+def replace(spark: SparkSession, staged: str, place: str) -> None:
+    """Put what is staged at the fixed place, instead of what was there."""
+    old = f"{posixpath.join(posixpath.dirname(staged), posixpath.basename(staged))}.old"
+    if is_local(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if os.path.isfile(place) and os.path.isfile(staged):
+            os.replace(staged, place)
+            return
+        if os.path.lexists(place):
+            os.rename(place, old)
+        os.rename(staged, place)
+        remove(spark, old)
+        return
+    target, system = _hadoop(spark, place)
+    if system.exists(target):
+        system.rename(target, _hadoop(spark, old)[0])
+    if not system.rename(_hadoop(spark, staged)[0], target):
+        raise InvalidPath(f"{staged} cannot be renamed to {place}")
+    remove(spark, old)
+
+
+def _list_local(place: str) -> tuple[File, ...]:
+    if os.path.isfile(place):
+        return (_local_file(place, os.path.basename(place)),)
+    found = []
+    for folder, folders, names in os.walk(place):
+        folders[:] = [name for name in folders if _is_data(name)]
+        for name in names:
+            if _is_data(name):
+                path = os.path.join(folder, name)
+                found.append(_local_file(path, os.path.relpath(path, place)))
+    return tuple(sorted(found))
+
+
+def _local_file(path: str, name: str) -> File:
+    facts = os.stat(path)
+    return File(name, facts.st_size, facts.st_mtime)
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith((".", "_")) or "=" in name
+
+
+def _list_remote(spark: SparkSession, place: str) -> tuple[File, ...]:
+    if is_connect(spark) or is_local(place):
+        return _list_by_reading(spark, place)
+    path, system = _hadoop(spark, place)
+    if not system.exists(path):
+        raise InvalidPath(f"there is nothing at {place}")
+    found, walk = [], system.listFiles(path, True)
+    base = str(system.makeQualified(path).toString())
+    while walk.hasNext():
+        status = walk.next()
+        name = _relative(str(status.getPath().toString()), base)
+        if all(map(_is_data, name.split("/"))):
+            found.append(File(name, int(status.getLen()), status.getModificationTime() / 1000))
+    return tuple(sorted(found))
+
+
+def _list_by_reading(spark: SparkSession, place: str, *, missing_is_empty: bool = False) -> tuple[File, ...]:
+    """Spark's own list of the files, for a server that alone can see them; the contents are not read."""
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        rows = reader.load(place).selectExpr("path", "length", "unix_micros(modificationTime) AS changed").collect()
+    except PySparkException as problem:
+        if problem.getCondition() != "PATH_NOT_FOUND":
+            raise
+        if missing_is_empty:
+            return ()
+        raise InvalidPath(f"there is nothing at {place}") from None
+    return tuple(sorted(File(_relative(row.path, place), row.length, row.changed / 1e6) for row in rows))
+
+
+def _relative(path: str, base: str) -> str:
+    inner, outer = unquote(urlsplit(path).path), unquote(urlsplit(base).path).rstrip("/")
+    return inner.removeprefix(outer).lstrip("/") or posixpath.basename(inner)
+
+
+def _hadoop(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    """The place as a path of Hadoop, and its file system: only a classic session has its Java at hand."""
+    if is_connect(spark):
+        raise InvalidPath(
+            f"{place} can be read and written through Spark Connect, but not moved or removed",
+            hint="Use a classic master (local, spark://, yarn, k8s) for layout = plain and for odf vacuum.",
+        )
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(place)
+    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

@@ -1,0 +1,55 @@
+"""Fingerprint: a number that is the same for the same rows in whatever order, and cheap enough to take always."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from .columns import quoted
+
+HASH = "__odf_hash"
+_XOR, _SUM = "fingerprint_xor", "fingerprint_sum"
+_FORM = "odf1"
+
+# Bits of each hash that are summed: 2^39 rows cannot overflow a long.
+_SUMMED_BITS = 24
+
+
+def row_hash(schema: StructType) -> Column:
+    """One number for a row; the order of columns does not matter."""
+    fields = sorted(schema.fields, key=lambda field: field.name.lower())
+    return F.xxhash64(*(_hashable(F.col(quoted(field.name)), field.dataType) for field in fields))
+
+
+def fingerprint_metrics() -> dict[str, Column]:
+    """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor."""
+    return {
+        _XOR: F.bit_xor(F.col(HASH)),
+        _SUM: F.sum(F.shiftrightunsigned(F.col(HASH), 64 - _SUMMED_BITS)),
+    }
+
+
+def fingerprint_of(found: Mapping[str, object], rows: int) -> str | None:
+    """The fingerprint from what was observed; None for an empty chunk, since all of those are alike."""
+    xor, total = found.get(_XOR), found.get(_SUM)
+    if rows == 0 or not isinstance(xor, int) or not isinstance(total, int):
+        return None
+    return f"{_FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}"
+
+
+def _hashable(value: Column, kind: DataType) -> Column:
+    """Spark does not hash maps, whose entries have no order, nor variants."""
+    if isinstance(kind, MapType) and not _needs_text(kind.keyType) and not _needs_text(kind.valueType):
+        return F.array_sort(F.map_entries(value))
+    return F.to_json(F.struct(value)) if _needs_text(kind) else value
+
+
+def _needs_text(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_needs_text(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _needs_text(kind.elementType)
+    return isinstance(kind, (MapType, VariantType))

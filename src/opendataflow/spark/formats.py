@@ -1,0 +1,76 @@
+"""Formats: with which options each is read and written, unless the dataset says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import BadConfig
+from ..model import Dataset
+from ..model.ids import shown
+
+CSV, JSON, TEXT, PARQUET, ORC, JDBC = "csv", "json", "text", "parquet", "orc", "jdbc"
+DEFAULT = PARQUET
+
+# Their files say nothing about types: a schema comes from the project, from an earlier publish, or from guessing.
+UNTYPED = (CSV, JSON)
+POSTGRES = ("", "postgres", "postgresql")
+
+# Quotes are doubled as RFC 4180 says, which loses nothing; Spark's own backslash does.
+_CSV = {"header": "true", "escape": '"'}
+# Spark's own format for writing cuts microseconds; reading without one understands all of ISO 8601.
+_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+def format_of(dataset: Dataset) -> str:
+    """The format of a dataset's files."""
+    return dataset.format or DEFAULT
+
+
+def read_options(dataset: Dataset, *, has_schema: bool) -> dict[str, str]:
+    """With which options the files of a dataset are read."""
+    options: dict[str, str] = {}
+    if format_of(dataset) == CSV:
+        options = dict(_CSV)
+        if has_schema:
+            # A header that does not fit the schema is an error, not a silent renaming.
+            options["enforceSchema"] = "false"
+        else:
+            options["inferSchema"] = "true"
+    if format_of(dataset) in UNTYPED and has_schema:
+        # A value that does not fit its type is an error, not a silent null.
+        options["mode"] = "FAILFAST"
+    return {**options, **_declared(dataset)}
+
+
+def write_options(dataset: Dataset) -> dict[str, str]:
+    """With which options the files of a dataset are written."""
+    options: dict[str, str] = {}
+    if format_of(dataset) == CSV:
+        options = {**_CSV, **_TIMES}
+    elif format_of(dataset) == JSON:
+        options = {**_TIMES, "ignoreNullFields": "false"}
+    compression = dataset.options.get("compression")
+    if compression:
+        options["compression"] = str(compression)
+    return {**options, **_declared(dataset)}
+
+
+def has_header(dataset: Dataset) -> bool:
+    """Whether each file of the dataset begins with the names of its columns."""
+    return format_of(dataset) == CSV and read_options(dataset, has_schema=True)["header"].lower() == "true"
+
+
+def _declared(dataset: Dataset) -> dict[str, str]:
+    table = dataset.options.get("options", {})
+    if not isinstance(table, Mapping):
+        raise BadConfig(f"dataset {dataset.datasetid}: options is a table, not {shown(table)}")
+    return {key: _text(value) for key, value in table.items()}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,185 @@
+"""Reading: the rows of a chunk as a DataFrame, exactly those and only from published versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ..errors import BadConfig, DataNotReady, InvalidPath
+from ..model import Dataset, Manifest, span
+from ..project import Environment, Project, resolve_location
+from .columns import Bounds, in_chunk
+from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, read_options
+from .schema import from_ddl
+from .versions import names_chunk
+
+CORRUPT = "__odf_corrupt"
+
+Password = Callable[[Dataset], str]
+
+
+@dataclass(frozen=True, slots=True)
+class InputChunk:
+    """One published chunk that is read: its version and manifest, and its bounds where the store knows them better."""
+
+    dataid: str
+    version: int = 0
+    manifest: Manifest | None = None
+    bounds: Bounds | None = None
+
+
+def is_readable(dataset: Dataset) -> bool:
+    """Whether there is data to read; a dataset without a place is only tracked."""
+    return dataset.kind in ("file", "table")
+
+
+def read_chunks(
+    spark: SparkSession,
+    where: Project | Environment,
+    dataset: Dataset,
+    chunks: Sequence[InputChunk],
+    password: Password,
+    *,
+    pinned_schema: str = "",
+) -> DataFrame:
+    """The rows of these chunks together."""
+    if not chunks:
+        schema = declared_schema(dataset) or (from_ddl(pinned_schema) if pinned_schema else None)
+        if schema is None:
+            raise DataNotReady(
+                f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are",
+                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…".',
+            )
+        return spark.createDataFrame([], schema)
+    together = _read_together(spark, dataset, chunks)
+    if together is not None:
+        return together
+    frames = [
+        read_chunk(spark, where, dataset, chunk, password, pinned_schema=pinned_schema, is_one=len(chunks) == 1)
+        for chunk in chunks
+    ]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def read_chunk(
+    spark: SparkSession,
+    where: Project | Environment,
+    dataset: Dataset,
+    chunk: InputChunk,
+    password: Password,
+    *,
+    pinned_schema: str = "",
+    is_one: bool = True,
+) -> DataFrame:
+    """The rows of one chunk."""
+    if dataset.kind == "table":
+        return _read_table(spark, dataset, chunk, password)
+    if dataset.kind != "file":
+        raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
+    manifest = chunk.manifest or Manifest()
+    place = manifest.place or resolve_location(where, dataset, chunk.dataid)
+    df = read_place(spark, dataset, place, schema=_known_schema(dataset, manifest, pinned_schema))
+    if manifest.place or names_chunk(dataset, chunk.dataid):
+        return df
+    return _only(df, dataset, chunk)
+
+
+def read_place(
+    spark: SparkSession, dataset: Dataset, place: str | list[str], *, schema: StructType | None = None
+) -> DataFrame:
+    """Everything that lies at a place, in the format of the dataset."""
+    reader = spark.read.format(format_of(dataset)).options(**read_options(dataset, has_schema=schema is not None))
+    if schema is not None and format_of(dataset) not in ("delta", "iceberg", "text"):
+        reader = reader.schema(schema)
+    try:
+        return reader.load(place)
+    except AnalysisException as problem:
+        if problem.getCondition() == "PATH_NOT_FOUND":
+            raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {place}") from None
+        if problem.getCondition() == "UNABLE_TO_INFER_SCHEMA":
+            raise InvalidPath(
+                f"dataset {dataset.datasetid}: nothing at {place} can be read as {format_of(dataset)}"
+            ) from None
+        raise
+
+
+def read_with_misfits(spark: SparkSession, dataset: Dataset, place: str, schema: StructType) -> DataFrame:
+    """The same for files without types, with a column that holds each row whose values do not fit the schema."""
+    options = {**read_options(dataset, has_schema=True), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    options["enforceSchema"] = "true"  # the names were compared before
+    whole = StructType([*schema.fields, StructField(CORRUPT, StringType())])
+    return spark.read.format(format_of(dataset)).options(**options).schema(whole).load(place)
+
+
+def read_names(spark: SparkSession, dataset: Dataset, place: str) -> list[str]:
+    """The names in the header of a csv chunk."""
+    options = {**read_options(dataset, has_schema=False), "inferSchema": "false"}
+    return spark.read.format(CSV).options(**options).load(place).columns
+
+
+def declared_schema(dataset: Dataset) -> StructType | None:
+    """The schema that the project declares; for files without types a check of the schema is one as well."""
+    ddl = str(dataset.options.get("schema", ""))
+    if not ddl and format_of(dataset) in UNTYPED:
+        ddl = next((str(check.params["schema"]) for check in dataset.checks if check.kind == "schema"), "")
+    return from_ddl(ddl, f"dataset {dataset.datasetid}: schema") if ddl else None
+
+
+def _known_schema(dataset: Dataset, manifest: Manifest, pinned_schema: str) -> StructType | None:
+    if manifest.schema:
+        return from_ddl(manifest.schema)
+    declared = declared_schema(dataset)
+    if declared is None and pinned_schema and format_of(dataset) in UNTYPED:
+        return from_ddl(pinned_schema)
+    return declared
+
+
+def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[InputChunk]) -> DataFrame | None:
+    """One scan for many chunks that were published with the same schema, instead of a union of as many plans."""
+    manifests = [chunk.manifest for chunk in chunks if chunk.manifest and chunk.manifest.place]
+    schemas = {manifest.schema for manifest in manifests}
+    if len(chunks) < 2 or len(manifests) < len(chunks) or len(schemas) != 1 or dataset.kind != "file":
+        return None
+    if format_of(dataset) in ("delta", "iceberg"):
+        return None
+    ddl = schemas.pop()
+    return read_place(spark, dataset, [each.place for each in manifests], schema=from_ddl(ddl) if ddl else None)
+
+
+def _only(df: DataFrame, dataset: Dataset, chunk: InputChunk) -> DataFrame:
+    condition = in_chunk(df.schema, dataset.partition, chunk.dataid, chunk.bounds)
+    if condition is None:
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: nothing says which rows belong to dataid {chunk.dataid}",
+            hint="Write {dataid} into its location, or name the column: partition = { type = …, column = … }.",
+        )
+    return df.where(condition)
+
+
+def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, password: Password) -> DataFrame:
+    if dataset.format in POSTGRES:
+        from .postgres import read_table
+
+        lower, upper = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
+        column = dataset.partition.column
+        if column is None or (lower is None and upper is None):
+            df = read_table(spark, dataset, password(dataset))
+            return df if column is None else _only(df, dataset, chunk)
+        return read_table(spark, dataset, password(dataset), lower=lower, upper=upper, column=column)
+    if dataset.format == JDBC:
+        from .jdbc import read_table as read_jdbc
+
+        df = read_jdbc(spark, dataset, password(dataset))
+    else:
+        df = spark.table(table_name(dataset))
+    return df if dataset.partition.column is None else _only(df, dataset, chunk)
+
+
+def table_name(dataset: Dataset) -> str:
+    """The name of a table of Spark's own catalogue: catalogue, schema and table."""
+    return ".".join(part for part in (dataset.database, dataset.schemaname, dataset.tablename) if part)

@@ -1,0 +1,213 @@
+"""Session: one Spark application per process, quiet, and able to cancel the work of one run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ..errors import BadConfig, MissingDependency
+from .settings import spark_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+_INSTALL_JAVA = (
+    "Install Java 17 or 21 (Debian: apt-get install openjdk-21-jre-headless), or point JAVA_HOME to one. "
+    "What needs no Spark works without."
+)
+_NEEDED_MODULE = "jdk.incubator.vector"  # Spark's own start script asks for it, and small Javas lack it
+
+_looks_secret = re.compile(r"secret|password|token|credential|access\.key", re.IGNORECASE).search
+_lock = threading.Lock()
+
+
+def session(settings: Mapping[str, object], *, app_name: str, master: str | None = None) -> SparkSession:
+    """The one session of this process, started with [spark] of the project when there is none yet."""
+    options = {"spark.app.name": app_name, **spark_settings(settings, master)}
+    with _lock, _without_foreign_warnings():
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as problem:
+            raise MissingDependency(
+                f"Spark jobs need the package pyspark: {problem}", hint="pip install 'opendataflow[spark]'"
+            ) from None
+        os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
+            "PYSPARK_PYTHON", sys.executable
+        )
+        if "spark.remote" in options:
+            return _connect(SparkSession, options)
+        with _keeping_interrupt_handler():
+            return _classic(SparkSession, options)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this session talks to a Spark Connect server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def app_id(spark: SparkSession) -> str:
+    """The id of the Spark application, as its history server knows it."""
+    return str(spark.conf.get("spark.app.id", "") or "")
+
+
+@contextmanager
+def chunk_context(spark: SparkSession, run_tag: str, pool: str | None = None) -> Iterator[None]:
+    """Everything that this thread asks of Spark inside carries the tag of its run, and its pool."""
+    spark.addTag(run_tag)
+    _set_pool(spark, pool)
+    try:
+        yield
+    finally:
+        # A session that is gone has nothing left to give back.
+        with suppress(Exception):
+            spark.removeTag(run_tag)
+            if pool is not None:
+                _set_pool(spark, None)
+
+
+def cancel(spark: SparkSession, run_tag: str) -> None:
+    """Stop whatever Spark is doing for this run; nothing to stop is fine."""
+    with suppress(Exception):
+        spark.interruptTag(run_tag)
+
+
+def java_problem() -> str | None:
+    """What is wrong with the Java that Spark would use, and what to do; None when nothing is."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None:
+        return f"there is no Java: JAVA_HOME is not set and java is not on the PATH. {_INSTALL_JAVA}"
+    if not os.access(java, os.X_OK):
+        return f"JAVA_HOME is {home}, but there is no {java}. {_INSTALL_JAVA}"
+    version, output = _java_version(java)
+    if version is None:
+        return f"{java} does not tell its version: {output[:200] or 'it says nothing'}. {_INSTALL_JAVA}"
+    if version < OLDEST_JAVA:
+        return f"{java} is Java {version}, which is too old for Spark. {_INSTALL_JAVA}"
+    complete, output = _run(java, f"--add-modules={_NEEDED_MODULE}", "-version")
+    if not complete:
+        return f"{java} (Java {version}) lacks the module {_NEEDED_MODULE}: {output[:200]}. {_INSTALL_JAVA}"
+    return None
+
+
+def _java_version(java: str) -> tuple[int | None, str]:
+    _, output = _run(java, "-version")
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
+    return (int(found[1]) if found else None), output
+
+
+def _run(*command: str) -> tuple[bool, str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return False, str(problem)
+    return done.returncode == 0, " ".join((done.stderr + done.stdout).split())
+
+
+def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSession:
+    try:
+        import pyspark.sql.connect.session  # noqa: F401
+    except ImportError as problem:
+        raise MissingDependency(
+            f"Spark Connect needs more packages: {problem}", hint="pip install 'pyspark[connect]'"
+        ) from None
+    try:
+        spark = builder_of.builder.config(map=dict(options)).getOrCreate()
+        spark.clearProgressHandlers()
+        return spark
+    except Exception as problem:
+        raise BadConfig(f"cannot reach Spark at {options['spark.remote']}: {_first_line(problem)}") from problem
+
+
+def _classic(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+
+    errors = _JavaErrors()
+    try:
+        if SparkContext._gateway is None:
+            _launch(options, errors)
+        spark = builder_of.builder.config(map=dict(options)).getOrCreate()
+    except Exception as problem:
+        java = java_problem()
+        if java:
+            raise MissingDependency(f"Spark cannot start: {java.split('. ')[0]}", hint=_INSTALL_JAVA) from problem
+        raise BadConfig(
+            f"Spark cannot start with master {options['spark.master']}: {_first_line(problem)}",
+            hint="\n".join(errors.kept)[-2000:] or "Look at [spark] of the project file.",
+        ) from problem
+    errors.are_shown = True
+    return spark
+
+
+class _JavaErrors:
+    """Java's error stream: kept back while Spark starts, since it always begins with the same lines, then shown."""
+
+    def __init__(self) -> None:
+        self.kept: deque[str] = deque(maxlen=200)
+        self.are_shown = False
+
+    def read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if self.are_shown:
+                    sys.stderr.write(line)
+                else:
+                    self.kept.append(line.rstrip())
+
+
+def _launch(options: dict[str, str], errors: _JavaErrors) -> None:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False)
+    # These end up in a command line, which everybody on the machine can read; the context gets all of them later.
+    conf.setAll([(key, value) for key, value in options.items() if not _looks_secret(key)])
+    reading, writing = os.pipe()
+    threading.Thread(target=errors.read, args=(reading,), daemon=True, name="spark-stderr").start()
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": writing})
+    finally:
+        os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
+
+
+def _set_pool(spark: SparkSession, pool: str | None) -> None:
+    # A Connect server decides about pools itself.
+    if not is_connect(spark):
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _keeping_interrupt_handler() -> Iterator[None]:
+    """Spark takes over Ctrl-C in the main thread; who stops what is not its decision."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _without_foreign_warnings() -> Iterator[None]:
+    """PySpark warns about the version of pandas when it is merely installed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
+
+
+def _first_line(problem: BaseException) -> str:
+    return next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)

@@ -1,0 +1,92 @@
+"""[spark] of a project file: the settings of a session, spelled as Spark spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..errors import BadConfig
+from ..model.ids import shown
+
+DEFAULT_MASTER = "local[*]"
+
+# Short names for what nearly everybody sets; every other key is Spark's own, with or without "spark." in front.
+SHORT = {
+    "master": "spark.master",
+    "remote": "spark.remote",
+    "packages": "spark.jars.packages",
+    "jars": "spark.jars",
+    "repositories": "spark.jars.repositories",
+    "ui": "spark.ui.enabled",
+    "log_level": "spark.log.level",
+    "memory": "spark.driver.memory",
+}
+
+DEFAULTS = {
+    "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",  # chunks that run side by side share the cores instead of queueing
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",  # the bounds of a dataid mean the same on every machine
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # One application runs thousands of chunks: what it remembers of the old ones must not grow.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "50",
+}
+# A local session talks to itself only, and must not depend on how the machine's name resolves.
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def spark_settings(settings: Mapping[str, object], master: str | None = None) -> dict[str, str]:
+    """Everything a session is started with: our defaults, then [spark], then the master that was asked for."""
+    given = dict(_flat(settings))
+    address = master or given.pop("spark.remote", "") or given.get("spark.master", DEFAULT_MASTER)
+    given.pop("spark.master", None)
+    if address.startswith("sc://"):
+        # What the server was started with is its own business: only what a session may change is sent.
+        return {"spark.sql.session.timeZone": "UTC", **given, "spark.remote": address}
+    local = LOCAL if address.startswith("local") else {}
+    return {**DEFAULTS, **local, **given, "spark.master": address}
+
+
+def _flat(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for key, value in settings.items():
+        if key == "conf" and isinstance(value, Mapping):
+            yield from _leaves("", value)
+        elif key in SHORT:
+            yield SHORT[key], _text(key, value)
+        elif isinstance(value, Mapping):
+            yield from _leaves(_full(key), value)
+        elif "." in key:
+            yield _full(key), _text(key, value)
+        else:
+            raise BadConfig(
+                f"[spark] {shown(key)}: there is no such setting",
+                hint=f"The short names are {', '.join(SHORT)}; write others as Spark does: "
+                '"spark.sql.shuffle.partitions" = 8.',
+            )
+
+
+def _leaves(prefix: str, table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """TOML makes tables of dotted keys: spark.sql.x = 1 comes as three of them."""
+    for key, value in table.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, Mapping):
+            yield from _leaves(name, value)
+        else:
+            yield name, _text(name, value)
+
+
+def _full(key: str) -> str:
+    return key if key == "spark" or key.startswith("spark.") else f"spark.{key}"
+
+
+def _text(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise BadConfig(f"[spark] {key}: expected text, a number, true, false or a list, not {shown(value)}")

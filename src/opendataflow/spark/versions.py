@@ -1,0 +1,62 @@
+"""Versions: the folder of each epoch of a chunk, and what may be removed. docs/decisions/003-versions-as-folders.md"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from secrets import token_hex
+
+from ..model import Dataset
+from ..model.catalogue import ALL
+from ..model.dataid import TYPES
+
+PLAIN = "plain"
+
+_is_version = re.compile(r"v[0-9]{6,}(?:-[0-9a-f]{6})?").fullmatch
+_PARTS = {"year": 4, "month": 7, "day": 10, "hour": 13}
+_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".orc", ".txt")
+
+
+def chunk_place(dataset: Dataset, location: str, dataid: str) -> str:
+    """The place that belongs to this chunk alone: its location, with the dataid where the template does not say it."""
+    return location if names_chunk(dataset, dataid) else posixpath.join(location, dataid)
+
+
+def names_chunk(dataset: Dataset, dataid: str) -> bool:
+    """Whether no other chunk of the dataset has the same location."""
+    if "{dataid}" in dataset.location or dataid == ALL:
+        return True
+    width = TYPES[dataset.partition.type].width
+    needed = [f"{{{name}}}" for name, end in _PARTS.items() if end <= width]
+    return bool(needed) and all(part in dataset.location for part in needed)
+
+
+def version_place(dataset: Dataset, location: str, dataid: str, epoch: int) -> str:
+    """The folder that this epoch of the chunk writes, and nobody else."""
+    return posixpath.join(chunk_place(dataset, location, dataid), f"v{epoch:06d}")
+
+
+def another_version_place(place: str) -> str:
+    """A folder for the same epoch where there already is one, left by a store that is gone."""
+    return f"{place}-{token_hex(3)}"
+
+
+def is_version(name: str) -> bool:
+    """Whether a folder of this name is a version of a chunk."""
+    return bool(_is_version(name))
+
+
+def is_plain(dataset: Dataset) -> bool:
+    """Whether readers outside expect the chunk at a fixed place."""
+    return dataset.options.get("layout") == PLAIN
+
+
+def is_one_file(dataset: Dataset) -> bool:
+    """Whether a plain chunk is one file, because its location is named like one."""
+    return is_plain(dataset) and dataset.location.lower().endswith(_SUFFIXES)
+
+
+def staging_place(place: str, epoch: int) -> str:
+    """Where an epoch prepares what will replace a fixed place; hidden from everyone who reads beside it."""
+    folder, name = posixpath.split(place.rstrip("/"))
+    return posixpath.join(folder, f".odf-{name}-v{epoch:06d}")

@@ -1,0 +1,89 @@
+"""Writing: files of one epoch at a place of its own, and how many rows really got there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from ..errors import JobFailed, NoSpace
+from ..model import Dataset, File
+from .files import is_local
+from .formats import CSV, JSON, ORC, PARQUET, TEXT, format_of, has_header, write_options
+from .versions import another_version_place
+
+_PIECE = 1 << 20
+_FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceeded", "NSQuotaExceeded")
+
+
+def write_files(df: DataFrame, dataset: Dataset, place: str) -> str:
+    """Write the rows to a folder that did not exist; the place is told, since another one is taken where it did."""
+    try:
+        _write(df, dataset, place)
+    except AnalysisException as problem:
+        if problem.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        place = another_version_place(place)
+        _write(df, dataset, place)
+    return place
+
+
+def _write(df: DataFrame, dataset: Dataset, place: str) -> None:
+    try:
+        df.write.format(format_of(dataset)).mode("errorifexists").options(**write_options(dataset)).save(place)
+    except AnalysisException:
+        raise
+    except Exception as problem:
+        if any(words in str(problem) for words in _FULL):
+            raise NoSpace(f"dataset {dataset.datasetid}: there is no space left at {place}") from problem
+        raise
+
+
+def rows_written(spark: SparkSession, dataset: Dataset, place: str, files: Sequence[File]) -> int | None:
+    """How many rows the files hold, where that is cheap to know without Spark; None where it is not."""
+    if not is_local(place) or not os.path.exists(place):
+        return None
+    paths = [os.path.join(place, file.path) if os.path.isdir(place) else place for file in files]
+    try:
+        if format_of(dataset) == PARQUET:
+            from pyarrow.parquet import read_metadata
+
+            return sum(read_metadata(path).num_rows for path in paths)
+        if format_of(dataset) == ORC:
+            from pyarrow.orc import ORCFile
+
+            return sum(ORCFile(path).nrows for path in paths)
+    except Exception:
+        return None  # encrypted, or no pyarrow: Spark itself will tell
+    if format_of(dataset) in (CSV, JSON, TEXT) and all(_is_plain_text(path) for path in paths):
+        header = 1 if has_header(dataset) else 0
+        return sum(max(_lines(path) - header, 0) for path in paths)
+    return None
+
+
+def check_nothing_split(dataset: Dataset, place: str, observed: int | None, written: int) -> None:
+    """Refuse what reads back as more rows than were written; fewer only mean that Spark counted a task twice."""
+    if observed is None or observed >= written:
+        return
+    hints = {
+        CSV: "A value may hold a line break: set options = { multiLine = true } on the dataset.",
+        TEXT: "A value holds a line break, and text files cannot tell it from the end of a row.",
+    }
+    raise JobFailed(
+        f"dataset {dataset.datasetid}: {observed} rows were written to {place}, but {written} can be read there",
+        hint=hints.get(format_of(dataset), ""),
+    )
+
+
+def _is_plain_text(path: str) -> bool:
+    return path.endswith((".csv", ".json", ".txt"))
+
+
+def _lines(path: str) -> int:
+    count, last = 0, b"\n"
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(_PIECE), b""):
+            count, last = count + piece.count(b"\n"), piece[-1:]
+    return count if last == b"\n" else count + 1

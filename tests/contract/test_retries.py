@@ -1,0 +1,156 @@
+"""The retry rule: how often, how soon, after what; and what a person's RESUBMIT means for it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from opendataflow import Store
+from opendataflow.model import Retry
+from tests.support.flows import chain, change, claim_one, produce, status
+
+SOON = 0.1
+
+
+def test_a_job_is_tried_again_as_often_as_its_rule_says(store: Store) -> None:
+    chain(store, retry=Retry(retries=2, backoff=0))
+    store.announce("raw", ["1"])
+    tries = []
+    outcomes = []
+    for _ in range(3):
+        claim = claim_one(store, "make")
+        tries.append(claim.tries)
+        outcomes.append(store.fail(claim))
+    assert tries == [1, 2, 3]
+    assert outcomes == ["RESUBMIT", "RESUBMIT", "FAILED"]
+    assert status(store, "product", "1") == "FAILED"
+    assert store.claim("make") == []
+    assert [run.status for run in store.runs(jobid="make")] == ["FAILED"] * 3
+
+
+@pytest.mark.parametrize("how", ["sql", "verb"])
+def test_a_resubmit_by_a_person_gives_fresh_tries(store: Store, how: str) -> None:
+    chain(store, retry=Retry(retries=1, backoff=0))
+    store.announce("raw", ["1"])
+    for expected in ("RESUBMIT", "FAILED"):
+        assert store.fail(claim_one(store, "make")) == expected
+    if how == "sql":
+        change(store, "product", "1", "RESUBMIT")
+    else:
+        store.resubmit("product", ["1"])
+    claim = claim_one(store, "make")
+    assert claim.tries == 1
+    assert store.fail(claim) == "RESUBMIT"
+    assert claim_one(store, "make").tries == 2
+
+
+def test_success_gives_fresh_tries(store: Store) -> None:
+    chain(store, retry=Retry(retries=1, backoff=0))
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
+    produce(store, "make", "1")
+    store.resubmit("product", ["1"])
+    assert claim_one(store, "make").tries == 1
+
+
+def test_a_retry_waits_for_its_backoff_and_others_go_first(store: Store) -> None:
+    chain(store, retry=Retry(retries=3, backoff=SOON))
+    store.announce("raw", ["1", "2"])
+    assert store.fail(claim_one(store, "make")) == "RESUBMIT"
+    assert store.candidate_counts()["make"] == {"CLAIMABLE": 1, "DEFERRED": 1}
+    assert produce(store, "make").dataid == "2"
+    time.sleep(SOON * 2)
+    assert claim_one(store, "make").dataid == "1"
+
+
+def test_the_backoff_is_not_over_before_its_time(store: Store) -> None:
+    chain(store, retry=Retry(retries=3, backoff=30))
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
+    assert store.claim("make") == []
+    assert store.next_dataids("make") == []
+    assert status(store, "product", "1") == "RESUBMIT"
+
+
+def test_a_person_need_not_wait_for_the_backoff(store: Store) -> None:
+    chain(store, retry=Retry(retries=3, backoff=30))
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
+    assert claim_one(store, "make", dataid="1").tries == 2
+
+
+def test_the_backoff_doubles_up_to_its_limit(store: Store) -> None:
+    chain(store, retry=Retry(retries=9, backoff=100, backoff_max=300))
+    store.announce("raw", ["1"])
+    waits = []
+    for _ in range(4):
+        claim = claim_one(store, "make", dataid="1")
+        began = store.sql("select max(lease_until) from run where status = 'RUNNING'")[1][0][0] - claim.lease
+        store.fail(claim)
+        candidate = store.candidate("make", "1")
+        assert candidate is not None
+        waits.append(candidate[2] - began)
+    for wait, least in zip(waits, (100, 200, 300, 300), strict=True):
+        assert least <= wait <= least * 1.25 + 5
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"), [("TIMED_OUT", "RESUBMIT"), ("JOB_FAILED", "FAILED"), ("NO_SPACE", "RESUBMIT")]
+)
+def test_only_the_named_outcomes_are_tried_again(store: Store, outcome: str, expected: str) -> None:
+    chain(store, retry=Retry(retries=5, backoff=0, on=("TIMED_OUT", "NO_SPACE")))
+    store.announce("raw", ["1"])
+    assert store.fail(claim_one(store, "make"), outcome) == expected
+    assert status(store, "product", "1") == expected
+
+
+def test_a_crash_is_tried_again_like_any_failure(store: Store) -> None:
+    chain(store, retry=Retry(retries=1, backoff=0), lease=0.05)
+    store.announce("raw", ["1"])
+    for expected in ("RESUBMIT", "FAILED"):
+        claim = claim_one(store, "make")
+        time.sleep(0.1)
+        assert store.rescue() == [(claim.runid, "make", "1", expected)]
+
+
+def test_a_retry_goes_before_what_is_new(store: Store) -> None:
+    chain(store, retry=Retry(retries=1, backoff=0))
+    store.announce("raw", ["1", "2", "3"])
+    store.fail(claim_one(store, "make", dataid="3"))
+    assert [claim.dataid for claim in store.claim("make", n=3)] == ["3", "1", "2"]
+
+
+def test_a_forced_run_is_not_tried_again_by_itself(store: Store) -> None:
+    chain(store, retry=Retry(retries=5, backoff=0))
+    claim = claim_one(store, "make", dataid="1", force=True)
+    assert claim.forced
+    assert store.fail(claim) == "FAILED"
+
+
+def test_what_went_wrong_is_kept(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make", owner="worker 7")
+    store.log(claim.runid, "/logs/7.log")
+    store.fail(claim, "TIMED_OUT", "ran for 3600 s", exit_code=-9)
+    run = store.run(claim.runid)
+    assert (run.status, run.outcome, run.detail, run.exit_code, run.owner, run.log) == (
+        "FAILED",
+        "TIMED_OUT",
+        "ran for 3600 s",
+        -9,
+        "worker 7",
+        "/logs/7.log",
+    )
+    assert run.started is not None
+    assert run.ended is not None
+    assert run.ended >= run.started
+    event = store.events("product", "1")[-1]
+    assert (event.kind, event.before, event.after, event.why, event.runid) == (
+        "failed",
+        "RUNNING",
+        "FAILED",
+        "ran for 3600 s",
+        claim.runid,
+    )
