@@ -25,7 +25,10 @@ from opendataflow.store import Store, open_store
 from tests.support.postgres import start_postgres
 
 NUMBER = Partition("number")
-RECEIPT = json.dumps({"jobid": "load", "verdict": "YES"} | {name: {"yes": True, "evidence": {"x": 1}} for name in ("ready", "right", "place", "validated", "safe")})
+RECEIPT = json.dumps(
+    {"jobid": "load", "verdict": "YES"}
+    | {name: {"yes": True, "evidence": {"x": 1}} for name in ("ready", "right", "place", "validated", "safe")}
+)
 
 
 def define(store: Store, prefix: str = "") -> None:
@@ -36,7 +39,12 @@ def define(store: Store, prefix: str = "") -> None:
         [
             Job(prefix + "load", (Input(prefix + "raw"),), (prefix + "clean",), lease=3600),
             Job(prefix + "sum", (Input(prefix + "clean"),), (prefix + "report",), lease=3600),
-            Job(prefix + "join", tuple(Input(prefix + each) for each in ("one", "two", "three")), (prefix + "joined",), lease=3600),
+            Job(
+                prefix + "join",
+                tuple(Input(prefix + each) for each in ("one", "two", "three")),
+                (prefix + "joined",),
+                lease=3600,
+            ),
         ],
     )
 
@@ -56,8 +64,25 @@ class Bare:
             row = tx.rows("claim_pick", jobid="load", n=1)[0]
             dataid, _, key, epoch = row[4:8]
             inputs = f'[["raw","{dataid}",1]]'
-            take = {"dataid": dataid, "epoch": epoch, "sort_key": key, "tries": 1, "before": None, "receipt": RECEIPT, "inputs": inputs}
-            runid = tx.rows("claim_take", jobid="load", takes=json.dumps([take]), pool="", owner="bare", lease=3600, forced=False, why=None)[0][0]
+            take = {
+                "dataid": dataid,
+                "epoch": epoch,
+                "sort_key": key,
+                "tries": 1,
+                "before": None,
+                "receipt": RECEIPT,
+                "inputs": inputs,
+            }
+            runid = tx.rows(
+                "claim_take",
+                jobid="load",
+                takes=json.dumps([take]),
+                pool="",
+                owner="bare",
+                lease=3600,
+                forced=False,
+                why=None,
+            )[0][0]
         with self.backend.writing() as tx:
             end = {
                 "runid": runid,
@@ -86,7 +111,10 @@ class Bare:
                 ("pair_facts", {"pairs": pairs}),
             )
             tx.run("candidates_drop", jobid="load", dataids=f'["{dataid}"]')
-            tx.run("candidates_put", candidates=f'[["sum","{dataid}","{key}",1,"CLAIMABLE",0,"[[\\"clean\\",\\"{dataid}\\"]]"]]')
+            tx.run(
+                "candidates_put",
+                candidates=f'[["sum","{dataid}","{key}",1,"CLAIMABLE",0,"[[\\"clean\\",\\"{dataid}\\"]]"]]',
+            )
 
 
 def ours(store: Store) -> None:
@@ -135,7 +163,10 @@ def alternate_processes(url: str, processes: int, rounds: int = 3, seconds: floa
     with get_context("spawn").Pool(processes) as pool:
         found = []
         for _ in range(rounds):
-            pair = [sum(pool.starmap(_process, [(url, kind, seconds, time.time() + 2.5)] * processes)) / seconds for kind in ("bare", "ours")]
+            pair = [
+                sum(pool.starmap(_process, [(url, kind, seconds, time.time() + 2.5)] * processes)) / seconds
+                for kind in ("bare", "ours")
+            ]
             found.append(pair)
     return (
         statistics.median(pair[0] for pair in found),
@@ -212,7 +243,10 @@ def growth(small: Store, large: Store, label: str) -> None:
 
 def announce(store: Store, label: str) -> None:
     chunks = 100_000
-    store.register([Dataset(name, partition=NUMBER) for name in ("src", "left", "right")], [Job("a", (Input("src"),), ("left",)), Job("b", (Input("src"),), ("right",))])
+    store.register(
+        [Dataset(name, partition=NUMBER) for name in ("src", "left", "right")],
+        [Job("a", (Input("src"),), ("left",)), Job("b", (Input("src"),), ("right",))],
+    )
     start = time.perf_counter()
     store.announce("src", [str(number) for number in range(1, chunks + 1)])
     spent = time.perf_counter() - start
@@ -220,7 +254,9 @@ def announce(store: Store, label: str) -> None:
 
 
 def resubmit(store: Store, label: str) -> None:
-    store.register([Dataset(name, partition=NUMBER) for name in ("in", "out")], [Job("again", (Input("in"),), ("out",))])
+    store.register(
+        [Dataset(name, partition=NUMBER) for name in ("in", "out")], [Job("again", (Input("in"),), ("out",))]
+    )
     store.announce("in", [str(number) for number in range(10_000)])
     while claims := store.claim("again", 500):
         store.commit_many([(claim, {}, None) for claim in claims])
@@ -238,17 +274,30 @@ def imports() -> None:
 
     pairs = [(once("pass"), once("import opendataflow")) for _ in range(15)]
     figure("bare_python", statistics.median(pair[0] for pair in pairs) * 1e3, "ms")
-    bar("import_opendataflow_over_bare_python", statistics.median(pair[1] / pair[0] for pair in pairs), 5.0, at_least=False)
+    bar(
+        "import_opendataflow_over_bare_python",
+        statistics.median(pair[1] / pair[0] for pair in pairs),
+        5.0,
+        at_least=False,
+    )
     for name in ("pyspark", "psycopg", "starlette", "uvicorn", "jinja2"):
         code = f"import sys, opendataflow; sys.exit({name!r} in sys.modules)"
-        bar(f"import_opendataflow_imports_{name}", subprocess.run([sys.executable, "-c", code]).returncode, 0, at_least=False)
+        bar(
+            f"import_opendataflow_imports_{name}",
+            subprocess.run([sys.executable, "-c", code]).returncode,
+            0,
+            at_least=False,
+        )
 
 
 def main() -> None:
     chunks = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder, start_postgres() as server:
         imports()
-        for label, make in (("sqlite", lambda name: f"sqlite:///{folder}/{name}.db"), ("postgres", lambda name: server.create_database())):
+        for label, make in (
+            ("sqlite", lambda name: f"sqlite:///{folder}/{name}.db"),
+            ("postgres", lambda name: server.create_database()),
+        ):
             url = make("rate")
             store = open_store(url, create=True)
             define(store)

@@ -24,7 +24,9 @@ CANARY = "kanarienvogel-7f3a9c"
 def spent(command: list[str], folder: Path, **extra: str) -> float:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | extra
     start = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     end = time.perf_counter()
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr}")
@@ -71,11 +73,16 @@ def cold(folder: Path, server_url: str) -> None:
 
 def looking(folder: Path, large_chunks: int, make_postgres: object) -> None:
     for label in ("sqlite", "postgres"):
-        small, large = (f"sqlite:///{folder}/{name}.db" if label == "sqlite" else make_postgres() for name in ("small", "large"))  # type: ignore[operator]
+        small, large = (
+            f"sqlite:///{folder}/{name}.db" if label == "sqlite" else make_postgres() for name in ("small", "large")
+        )  # type: ignore[operator]
         filled(small, 1000).close()
         filled(large, large_chunks).close()
         for verb in (["status"], ["why", "load"], ["explain", "clean", "100"]):
-            commands = {name: ([str(BIN / "odf"), *verb, "--store", url], {}) for name, url in (("small", small), ("large", large))}
+            commands = {
+                name: ([str(BIN / "odf"), *verb, "--store", url], {})
+                for name, url in (("small", small), ("large", large))
+            }
             found = medians(commands, folder, 5)
             figure(f"{label}_{verb[0]}_at_1000", found["small"] * 1e3, "ms")
             figure(f"{label}_{verb[0]}_at_1000000", found["large"] * 1e3, "ms")
@@ -88,28 +95,45 @@ def canary(folder: Path) -> None:
     home.mkdir()
     environment = dict(os.environ) | {"PASSKEY": "the-key-" + CANARY[:6]}
     odf = [str(BIN / "odf")]
-    token = subprocess.run([*odf, "crypt", "encrypt", "--for", "db"], input=CANARY, env=environment, cwd=home, capture_output=True, text=True, check=True).stdout.strip()
+    token = subprocess.run(
+        [*odf, "crypt", "encrypt", "--for", "db"],
+        input=CANARY,
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
     url = f"sqlite:///{home}/dataflow.db"
     store = open_store(url, create=True)
     store.dml(f"insert into dataset (datasetid, encryptedpass) values ('db', '{token}'), ('out', '')")
     store.dml("insert into job (jobid, itemtype, datasetid) values ('leak', 'IN', 'db'), ('leak', 'OUT', 'out')")
     store.announce("db", ["1", "2", "3"])
     script = home / "leak.sh"
-    script.write_text('#!/usr/bin/env bash\necho "password is $db_password"; echo "$db_password" >&2\n[ "$dataid" = 2 ] && exit 3\n[ "$dataid" = 3 ] && sleep 30\nexit 0\n')
+    script.write_text(
+        '#!/usr/bin/env bash\necho "password is $db_password"; echo "$db_password" >&2\n[ "$dataid" = 2 ] && exit 3\n[ "$dataid" = 3 ] && sleep 30\nexit 0\n'
+    )
     script.chmod(0o755)
     run = [str(BIN / "RunJob"), "./leak.sh"]
     shown = ""
     for _ in range(2):
         done = subprocess.run(run, env=environment, cwd=home, capture_output=True, text=True)
         shown += done.stdout + done.stderr
-    running = subprocess.Popen(run, env=environment, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    running = subprocess.Popen(
+        run, env=environment, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     time.sleep(3)
     shown += subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
     running.send_signal(2)
     shown += running.communicate(timeout=60)[0]
     store.close()
     kept = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file() and path != script)
-    bar("secret_canary_hits", shown.count(CANARY) + kept.count(CANARY.encode()) + shown.count("the-key-"), 0, at_least=False)
+    bar(
+        "secret_canary_hits",
+        shown.count(CANARY) + kept.count(CANARY.encode()) + shown.count("the-key-"),
+        0,
+        at_least=False,
+    )
     bar("secret_canary_runs_that_redacted", kept.count(b"[redacted]") >= 3, 1, at_least=True)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool", "Store", "open"]
 
-_HOMES = {name: "model" for name in ("Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool")}
+_HOMES = dict.fromkeys(("Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool"), "model")
 _HOMES |= {"Store": "store", "open": "store"}
 
 

@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from . import probe
 from .errors import BadDataid, BadId, OdfError
-from .model import QUESTIONS, READY, RESUBMIT, RUNNING, Answer, Catalogue, Dataset, Job, Receipt, check_dataid, may_consume, may_produce, may_read, span
+from .model import (
+    QUESTIONS,
+    READY,
+    RESUBMIT,
+    RUNNING,
+    Answer,
+    Catalogue,
+    Dataset,
+    Job,
+    Receipt,
+    check_dataid,
+    may_consume,
+    may_produce,
+    may_read,
+    span,
+)
 from .project import Environment, resolve_location
 
 if TYPE_CHECKING:
@@ -28,7 +43,10 @@ def ask(store: Store, catalogue: Catalogue, environment: Environment, claim: Cla
     """The five answers about a claimed run; the store has answered 1, 2 and 5 for itself, the places are looked at now."""
     job = catalogue.job(claim.jobid)
     given = {answer.question: answer for answer in claim.receipt.answers}
-    inputs = [(catalogue.dataset(item.datasetid), item.dataid, store.manifest(item.datasetid, item.dataid, item.version)) for item in claim.inputs]
+    inputs = [
+        (catalogue.dataset(item.datasetid), item.dataid, store.manifest(item.datasetid, item.dataid, item.version))
+        for item in claim.inputs
+    ]
     questions: dict[str, Callable[[], Answer]] = {
         "ready": lambda: given["ready"],
         "right": lambda: _right(store, given["right"], inputs),
@@ -54,8 +72,14 @@ def refusal(store: Store, catalogue: Catalogue, environment: Environment, jobid:
 
     def ready() -> Answer:
         found = [(name, each, store.chunk(name, each)) for name, each in needed]
-        evidence: dict[str, object] = {"inputs": [[name, each, chunk.status if chunk else None] for name, each, chunk in found]}
-        missing = [f"{name} {each} is {chunk.status if chunk else 'not there'}" for name, each, chunk in found if not may_read(chunk.status if chunk else None)]
+        evidence: dict[str, object] = {
+            "inputs": [[name, each, chunk.status if chunk else None] for name, each, chunk in found]
+        }
+        missing = [
+            f"{name} {each} is {chunk.status if chunk else 'not there'}"
+            for name, each, chunk in found
+            if not may_read(chunk.status if chunk else None)
+        ]
         return Answer("ready", not missing, evidence, "; ".join(missing))
 
     def right() -> Answer:
@@ -99,15 +123,30 @@ def _safe(store: Store, catalogue: Catalogue, job: Job, dataid: str, needed: lis
     for name, each in needed:
         row = store.input_row(name, each, job.jobid)
         if row is not None and name not in shared and not may_consume(row.status, output):
-            return Answer("safe", False, {"input": [name, each, row.status]}, f"{job.jobid} has {name} {each} as {row.status} already")
+            return Answer(
+                "safe",
+                False,
+                {"input": [name, each, row.status]},
+                f"{job.jobid} has {name} {each} as {row.status} already",
+            )
     pool = catalogue.pools.get(job.pool)
     if pool is not None and pool.places is not None:
         taken = store.places_taken(pool.poolid)
         if taken >= pool.places:
-            return Answer("safe", False, {"pool": pool.poolid, "places": pool.places, "taken": taken}, f"pool {pool.poolid} has no free place ({taken} of {pool.places})")
+            return Answer(
+                "safe",
+                False,
+                {"pool": pool.poolid, "places": pool.places, "taken": taken},
+                f"pool {pool.poolid} has no free place ({taken} of {pool.places})",
+            )
     candidate = store.candidate(job.jobid, dataid)
     if candidate is not None and candidate[0] == "DEFERRED":
-        return Answer("safe", False, {"deferred": True}, "it was refused or failed a moment ago, and waits before it is tried again")
+        return Answer(
+            "safe",
+            False,
+            {"deferred": True},
+            "it was refused or failed a moment ago, and waits before it is tried again",
+        )
     return Answer("safe", True, {"outputs": statuses})
 
 
@@ -119,23 +158,47 @@ def _right(store: Store, given: Answer, inputs: list[tuple[Dataset, str, Publish
         manifest = published.manifest
         promised = span(dataset.partition, dataid)
         if promised and manifest.span_lower is not None and manifest.span_upper is not None:
-            evidence.setdefault("spans", []).append([dataset.datasetid, dataid, manifest.span_lower, manifest.span_upper])
-            if not (promised[0] <= manifest.span_lower and manifest.span_upper < promised[1]) and dataset.partition.type != "range":
+            evidence.setdefault("spans", []).append(
+                [dataset.datasetid, dataid, manifest.span_lower, manifest.span_upper]
+            )
+            if (
+                not (promised[0] <= manifest.span_lower and manifest.span_upper < promised[1])
+                and dataset.partition.type != "range"
+            ):
                 return Answer(
-                    "right", False, evidence, f"{dataset.datasetid} {dataid} holds {manifest.span_lower} to {manifest.span_upper}, not {promised[0]} to {promised[1]}"
+                    "right",
+                    False,
+                    evidence,
+                    f"{dataset.datasetid} {dataid} holds {manifest.span_lower} to {manifest.span_upper}, "
+                    f"not {promised[0]} to {promised[1]}",
                 )
         if manifest.fingerprint and not dataset.options.get("repeats"):
             other = store.same_content(dataset.datasetid, dataid, manifest.fingerprint)
             if other is not None:
-                return Answer("right", False, evidence, f"{dataset.datasetid} {dataid} has exactly the content of {dataset.datasetid} {other}")
+                return Answer(
+                    "right",
+                    False,
+                    evidence,
+                    f"{dataset.datasetid} {dataid} has exactly the content of {dataset.datasetid} {other}",
+                )
     return replace(given, evidence=evidence)
 
 
-def _place(catalogue: Catalogue, environment: Environment, job: Job, dataid: str, inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
+def _place(
+    catalogue: Catalogue,
+    environment: Environment,
+    job: Job,
+    dataid: str,
+    inputs: list[tuple[Dataset, str, Published | None]],
+) -> Answer:
     looked: dict[str, object] = {"environment": environment.name}
     try:
         for dataset, input_id, published in inputs:
-            place = published.manifest.place if published and published.manifest.place else place_of(environment, dataset, input_id)
+            place = (
+                published.manifest.place
+                if published and published.manifest.place
+                else place_of(environment, dataset, input_id)
+            )
             looked[f"{dataset.datasetid} {input_id}"] = place or dataset.hostname or NO_PLACE
             problem = _problem_with_host(environment, dataset)
             if not problem and place and "://" not in place and dataset.kind != "table" and probe.files(place) is None:
@@ -163,7 +226,8 @@ def place_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
 
 def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
     if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
-        return f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is no host of environment {environment.name} ({', '.join(environment.hosts)})"
+        known = ", ".join(environment.hosts)
+        return f"dataset {dataset.datasetid} lives on {dataset.hostname}; environment {environment.name} has {known}"
     return ""
 
 
@@ -173,7 +237,12 @@ def _validated(inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
         name = f"{dataset.datasetid} {dataid}"
         if published is None:
             if dataset.checks:
-                return Answer("validated", False, looked, f"{name} declares checks, and nothing says that this version passed them")
+                return Answer(
+                    "validated",
+                    False,
+                    looked,
+                    f"{name} declares checks, and nothing says that this version passed them",
+                )
             looked[name] = NO_CHECKS
             continue
         manifest = published.manifest
@@ -181,9 +250,16 @@ def _validated(inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
             failed = ", ".join(str(check.get("check")) for check in manifest.checks if check.get("passed") is not True)
             return Answer("validated", False, looked, f"{name} failed its checks: {failed}")
         if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
-            return Answer("validated", False, looked, f"{name} declares checks, and this version was published without them")
+            return Answer(
+                "validated", False, looked, f"{name} declares checks, and this version was published without them"
+            )
         difference = probe.difference(manifest) if dataset.kind != "table" else ""
         if difference:
             return Answer("validated", False, looked, f"{name} is not what was published: {difference}")
-        looked[name] = {"version": published.version, "files": len(manifest.files), "rows": manifest.rows, "checks": len(manifest.checks)}
+        looked[name] = {
+            "version": published.version,
+            "files": len(manifest.files),
+            "rows": manifest.rows,
+            "checks": len(manifest.checks),
+        }
     return Answer("validated", True, looked)

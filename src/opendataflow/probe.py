@@ -34,7 +34,9 @@ def files(place: str) -> list[File] | None:
                     found.append(File(os.path.relpath(path, place), status.st_size, status.st_mtime))
         return found
     except OSError as error:
-        raise InvalidPath(f"{place} cannot be looked at: {error.strerror or error}", hint="check its permissions") from None
+        raise InvalidPath(
+            f"{place} cannot be looked at: {error.strerror or error}", hint="check its permissions"
+        ) from None
 
 
 def is_writable(place: str) -> bool:
@@ -94,7 +96,7 @@ def _read(place: str, file: File) -> BinaryIO:
         path = place if system.isfile(place) else place.rstrip("/") + "/" + file.path
         opened: BinaryIO = system.open(path, "rb")
         return opened
-    return open(place if os.path.isfile(place) else os.path.join(place, file.path), "rb")  # noqa: SIM115
+    return open(place if os.path.isfile(place) else os.path.join(place, file.path), "rb")
 
 
 def _checksum(place: str, file: File) -> str:
@@ -135,7 +137,9 @@ def _file_system(place: str) -> Any:
     try:
         return fsspec.filesystem({"s3a": "s3", "s3n": "s3"}.get(scheme, scheme))
     except (ImportError, ValueError) as error:
-        raise MissingDependency(f"looking at {place} needs more than fsspec: {error}", hint=f"install the fsspec driver for {scheme}") from None
+        raise MissingDependency(
+            f"looking at {place} needs more than fsspec: {error}", hint=f"install the fsspec driver for {scheme}"
+        ) from None
 
 
 def _remote_files(place: str) -> list[File] | None:
@@ -148,7 +152,9 @@ def _remote_files(place: str) -> list[File] | None:
             return None
         return list(_walked(system, place))
     except OSError as error:
-        raise InvalidPath(f"{place} cannot be looked at: {error}", hint="check the address and the credentials") from None
+        raise InvalidPath(
+            f"{place} cannot be looked at: {error}", hint="check the address and the credentials"
+        ) from None
 
 
 def _walked(system: Any, place: str) -> Iterator[File]:

@@ -36,12 +36,20 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     result = announce(app.store, app.project, found, wanted, look=not unseen, why=why, dry_run=dry_run)
     would = "would be " if dry_run else ""
     lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
-    app.show({"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "dry_run": dry_run}, lambda: lines)
+    app.show(
+        {"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "dry_run": dry_run}, lambda: lines
+    )
     return 0
 
 
 @verb("discover")
-@click.option("--quiet-for", type=float, default=None, metavar="SECONDS", help="How long size and time must not change (default: the dataset's, or 2).")
+@click.option(
+    "--quiet-for",
+    type=float,
+    default=None,
+    metavar="SECONDS",
+    help="How long size and time must not change (default: the dataset's, or 2).",
+)
 @click.option("--dry-run", is_flag=True, help="Say what was found, and change nothing.")
 @click.argument("dataset")
 def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool) -> int:
@@ -58,7 +66,10 @@ def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool
 
     found = app.store.catalogue().dataset(dataset)
     if not found.location:
-        raise UsageError(f"dataset {dataset} has no location to look at", hint=f"announce its chunks yourself: odf ready {dataset} DATAID")
+        raise UsageError(
+            f"dataset {dataset} has no location to look at",
+            hint=f"announce its chunks yourself: odf ready {dataset} DATAID",
+        )
     arrived = discover(app.store, app.project, found, quiet_for=quiet_for, dry_run=dry_run)
     rows = [(each.dataid, each.verdict, each.why) for each in arrived]
     lines = table(["dataid", "verdict", "why"], rows) if rows else ["nothing new arrived"]

@@ -39,7 +39,9 @@ _STYLES: dict[str, dict[str, Any]] = {
     "command": {"fg": "cyan"},
 }
 # C0 but tab and newline, DEL and C1, marks and overrides of direction, line separators, half surrogates.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 @dataclass
@@ -66,7 +68,7 @@ class App:
                 project = load(file, env)
             else:
                 if self.env is not None:
-                    raise BadConfig(f"--env {self.env} needs a project file", hint="there is no dataflow.toml here or above; make one with: odf init")
+                    raise BadConfig(f"--env {self.env} needs a project file", hint="make one with: odf init")
                 project = without_file(Path.cwd(), named)
             self._project = project
         return self._project
@@ -89,10 +91,16 @@ class App:
 
         url = self.url
         if create is None:
-            create = url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists() and not self.store_url
+            create = (
+                url.startswith("sqlite:///")
+                and not Path(url.removeprefix("sqlite:///")).exists()
+                and not self.store_url
+            )
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
-        return open_store(url, create=create, check=check, password=password, say=lambda message: click.echo(message, err=True))
+        return open_store(
+            url, create=create, check=check, password=password, say=lambda message: click.echo(message, err=True)
+        )
 
     def store_password(self, encrypted: str) -> str:
         """The store's own password, decrypted."""
@@ -135,7 +143,9 @@ def put(line: Line) -> None:
     if isinstance(line, str):
         click.echo(clean(line))
     elif has_colour():
-        click.echo("".join(click.style(clean(text), **_STYLES[style]) if style else clean(text) for text, style in line))
+        click.echo(
+            "".join(click.style(clean(text), **_STYLES[style]) if style else clean(text) for text, style in line)
+        )
     else:
         click.echo("".join(clean(text) for text, _ in line).rstrip())
 
@@ -207,5 +217,7 @@ def confirm(app: App, question: str, yes: bool) -> None:
     """Ask before something that touches many chunks; --yes answers."""
     if not yes:
         if not sys.stdin.isatty():
-            raise BadConfig("this touches several chunks and nobody is there to ask", hint="say --yes, or look first with --dry-run")
+            raise BadConfig(
+                "this touches several chunks and nobody is there to ask", hint="say --yes, or look first with --dry-run"
+            )
         click.confirm(question, abort=True, err=True)

@@ -40,7 +40,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "dml": ("raw", "Change the store by SQL; the next claim acts on it."),
 }
 # The names that the Java original uses.
-ALIASES = {"createtables": "migrate", "startjob": "start", "endjob": "end", "deleterun": "forget", "getjob": "jobs", "forcejob": "run"}
+ALIASES = {
+    "createtables": "migrate",
+    "startjob": "start",
+    "endjob": "end",
+    "deleterun": "forget",
+    "getjob": "jobs",
+    "forcejob": "run",
+}
 
 
 class Verbs(click.Group):
@@ -60,7 +67,9 @@ class Verbs(click.Group):
             command = getattr(alias, cmd_name.lower() + "_verb", command)
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from difflib import get_close_matches
 

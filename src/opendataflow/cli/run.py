@@ -43,14 +43,17 @@ def known_job(app: App, jobid: str, target: str) -> None:
         raise UnknownJob(f"job {jobid} is declared in the project, but not in the store yet", hint="odf apply")
     lines = [
         "register it, with the names of what it reads and writes:",
-        *(f'  odf dml "insert into dataset (datasetid) values (\'{name}\')"' for name in ("INPUT", "OUTPUT")),
-        f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'IN', 'INPUT'), ('{jobid}', 'OUT', 'OUTPUT')\"",
+        *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),
+        f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'IN', 'INPUT')\"",
+        f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'OUT', 'OUTPUT')\"",
         "or declare it in dataflow.toml (odf init makes one) and: odf apply",
     ]
     try:
         catalogue.job(jobid)
     except UnknownJob as error:
-        raise UnknownJob(f"{error.message} (from {target})", hint="\n  ".join([*([error.hint] if error.hint else []), *lines])) from None
+        raise UnknownJob(
+            f"{error.message} (from {target})", hint="\n  ".join([*([error.hint] if error.hint else []), *lines])
+        ) from None
 
 
 @verb("run", context_settings=PASS_ON)
@@ -63,7 +66,15 @@ def known_job(app: App, jobid: str, target: str) -> None:
 @click.argument("target", metavar="SCRIPT|JOB")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run_verb(
-    app: App, target: str, arguments: tuple[str, ...], dataid: str | None, force: bool, dry_run: bool, fail_if_none: bool, quiet: bool, master: str | None
+    app: App,
+    target: str,
+    arguments: tuple[str, ...],
+    dataid: str | None,
+    force: bool,
+    dry_run: bool,
+    fail_if_none: bool,
+    quiet: bool,
+    master: str | None,
 ) -> int:
     """Run one chunk of a job, if the five questions allow it.
 
@@ -105,7 +116,10 @@ def run_verb(
             say=app.say,
         )
     else:
-        raise BadConfig(f"no code for job {jobid} was found in {', '.join(map(str, app.project.job_folders))}", hint=f"write {jobid}.py, {jobid}.sql or {jobid}.sh there")
+        raise BadConfig(
+            f"no code for job {jobid} was found in {', '.join(map(str, app.project.job_folders))}",
+            hint=f"write {jobid}.py, {jobid}.sql or {jobid}.sh there",
+        )
     return report(app, result, fail_if_none)
 
 
@@ -114,7 +128,13 @@ def report(app: App, result: Any, fail_if_none: bool) -> int:
     claim = result.claim
     facts = {"outcome": result.outcome, "exit_code": result.exit_code, "detail": result.detail}
     if claim is not None:
-        facts |= {"run": claim.runid, "jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch, "log": result.log}
+        facts |= {
+            "run": claim.runid,
+            "jobid": claim.jobid,
+            "dataid": claim.dataid,
+            "epoch": claim.epoch,
+            "log": result.log,
+        }
     if result.receipt is not None:
         facts["receipt"] = result.receipt
     code = NothingToDo.exit_code if result.outcome == NothingToDo.name and fail_if_none else int(result.exit_code)
@@ -134,14 +154,23 @@ def _dry_run(app: App, jobid: str, dataid: str | None) -> int:
         return 0
     receipt = refusal(app.store, catalogue, app.project.environment, jobid, wanted[0])
     lines = [f"{jobid} {wanted[0]} would {'run' if receipt.verdict == 'YES' else f'be refused: {receipt.verdict}'}"]
-    lines += table(["question", "answer", "why"], [(answer.question, "yes" if answer.yes else "no", answer.why) for answer in receipt.answers])
+    lines += table(
+        ["question", "answer", "why"],
+        [(answer.question, "yes" if answer.yes else "no", answer.why) for answer in receipt.answers],
+    )
     app.show({"jobid": jobid, "next": wanted[0], "receipt": receipt}, lambda: lines)
     return 0
 
 
 @verb("start")
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
-@click.option("--lease", type=float, default=86400.0, show_default=True, help="Seconds until the chunk is taken back, unless odf end comes first.")
+@click.option(
+    "--lease",
+    type=float,
+    default=86400.0,
+    show_default=True,
+    help="Seconds until the chunk is taken back, unless odf end comes first.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
 @click.argument("jobid", metavar="JOB")
 def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: bool) -> int:
@@ -170,7 +199,10 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
     no = admitted(store, catalogue, project, claims[0])
     if no is not None:
         return report(app, no, fail_if_none=True)
-    manifests = {(item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version) for item in claims[0].inputs}
+    manifests = {
+        (item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version)
+        for item in claims[0].inputs
+    }
     found = variables(catalogue, project.environment, claims[0], manifests, decrypted) | dict(catalogue.job(jobid).env)
     app.show(found, lambda: [f"export {name}={shlex.quote(value)}" for name, value in found.items()], raw=True)
     return 0
@@ -197,14 +229,20 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
         raise UnknownStatus(f"a run ends READY or FAILED, not {word}", hint=f"for instance: odf end {run} READY")
     claim = app.store.claim_of(run)
     if dry_run:
-        app.show({"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word}, lambda: [f"run {run} of {claim.jobid} {claim.dataid} would end {word}"])
+        app.show(
+            {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word},
+            lambda: [f"run {run} of {claim.jobid} {claim.dataid} would end {word}"],
+        )
         return 0
     if word == READY:
         catalogue = app.store.catalogue()
         app.store.commit(claim, outputs_of(app.store, catalogue, app.project, catalogue.job(claim.jobid), claim))
     else:
         word = app.store.fail(claim, "JOB_FAILED", why)
-    app.show({"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word}, lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {word}"])
+    app.show(
+        {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word},
+        lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {word}"],
+    )
     return 0
 
 
@@ -226,8 +264,8 @@ def rescue_verb(app: App, dry_run: bool) -> int:
         found = app.store.rescue()
         if app.project.logs.parent.is_dir():
             sweep_secret_files(app.project.logs.parent)
-    data = [{"run": runid, "jobid": jobid, "dataid": dataid, "status": status} for runid, jobid, dataid, status in found]
+    data = [
+        {"run": runid, "jobid": jobid, "dataid": dataid, "status": status} for runid, jobid, dataid, status in found
+    ]
     app.show(data, lambda: table(["run", "job", "dataid", "status"], found) if found else ["no lease ran out"])
     return 0
-
-

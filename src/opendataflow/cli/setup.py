@@ -21,7 +21,11 @@ def migrate_verb(app: App, dry_run: bool) -> int:
       odf migrate
       odf migrate --store postgresql://etl@db/dataflow
     """
-    store = app.open_store(create=not dry_run and app.url.startswith("sqlite:"), check=False) if not dry_run else app.open_store(create=False, check=False)
+    store = (
+        app.open_store(create=not dry_run and app.url.startswith("sqlite:"), check=False)
+        if not dry_run
+        else app.open_store(create=False, check=False)
+    )
     app._store = store
     steps = store.migrate(dry_run=dry_run)
     verb_ = "would apply" if dry_run else "applied"
@@ -77,8 +81,12 @@ def described(change: object) -> list[str]:
     for name in dict.fromkeys((*before, *after)):
         old, new = before.get(name), after.get(name)
         if old != new and (change.action != "add" or new not in ("", None, {}, [], 0, 0.0)):
-            shown = ["(encrypted)" if value else value for value in (old, new)] if name == "encryptedpass" else [old, new]
-            lines.append(f"    {name} = {shown[1]}" if change.action == "add" else f"    {name}: {shown[0]} -> {shown[1]}")
+            shown = (
+                ["(encrypted)" if value else value for value in (old, new)] if name == "encryptedpass" else [old, new]
+            )
+            lines.append(
+                f"    {name} = {shown[1]}" if change.action == "add" else f"    {name}: {shown[0]} -> {shown[1]}"
+            )
     return lines if change.action != "remove" else lines[:1]
 
 
@@ -109,8 +117,17 @@ def init_verb(app: App, folder: Path, dry_run: bool) -> int:
             if target.suffix == ".sh":
                 target.chmod(0o755)
     verb_ = "would make" if dry_run else "made"
-    after = ["", f"next: cd {folder}" if str(folder) != "." else "next:", "      odf apply --yes", "      odf discover names_raw", "      RunJob jobs/greet.sh", "      odf status"]
-    app.show([str(path) for path in made], lambda: [*(f"{verb_} {path}" for path in made), *(after if not dry_run else [])])
+    after = [
+        "",
+        f"next: cd {folder}" if str(folder) != "." else "next:",
+        "      odf apply --yes",
+        "      odf discover names_raw",
+        "      RunJob jobs/greet.sh",
+        "      odf status",
+    ]
+    app.show(
+        [str(path) for path in made], lambda: [*(f"{verb_} {path}" for path in made), *(after if not dry_run else [])]
+    )
     return 0
 
 
@@ -128,7 +145,7 @@ def doctor_verb(app: App) -> int:
     rows = [(marks[each.ok], each.what, each.found) for each in findings]
     lines = table(["", "what", "found"], rows)
     lines += [f"  {each.what}: {each.mend}" for each in findings if each.ok is not True and each.mend]
-    app.show([{"what": each.what, "ok": each.ok, "found": each.found, "mend": each.mend} for each in findings], lambda: lines)
+    app.show(
+        [{"what": each.what, "ok": each.ok, "found": each.found, "mend": each.mend} for each in findings], lambda: lines
+    )
     return 0 if all(each.ok is not False for each in findings) else 1
-
-

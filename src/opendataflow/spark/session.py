@@ -131,7 +131,7 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
 
 
 def _classic(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
 
     errors = _JavaErrors()
     try:

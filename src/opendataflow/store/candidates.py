@@ -45,9 +45,10 @@ def touched(catalogue: Catalogue, chunks: Iterable[ChunkId]) -> dict[PairId, Non
     plans: dict[str, tuple[Job | None, list[tuple[Job, Any]]]] = {}
     for datasetid, dataid in chunks:
         if datasetid not in plans:
-            plans[datasetid] = catalogue.producer(datasetid), [
-                (job, item) for job, item in catalogue.consumers(datasetid) if not item.mapping.is_dynamic
-            ]
+            plans[datasetid] = (
+                catalogue.producer(datasetid),
+                [(job, item) for job, item in catalogue.consumers(datasetid) if not item.mapping.is_dynamic],
+            )
         producer, consumers = plans[datasetid]
         if producer is not None:
             pairs[producer.jobid, dataid] = None
@@ -63,7 +64,10 @@ def touched(catalogue: Catalogue, chunks: Iterable[ChunkId]) -> dict[PairId, Non
 def dynamic_consumers(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[str, Job]:
     """Jobs that read these datasets by a mapping that depends on which chunks exist."""
     return {
-        job.jobid: job for datasetid in datasetids for job, item in catalogue.consumers(datasetid) if item.mapping.is_dynamic
+        job.jobid: job
+        for datasetid in datasetids
+        for job, item in catalogue.consumers(datasetid)
+        if item.mapping.is_dynamic
     }
 
 
@@ -81,14 +85,21 @@ def consumers_of_the_whole(catalogue: Catalogue, datasetids: Iterable[str]) -> d
 
 
 def settle(
-    tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], before: Sequence[tuple[str, dict[str, Any]]] = (), *, by_person: bool = False
+    tx: Transaction,
+    catalogue: Catalogue,
+    chunks: Sequence[ChunkId],
+    before: Sequence[tuple[str, dict[str, Any]]] = (),
+    *,
+    by_person: bool = False,
 ) -> list[list[Row]]:
     """Bring the candidates up to date after these chunks changed; earlier queries may travel along in `before`.
 
     What a job publishes goes on from job to job by itself; what a person decides may end a wait that is further downstream.
     """
     for datasetid in {datasetid for datasetid, _ in chunks}:
-        if dynamic_consumers(catalogue, (datasetid,)) or (by_person and consumers_of_the_whole(catalogue, (datasetid,))):
+        if dynamic_consumers(catalogue, (datasetid,)) or (
+            by_person and consumers_of_the_whole(catalogue, (datasetid,))
+        ):
             # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
             before = [*before, ("note_put", {"datasetid": datasetid, "dataid": None, "after": None})]
     return decide(tx, catalogue, touched(catalogue, chunks), before=before)
@@ -176,7 +187,12 @@ def _dynamic_inputs(tx: Transaction, catalogue: Catalogue, job: Job, item: Any, 
 
 
 def _write(
-    tx: Transaction, catalogue: Catalogue, pairs: list[Pair], facts: Mapping[PairId, Row], not_before: float, asked_for: bool
+    tx: Transaction,
+    catalogue: Catalogue,
+    pairs: list[Pair],
+    facts: Mapping[PairId, Row],
+    not_before: float,
+    asked_for: bool,
 ) -> None:
     put: list[tuple[Any, ...]] = []
     drop: dict[str, list[str]] = {}
@@ -219,14 +235,18 @@ def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
         decide(tx, catalogue, [(jobid, "all")])
         return
     output = catalogue.output_partition(job)
-    if output.start is not None and all(item.mapping.kind == "lag" for item in job.inputs if not item.mapping.is_dynamic):
+    if output.start is not None and all(
+        item.mapping.kind == "lag" for item in job.inputs if not item.mapping.is_dynamic
+    ):
         decide(tx, catalogue, [(jobid, output.start)])  # the first run of a job that reads only its own past
     for item in job.inputs:
         if item.mapping.is_dynamic:
             continue
         after: Row = ("", "")
         while True:
-            page = tx.rows("ready_chunks_page", datasetid=item.datasetid, after_key=after[0], after_dataid=after[1], n=_BATCH)
+            page = tx.rows(
+                "ready_chunks_page", datasetid=item.datasetid, after_key=after[0], after_dataid=after[1], n=_BATCH
+            )
             if not page:
                 break
             pairs: dict[PairId, None] = {}

@@ -33,7 +33,9 @@ class Stale(Exception):
     """A candidate was not what its rows say: it has to be derived anew."""
 
 
-def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row], owner: str, *, forced: bool, lease: float) -> list[Claim]:
+def take(
+    tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row], owner: str, *, forced: bool, lease: float
+) -> list[Claim]:
     """Take picked candidates: from here on they are RUNNING and ours."""
     found: dict[str, tuple[tuple[Consumed, ...], bool, int, Receipt]] = {}
     takes = []
@@ -56,31 +58,48 @@ def take(tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row],
             }
         )
     rows = tx.rows(
-        "claim_take", jobid=job.jobid, takes=compact(takes), pool=job.pool, owner=owner, lease=float(lease), forced=forced, why="forced" if forced else None
+        "claim_take",
+        jobid=job.jobid,
+        takes=compact(takes),
+        pool=job.pool,
+        owner=owner,
+        lease=float(lease),
+        forced=forced,
+        why="forced" if forced else None,
     )
     claims = {}
     for runid, dataid, epoch, taken in rows:
         if taken != len(job.outputs):
             raise Stale
         inputs, was_resubmit, tries, receipt = found[dataid]
-        claims[dataid] = Claim(runid, job.jobid, dataid, epoch, inputs, job.outputs, lease, tries, was_resubmit, forced, owner, receipt)
+        claims[dataid] = Claim(
+            runid, job.jobid, dataid, epoch, inputs, job.outputs, lease, tries, was_resubmit, forced, owner, receipt
+        )
     return [claims[dataid] for dataid in found]
 
 
-def _receipt(catalogue: Catalogue, job: Job, dataid: str, facts: list[list[Any]], epoch: int, was_resubmit: bool, forced: bool) -> Receipt:
+def _receipt(
+    catalogue: Catalogue, job: Job, dataid: str, facts: list[list[Any]], epoch: int, was_resubmit: bool, forced: bool
+) -> Receipt:
     """The answers that stored facts give; what needs a look at the data itself is asked by the gate."""
     ready: dict[str, object] = {"inputs": [[datasetid, input_id, status] for datasetid, input_id, status, _ in facts]}
     if forced:
         return Receipt(job.jobid, dataid, (Answer("ready", None, ready, "forced: nobody asked"),))
     answers = [
         Answer("ready", True, ready),
-        Answer("right", True, {"versions": [version for *_, version in facts], "type": catalogue.output_partition(job).type}),
+        Answer(
+            "right",
+            True,
+            {"versions": [version for *_, version in facts], "type": catalogue.output_partition(job).type},
+        ),
     ]
     datasets = [catalogue.datasets[name] for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
     if not any(dataset.kind or dataset.location or dataset.hostname or dataset.checks for dataset in datasets):
         nothing = "only tracked: no place and no checks are declared"
         answers += [Answer("place", True, why=nothing), Answer("validated", True, why=nothing)]
-    answers.append(Answer("safe", True, {"epoch": epoch, "output": RESUBMIT if was_resubmit else None, "pool": job.pool or None}))
+    answers.append(
+        Answer("safe", True, {"epoch": epoch, "output": RESUBMIT if was_resubmit else None, "pool": job.pool or None})
+    )
     return Receipt(job.jobid, dataid, tuple(answers))
 
 
@@ -109,7 +128,15 @@ def commit(
     """Publish: only if the epoch is still ours, and all of it at once."""
     ends, manifests, chunks = [], [], []
     for claim, given, exit_code in done:
-        end = ending(claim, kind="published", run_status=READY, out_status=READY, in_status=DONE, outcome=READY, exit_code=exit_code)
+        end = ending(
+            claim,
+            kind="published",
+            run_status=READY,
+            out_status=READY,
+            in_status=DONE,
+            outcome=READY,
+            exit_code=exit_code,
+        )
         ends.append(("end_run", end))
         for datasetid in claim.outputs:
             manifest = given.get(datasetid, Manifest())
@@ -143,12 +170,23 @@ def lease_lost(claim: Claim) -> LeaseLost:
     )
 
 
-def fail(tx: Transaction, catalogue: Catalogue, claim: Claim, outcome: str, detail: str | None, exit_code: int | None) -> str:
+def fail(
+    tx: Transaction, catalogue: Catalogue, claim: Claim, outcome: str, detail: str | None, exit_code: int | None
+) -> str:
     """End an attempt that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
     job = catalogue.jobs.get(claim.jobid)
     again = job is not None and not claim.forced and job.retry.applies(claim.tries, outcome)
     out_status = RESUBMIT if again else FAILED
-    end = ending(claim, kind="failed", run_status=FAILED, out_status=out_status, in_status=FAILED, outcome=outcome, detail=detail, exit_code=exit_code)
+    end = ending(
+        claim,
+        kind="failed",
+        run_status=FAILED,
+        out_status=out_status,
+        in_status=FAILED,
+        outcome=outcome,
+        detail=detail,
+        exit_code=exit_code,
+    )
     ended = tx.rows("end_run", **end)
     if len(ended) != len(claim.outputs):
         raise lease_lost(claim)
@@ -208,7 +246,9 @@ def _before_it_was_forced(tx: Transaction, claim: Claim) -> list[dict[str, Any]]
     rows = tx.rows("chunks_given", chunks=compact([(datasetid, claim.dataid) for datasetid in claim.outputs]))
     names = ("datasetid", "dataid", "jobid", "status", "epoch", "version", "sort_key")
     return [
-        {**dict(zip(names, (*row[:3], row[8], *row[4:6], row[9]), strict=True)), "held": None} for row in rows if row[6] == claim.runid and row[8]
+        {**dict(zip(names, (*row[:3], row[8], *row[4:6], row[9]), strict=True)), "held": None}
+        for row in rows
+        if row[6] == claim.runid and row[8]
     ]
 
 
@@ -239,7 +279,16 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[tuple[i
         job = catalogue.jobs.get(jobid)
         again = job is not None and job.retry.applies(tries, LeaseLost.name)
         status = RESUBMIT if again else FAILED
-        end = lost_run(runid, jobid, dataid, epoch, owner, inputs, outputs_of_run(tx, runid, dataid), f"the lease of {owner} ran out")
+        end = lost_run(
+            runid,
+            jobid,
+            dataid,
+            epoch,
+            owner,
+            inputs,
+            outputs_of_run(tx, runid, dataid),
+            f"the lease of {owner} ran out",
+        )
         tx.rows("end_run", **{**end, "kind": "rescued", "out_status": status})
         if job is not None and again:
             _come_back(tx, catalogue, job, dataid, tries)

@@ -34,7 +34,10 @@ def load(tx: Transaction) -> Catalogue:
         items.setdefault(row[0], []).append(row)
     rules = {row[0]: row for row in tx.rows("job_rules")}
     jobs = [_job(jobid, rows, rules.get(jobid)) for jobid, rows in items.items()]
-    pools = [Pool(poolid, places, _table(options, f"pool {poolid}, column options")) for poolid, places, options in tx.rows("pools")]
+    pools = [
+        Pool(poolid, places, _table(options, f"pool {poolid}, column options"))
+        for poolid, places, options in tx.rows("pools")
+    ]
     return Catalogue.build(datasets, jobs, pools)
 
 
@@ -73,7 +76,10 @@ def register(
     ]
     for job in wanted.jobs.values():
         if job.pool and job.pool not in wanted.pools:
-            raise BadDefinition(f"job {job.jobid} runs in pool {job.pool}, which does not exist", hint=f"Declare it, for instance: odf pool set {job.pool} 10")
+            raise BadDefinition(
+                f"job {job.jobid} runs in pool {job.pool}, which does not exist",
+                hint=f"Declare it, for instance: odf pool set {job.pool} 10",
+            )
     if not dry_run:
         _write(tx, stored, wanted, changes)
     return changes
@@ -90,7 +96,9 @@ def _differences(what: str, stored: dict[str, Any], wanted: dict[str, Any], data
         before = data(stored[name]) if name in stored else None
         after = data(wanted[name]) if name in wanted else None
         if before != after:
-            changes.append(Change(what, name, "add" if before is None else "remove" if after is None else "change", before, after))
+            changes.append(
+                Change(what, name, "add" if before is None else "remove" if after is None else "change", before, after)
+            )
     return changes
 
 
@@ -118,7 +126,10 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
     for change in removing:
         if change.what == "dataset":
             if tx.row("chunks_page", datasetid=change.name, after_key="", after_dataid="", n=1):
-                raise BadDefinition(f"dataset {change.name} has chunks and cannot be removed", hint=f"Forget them first: odf forget {change.name} --all")
+                raise BadDefinition(
+                    f"dataset {change.name} has chunks and cannot be removed",
+                    hint=f"Forget them first: odf forget {change.name} --all",
+                )
             for query in ("readings_mark", "readings_forget", "dataset_drop"):
                 tx.run(query, datasetid=change.name)
         elif change.what == "pool":
@@ -133,7 +144,8 @@ def resort(tx: Transaction, dataset: Dataset) -> None:
             keys.append((dataset.datasetid, dataid, sort_key(dataset.partition, dataid)))
         except BadDataid as error:
             raise BadDefinition(
-                f"dataset {dataset.datasetid} cannot become {dataset.partition.type}: it has the chunk {dataid}", hint=error.message
+                f"dataset {dataset.datasetid} cannot become {dataset.partition.type}: it has the chunk {dataid}",
+                hint=error.message,
             ) from None
     if keys:
         tx.run("chunk_sort_keys_put", chunks=compact(keys))
@@ -224,14 +236,18 @@ def _dataset(row: Row) -> Dataset:
     return Dataset(
         datasetid,
         *(value or "" for value in row[1:10]),
-        partition=Partition.from_data(_table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where),
+        partition=Partition.from_data(
+            _table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where
+        ),
         checks=parse_checks(_table(row[11], f"{where}, column checks"), where),
         options=_table(row[12], f"{where}, column options"),
     )
 
 
 def _job(jobid: str, items: list[Row], rule: Row | None) -> Job:
-    inputs = tuple(Input(row[2], Mapping.from_data(row[3], f"job {jobid}, input {row[2]}")) for row in items if row[1] == IN)
+    inputs = tuple(
+        Input(row[2], Mapping.from_data(row[3], f"job {jobid}, input {row[2]}")) for row in items if row[1] == IN
+    )
     outputs = tuple(row[2] for row in items if row[1] == OUT)
     if len(outputs) > 1:
         # The marker of a job that had no output until now; a declared output replaces it.
@@ -241,4 +257,6 @@ def _job(jobid: str, items: list[Row], rule: Row | None) -> Job:
         return Job(jobid, inputs, outputs, env)
     _, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options = rule
     retry = Retry(retries, backoff, backoff_max, tuple(filter(None, (retry_on or "").split(","))))
-    return Job(jobid, inputs, outputs, env, retry, lease, timeout, pool or "", _table(options, f"job {jobid}, column options"))
+    return Job(
+        jobid, inputs, outputs, env, retry, lease, timeout, pool or "", _table(options, f"job {jobid}, column options")
+    )

@@ -30,8 +30,14 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
         for jobid in jobs:
             candidates.rebuild(tx, catalogue, jobid)
         changed = {note[1] for note in chunk_notes} | set(datasets)
-        for job in (candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_the_whole(catalogue, changed)).values():
-            waiting = ["all"] if candidates.takes_all(job) else [row[0] for row in tx.rows("candidate_dataids", jobid=job.jobid)]
+        for job in (
+            candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_the_whole(catalogue, changed)
+        ).values():
+            waiting = (
+                ["all"]
+                if candidates.takes_all(job)
+                else [row[0] for row in tx.rows("candidate_dataids", jobid=job.jobid)]
+            )
             candidates.decide(tx, catalogue, [(job.jobid, dataid) for dataid in waiting])
 
 
@@ -44,14 +50,33 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: list[Row]) -> Non
     rows = tx.rows("chunks_given", chunks=compact(chunks))
     _end_lost_runs(tx, rows)
     siblings = _siblings(tx, catalogue, rows)
-    tx.run("chunks_put", chunks=compact([_as_it_is(catalogue, row) for row in rows] + [_resubmitted(row) for row in siblings]))
+    tx.run(
+        "chunks_put",
+        chunks=compact([_as_it_is(catalogue, row) for row in rows] + [_resubmitted(row) for row in siblings]),
+    )
     events = [
-        {"kind": "sql", "datasetid": note[1], "dataid": note[2], "jobid": note[3], "before": note[5], "after": note[6], "who": note[7]}
+        {
+            "kind": "sql",
+            "datasetid": note[1],
+            "dataid": note[2],
+            "jobid": note[3],
+            "before": note[5],
+            "after": note[6],
+            "who": note[7],
+        }
         for note in notes
         if note[7] is not None
     ]
     events += [
-        {"kind": "resubmitted", "datasetid": row[0], "dataid": row[1], "jobid": row[2], "before": row[3], "after": RESUBMIT, "why": "its sibling was resubmitted"}
+        {
+            "kind": "resubmitted",
+            "datasetid": row[0],
+            "dataid": row[1],
+            "jobid": row[2],
+            "before": row[3],
+            "after": RESUBMIT,
+            "why": "its sibling was resubmitted",
+        }
         for row in siblings
     ]
     tx.run("events_put", events=compact(events))
@@ -90,7 +115,10 @@ def end_lost_run(tx: Transaction, runid: int, detail: str) -> None:
     """End an attempt whose chunk is no longer its own."""
     row = tx.row("run_row", runid=runid)
     if row is not None:
-        tx.rows("end_run", **lost_run(runid, row[1], row[2], row[3], row[6], row[8], outputs_of_run(tx, runid, row[2]), detail))
+        tx.rows(
+            "end_run",
+            **lost_run(runid, row[1], row[2], row[3], row[6], row[8], outputs_of_run(tx, runid, row[2]), detail),
+        )
 
 
 def outputs_of_run(tx: Transaction, runid: int, dataid: str) -> list[str]:
@@ -98,7 +126,9 @@ def outputs_of_run(tx: Transaction, runid: int, dataid: str) -> list[str]:
     return [row[0] for row in tx.rows("outputs_of_run", runid=runid, dataid=dataid)]
 
 
-def lost_run(runid: int, jobid: str, dataid: str, epoch: int, owner: str, inputs: str, outputs: Sequence[str], detail: str) -> dict[str, Any]:
+def lost_run(
+    runid: int, jobid: str, dataid: str, epoch: int, owner: str, inputs: str, outputs: Sequence[str], detail: str
+) -> dict[str, Any]:
     """How an attempt ends that lost its lease, as the query end_run takes it."""
     return {
         "runid": runid,

@@ -51,7 +51,10 @@ def migrate(backend: Backend) -> list[Migration]:
 def check(backend: Backend) -> None:
     """Refuse a store whose schema is not exactly the one this program works with."""
     if not backend.has_schema():
-        raise StoreMissing(f"{backend.shown_url} has no OpenDataFlow tables yet", hint=f"create them with: odf migrate --store {backend.shown_url}")
+        raise StoreMissing(
+            f"{backend.shown_url} has no OpenDataFlow tables yet",
+            hint=f"create them with: odf migrate --store {backend.shown_url}",
+        )
     steps = pending(backend)
     if steps:
         numbers = ", ".join(str(step.number) for step in steps)

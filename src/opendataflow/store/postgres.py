@@ -16,7 +16,6 @@ from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
 from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
 
-
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     16: lambda text: text == "t",
@@ -39,7 +38,10 @@ class _PostgresTransaction(Transaction):
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         result = self._run(query, parameters)
         columns = [_FROM_TEXT.get(result.ftype(column)) for column in range(result.nfields)]
-        return [tuple(map(_value, columns, (result.get_value(row, column) for column in range(len(columns))))) for row in range(result.ntuples)]
+        return [
+            tuple(map(_value, columns, (result.get_value(row, column) for column in range(len(columns)))))
+            for row in range(result.ntuples)
+        ]
 
     def run(self, query: str, /, **parameters: Any) -> None:
         self._run(query, parameters)
@@ -52,7 +54,11 @@ class _PostgresTransaction(Transaction):
         if prepared is None:
             prepared = self._prepared[signature] = f"{query}_{len(self._prepared)}".encode()
             check(self._connection.prepare(prepared, sql, [_TYPES.get(kind, 0) for kind in signature[1:]]))
-        return check(self._connection.exec_prepared(prepared, [None if value is None else str(value).encode() for value in values]))
+        return check(
+            self._connection.exec_prepared(
+                prepared, [None if value is None else str(value).encode() for value in values]
+            )
+        )
 
 
 def _value(convert: Callable[[str], Any] | None, raw: bytes | None) -> Any:
@@ -88,13 +94,24 @@ class PostgresBackend(Backend):
     def _connect(self) -> psycopg.Connection[Any]:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
-            connection = psycopg.connect(self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra)
+            connection = psycopg.connect(
+                self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra
+            )
         except psycopg.ProgrammingError as error:
-            raise UsageError(f"the store's address is not understood: {error}", hint="it looks like postgresql://user@host:5432/database") from None
+            raise UsageError(
+                f"the store's address is not understood: {error}",
+                hint="it looks like postgresql://user@host:5432/database",
+            ) from None
         except psycopg.OperationalError as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
-                raise StoreMissing(f"there is no store at {self.shown_url}: {_first_line(error)}", hint="create the database and role first, then: odf migrate") from None
-            raise StoreUnreachable(f"the store {self.shown_url} cannot be reached: {_first_line(error)}", hint="is the server up, and are host, user and password right?") from None
+                raise StoreMissing(
+                    f"there is no store at {self.shown_url}: {_first_line(error)}",
+                    hint="create the database and role first, then: odf migrate",
+                ) from None
+            raise StoreUnreachable(
+                f"the store {self.shown_url} cannot be reached: {_first_line(error)}",
+                hint="is the server up, and are host, user and password right?",
+            ) from None
         # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the same
         # at ten chunks and at ten million, whatever its statistics say and however old they are.
         connection.execute(
@@ -117,11 +134,19 @@ class PostgresBackend(Backend):
         except (errors.DeadlockDetected, errors.SerializationFailure) as error:
             raise Retry from error
         except errors.ReadOnlySqlTransaction as error:
-            raise StoreReadOnly(f"the store {self.shown_url} is read-only", hint="is this a standby? point --store at the primary") from error
+            raise StoreReadOnly(
+                f"the store {self.shown_url} is read-only", hint="is this a standby? point --store at the primary"
+            ) from error
         except errors.InsufficientPrivilege as error:
-            raise StoreReadOnly(f"the store {self.shown_url} refuses this role: {_first_line(error)}", hint="grant the role the rights on schema dataflow") from error
+            raise StoreReadOnly(
+                f"the store {self.shown_url} refuses this role: {_first_line(error)}",
+                hint="grant the role the rights on schema dataflow",
+            ) from error
         except errors.DiskFull as error:
-            raise StoreUnreachable(f"no space left for the store {self.shown_url}", hint="free some space; nothing was written, and the work goes on") from error
+            raise StoreUnreachable(
+                f"no space left for the store {self.shown_url}",
+                hint="free some space; nothing was written, and the work goes on",
+            ) from error
         except psycopg.OperationalError as error:
             if self._connection.pgconn.status != ConnStatus.OK:
                 raise ConnectionLost(_first_line(error)) from error
@@ -174,8 +199,12 @@ class PostgresBackend(Backend):
         try:
             with self._translated(), self._connection.transaction():
                 self._connection.execute("set transaction read only")
-                cursor = self._connection.execute(sql.encode(), prepare=True)  # prepared: one statement, so that none can end the transaction first
-                return [column.name for column in cursor.description or ()], cursor.fetchall() if cursor.description else []
+                cursor = self._connection.execute(
+                    sql.encode(), prepare=True
+                )  # prepared: one statement, so that none can end the transaction first
+                return [
+                    column.name for column in cursor.description or ()
+                ], cursor.fetchall() if cursor.description else []
         except StoreReadOnly:
             raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
         except psycopg.Error as error:

@@ -168,7 +168,9 @@ def published(row: Row) -> Published:
     return Published(datasetid, dataid, version, jobid, runid, Manifest.from_data({**body, **facts}), moment(row[14]))
 
 
-def manifest_row(datasetid: str, dataid: str, version: int, jobid: str, runid: int | None, manifest: Manifest) -> dict[str, Any]:
+def manifest_row(
+    datasetid: str, dataid: str, version: int, jobid: str, runid: int | None, manifest: Manifest
+) -> dict[str, Any]:
     """A manifest as the query manifest_put takes it."""
     data = manifest.to_data()
     row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}

@@ -21,7 +21,19 @@ from .backend import Backend, Migration, Row, Transaction
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
 _WAL_SAFE_TOO = {(3, 44, 6), (3, 50, 7)}
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre"}
+_NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "fuse.sshfs",
+    "afs",
+    "ceph",
+    "glusterfs",
+    "lustre",
+}
 _PATIENCE = 60.0
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 
@@ -111,12 +123,19 @@ class SqliteBackend(Backend):
         except apsw.ReadOnlyError as error:
             raise self._read_only() from error
         except (apsw.CantOpenError, OSError) as error:
-            raise StoreMissing(f"the store {url} cannot be opened: {error}", hint="check the path and its permissions") from error
+            raise StoreMissing(
+                f"the store {url} cannot be opened: {error}", hint="check the path and its permissions"
+            ) from error
         except apsw.NotADBError as error:
-            raise StoreMissing(f"{self.path} is not a SQLite file", hint="point --store at a store, or at a file that does not exist yet") from error
+            raise StoreMissing(
+                f"{self.path} is not a SQLite file",
+                hint="point --store at a store, or at a file that does not exist yet",
+            ) from error
 
     def _read_only(self) -> StoreReadOnly:
-        return StoreReadOnly(f"the store {self.url} cannot be written", hint=f"check the permissions of {self.path} and of its folder")
+        return StoreReadOnly(
+            f"the store {self.url} cannot be written", hint=f"check the permissions of {self.path} and of its folder"
+        )
 
     def _set_up(self, create: bool) -> None:
         connection = self._connection
@@ -130,7 +149,9 @@ class SqliteBackend(Backend):
         self.journal_reason = why
         connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
         # FULL: a READY that somebody has seen survives a power cut.
-        connection.execute("pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000").fetchall()
+        connection.execute(
+            "pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000"
+        ).fetchall()
         connection.create_scalar_function("now", self._now, 0)
         connection.create_scalar_function("lease_now", self.lease_now, 0)
         self._offset: float | None = None
@@ -178,11 +199,17 @@ class SqliteBackend(Backend):
                     connection.execute("rollback")
                 raise
         except apsw.BusyError as error:
-            raise StoreUnreachable(f"the store {self.url} is busy for more than {_PATIENCE:.0f} s", hint="another process holds it: look for one that hangs") from error
+            raise StoreUnreachable(
+                f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
+                hint="another process holds it: look for one that hangs",
+            ) from error
         except apsw.ReadOnlyError as error:
             raise self._read_only() from error
         except apsw.FullError as error:
-            raise StoreUnreachable(f"no space left for the store {self.url}", hint="free some space; nothing was written, and the work goes on") from error
+            raise StoreUnreachable(
+                f"no space left for the store {self.url}",
+                hint="free some space; nothing was written, and the work goes on",
+            ) from error
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -250,7 +277,9 @@ class SqliteBackend(Backend):
                 self._connection.execute(sql).fetchall()
                 n = max(len(changed), self._connection.changes())
                 if dry_run:
-                    self._connection.execute("rollback; begin")  # what was done is undone; the transaction around it still ends
+                    self._connection.execute(
+                        "rollback; begin"
+                    )  # what was done is undone; the transaction around it still ends
                 return n
         except (apsw.SQLError, apsw.ConstraintError) as error:
             raise UsageError(f"the store refused it: {error}") from None

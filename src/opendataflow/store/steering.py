@@ -81,13 +81,29 @@ def announce(
                 _refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
             version = 1 + max(row[4] if row else 0, row[5] if row else 0, versions.get(dataid) or 0)
             lower, upper = bounds.get(dataid, (None, None))
-            rows.append(_row(datasetid, dataid, row[2] if row else OUTSIDE, READY, version, version, None, sort_key(partition, dataid), lower, upper))
+            rows.append(
+                _row(
+                    datasetid,
+                    dataid,
+                    row[2] if row else OUTSIDE,
+                    READY,
+                    version,
+                    version,
+                    None,
+                    sort_key(partition, dataid),
+                    lower,
+                    upper,
+                )
+            )
             events.append(_event("announced", datasetid, dataid, rows[-1]["jobid"], status, READY, who, why, version))
             if manifest is not None:
                 published.append(manifest_row(datasetid, dataid, version, rows[-1]["jobid"], None, manifest))
             ready.append(dataid)
         if rows:
-            before: list[tuple[str, dict[str, Any]]] = [("chunks_put", {"chunks": compact(rows)}), ("events_put", {"events": compact(events)})]
+            before: list[tuple[str, dict[str, Any]]] = [
+                ("chunks_put", {"chunks": compact(rows)}),
+                ("events_put", {"events": compact(events)}),
+            ]
             if published:
                 before.append(("manifest_put", {"manifests": compact(published)}))
             candidates.settle(tx, catalogue, [(datasetid, row["dataid"]) for row in rows], before=before)
@@ -105,7 +121,9 @@ def _is_same(tx: Transaction, row: Row, manifest: Manifest | None) -> bool:
     return (stored[5], stored[7]) == (manifest.place, manifest.bytes)
 
 
-def _refuse_repeat(tx: Transaction, datasetid: str, dataid: str, fingerprint: str, announced_with_it: dict[str, str]) -> None:
+def _refuse_repeat(
+    tx: Transaction, datasetid: str, dataid: str, fingerprint: str, announced_with_it: dict[str, str]
+) -> None:
     stored = tx.row("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
     other = stored[0] if stored else announced_with_it.setdefault(fingerprint, dataid)
     if other != dataid:
@@ -116,7 +134,16 @@ def _refuse_repeat(tx: Transaction, datasetid: str, dataid: str, fingerprint: st
 
 
 def steer(
-    tx: Transaction, catalogue: Catalogue, verb: str, datasetid: str, dataids: Iterable[str], who: str, why: str | None, *, force: bool, dry_run: bool
+    tx: Transaction,
+    catalogue: Catalogue,
+    verb: str,
+    datasetid: str,
+    dataids: Iterable[str],
+    who: str,
+    why: str | None,
+    *,
+    force: bool,
+    dry_run: bool,
 ) -> list[tuple[str, str, str | None, str | None]]:
     """Do one verb to chunks; returns (datasetid, dataid, before, after) of each, siblings included. All of it or nothing."""
     dataset = catalogue.dataset(datasetid)
@@ -127,7 +154,11 @@ def steer(
     chunks = [(each, dataid) for dataid in wanted for each in group]
     pairs = candidates.touched(catalogue, chunks)
     tx.rows("lock_candidates", pairs=compact(list(pairs)))
-    there = {(row[0], row[1]): row for start in range(0, len(chunks), _BATCH) for row in tx.rows("chunks_given", chunks=compact(chunks[start : start + _BATCH]))}
+    there = {
+        (row[0], row[1]): row
+        for start in range(0, len(chunks), _BATCH)
+        for row in tx.rows("chunks_given", chunks=compact(chunks[start : start + _BATCH]))
+    }
     changed: list[tuple[str, str, str | None, str | None]] = []
     put, gone, events, lost = [], [], [], []
     for name, dataid in chunks:
@@ -168,22 +199,31 @@ def _after(verb: str, before: str | None, row: Row | None, datasetid: str, datai
     transitions = TRANSITIONS[verb]
     if before == RUNNING:
         if not force:
-            raise Locked(f"{datasetid} {dataid} is RUNNING (run {row[6] if row else '?'})", hint="wait for it, or take it away from its run with --force")
+            raise Locked(
+                f"{datasetid} {dataid} is RUNNING (run {row[6] if row else '?'})",
+                hint="wait for it, or take it away from its run with --force",
+            )
         after = {"release": FAILED, "hold": HOLD, "resubmit": RESUBMIT, "fail": FAILED, "forget": GONE}[verb]
     elif before in transitions:
         after = transitions[before]
     elif before is None:
-        raise BadTransition(f"{datasetid} {dataid} was never produced: there is nothing to {verb}", hint=f"see: odf status {datasetid}")
+        raise BadTransition(
+            f"{datasetid} {dataid} was never produced: there is nothing to {verb}", hint=f"see: odf status {datasetid}"
+        )
     else:
         possible = ", ".join(str(each) for each in transitions if each)
-        raise BadTransition(f"{datasetid} {dataid} is {before}: {verb} needs {possible}", hint=f"see: odf explain {datasetid} {dataid}")
+        raise BadTransition(
+            f"{datasetid} {dataid} is {before}: {verb} needs {possible}", hint=f"see: odf explain {datasetid} {dataid}"
+        )
     if after == BACK:
         held = row[8] if row else None
         return FAILED if held == RUNNING else held
     return None if after == GONE else after
 
 
-def _inputs_to_forget(tx: Transaction, catalogue: Catalogue, producer: Any, dataids: Sequence[str]) -> list[tuple[str, str, str, str]]:
+def _inputs_to_forget(
+    tx: Transaction, catalogue: Catalogue, producer: Any, dataids: Sequence[str]
+) -> list[tuple[str, str, str, str]]:
     """The IN rows of the forgotten runs, where the input belongs to that output alone."""
     rows = []
     for item in producer.inputs:
@@ -201,7 +241,16 @@ def _way_out(status: str, datasetid: str, dataid: str) -> str:
 
 
 def _row(
-    datasetid: str, dataid: str, jobid: str, status: str, epoch: int, version: int, held: str | None, key: str, lower: str | None = None, upper: str | None = None
+    datasetid: str,
+    dataid: str,
+    jobid: str,
+    status: str,
+    epoch: int,
+    version: int,
+    held: str | None,
+    key: str,
+    lower: str | None = None,
+    upper: str | None = None,
 ) -> dict[str, Any]:
     return {
         "datasetid": datasetid,
@@ -217,7 +266,17 @@ def _row(
     }
 
 
-def _event(kind: str, datasetid: str, dataid: str, jobid: str, before: str | None, after: str | None, who: str, why: str | None, epoch: int | None) -> dict[str, Any]:
+def _event(
+    kind: str,
+    datasetid: str,
+    dataid: str,
+    jobid: str,
+    before: str | None,
+    after: str | None,
+    who: str,
+    why: str | None,
+    epoch: int | None,
+) -> dict[str, Any]:
     return {
         "kind": kind,
         "datasetid": datasetid,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +36,14 @@ class Store:
     Safe to share between threads; each call is one short transaction.
     """
 
-    def __init__(self, backend: Backend, *, who: str | None = None, patience: float = 60.0, say: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        who: str | None = None,
+        patience: float = 60.0,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
         self._backend = backend
         self._lock = threading.RLock()
         self._who = who or whoami()
@@ -172,7 +177,10 @@ class Store:
             pool = catalogue.pool(poolid)
             users = sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid)
             if users:
-                raise BadDefinition(f"pool {poolid} is in use by {', '.join(users)}", hint="give the jobs another pool first, or lift its limit: odf pool set " + poolid + " unlimited")
+                raise BadDefinition(
+                    f"pool {poolid} is in use by {', '.join(users)}",
+                    hint="give the jobs another pool first, or lift its limit: odf pool set " + poolid + " unlimited",
+                )
             tx.run("pool_drop", poolid=poolid)
             return pool
 
@@ -181,7 +189,14 @@ class Store:
     # Life of a run -----------------------------------------------------------------------------------------------
 
     def claim(
-        self, jobid: str, n: int = 1, *, dataid: str | None = None, force: bool = False, owner: str | None = None, lease: float | None = None
+        self,
+        jobid: str,
+        n: int = 1,
+        *,
+        dataid: str | None = None,
+        force: bool = False,
+        owner: str | None = None,
+        lease: float | None = None,
     ) -> list[Claim]:
         """Take the next chunk of a job, or up to n, or one given dataid; an empty list when there is none to take.
 
@@ -205,7 +220,9 @@ class Store:
                 # What is derived did not fit what is: derive it anew, then look again.
                 self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
 
-    def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, force: bool, owner: str, lease: float | None) -> list[Claim]:
+    def _claim(
+        self, tx: Transaction, jobid: str, n: int, dataid: str | None, force: bool, owner: str, lease: float | None
+    ) -> list[Claim]:
         catalogue = self._catalogue or self._known(tx)
         prepared = False
         while True:
@@ -241,7 +258,9 @@ class Store:
             elif rows[0][4] is None or free < 1:
                 return []
             else:
-                return claims.take(tx, catalogue, job, [row[4:] for row in rows], owner, forced=force, lease=lease or job.lease)
+                return claims.take(
+                    tx, catalogue, job, [row[4:] for row in rows], owner, forced=force, lease=lease or job.lease
+                )
 
     def _free_places(self, tx: Transaction, job: Job, n: int) -> int:
         if not job.pool:
@@ -266,7 +285,9 @@ class Store:
         try:
             zone = UTC if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError):
-            raise BadDefinition(f"dataset today: there is no time zone {name!r}", hint="for instance Europe/Vienna") from None
+            raise BadDefinition(
+                f"dataset today: there is no time zone {name!r}", hint="for instance Europe/Vienna"
+            ) from None
         day = datetime.fromtimestamp(self._clock(), zone).date().isoformat()
         if self._today != (self._revision, day):
             steering.announce(tx, catalogue, "today", [day], {}, {}, "clock", None, repeats=True)
@@ -289,7 +310,17 @@ class Store:
 
         self._do(work)
 
-    def _keep(self, tx: Transaction, kind: str, outputs: Sequence[str], jobid: str, dataid: str | None, receipt: Receipt, claim: Claim | None, why: str | None = None) -> None:
+    def _keep(
+        self,
+        tx: Transaction,
+        kind: str,
+        outputs: Sequence[str],
+        jobid: str,
+        dataid: str | None,
+        receipt: Receipt,
+        claim: Claim | None,
+        why: str | None = None,
+    ) -> None:
         data = records.compact(receipt.to_data())
         for datasetid in outputs:
             tx.run(
@@ -318,7 +349,9 @@ class Store:
             raise claims.lease_lost(claim)
         return float(row[0])
 
-    def commit(self, claim: Claim, manifests: Mapping[str, Manifest] | None = None, *, exit_code: int | None = None) -> None:
+    def commit(
+        self, claim: Claim, manifests: Mapping[str, Manifest] | None = None, *, exit_code: int | None = None
+    ) -> None:
         """Publish what the run produced; LeaseLost when the epoch is no longer ours."""
         self.commit_many([(claim, manifests or {}, exit_code)])
 
@@ -344,7 +377,9 @@ class Store:
         rows = [tx.row("run_row", runid=claim.runid) for claim, _, _ in done]
         return all(row is not None and row[4] == READY for row in rows)
 
-    def fail(self, claim: Claim, outcome: str = "JOB_FAILED", detail: str | None = None, *, exit_code: int | None = None) -> str:
+    def fail(
+        self, claim: Claim, outcome: str = "JOB_FAILED", detail: str | None = None, *, exit_code: int | None = None
+    ) -> str:
         """End a run that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
         first = True
 
@@ -373,7 +408,18 @@ class Store:
             outputs = catalogue.job(run.jobid).outputs
             chunk = tx.row("chunk", datasetid=outputs[0], dataid=run.dataid)
             claim = Claim(
-                runid, run.jobid, run.dataid, run.epoch, run.inputs, outputs, 0.0, chunk[8] if chunk else 1, False, run.forced, run.owner, Receipt(run.jobid, run.dataid)
+                runid,
+                run.jobid,
+                run.dataid,
+                run.epoch,
+                run.inputs,
+                outputs,
+                0.0,
+                chunk[8] if chunk else 1,
+                False,
+                run.forced,
+                run.owner,
+                Receipt(run.jobid, run.dataid),
             )
             if run.status != "RUNNING":
                 raise claims.lease_lost(claim)
@@ -412,11 +458,15 @@ class Store:
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
-            return steering.announce(tx, catalogue, datasetid, wanted, manifests or {}, bounds or {}, self._who, why, repeats=repeats)
+            return steering.announce(
+                tx, catalogue, datasetid, wanted, manifests or {}, bounds or {}, self._who, why, repeats=repeats
+            )
 
         return self._do(work)
 
-    def _steer(self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool) -> list[tuple[str, str, str | None, str | None]]:
+    def _steer(
+        self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool
+    ) -> list[tuple[str, str, str | None, str | None]]:
         wanted = [dataids] if isinstance(dataids, str) else list(dataids)
 
         def work(tx: Transaction) -> list[tuple[str, str, str | None, str | None]]:
@@ -426,23 +476,63 @@ class Store:
 
         return self._do(work)
 
-    def resubmit(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+    def resubmit(
+        self,
+        datasetid: str,
+        dataids: Iterable[str],
+        *,
+        why: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, str | None, str | None]]:
         """Have chunks produced again, before anything new; returns (datasetid, dataid, before, after) of each."""
         return self._steer("resubmit", datasetid, dataids, why, force, dry_run)
 
-    def hold(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+    def hold(
+        self,
+        datasetid: str,
+        dataids: Iterable[str],
+        *,
+        why: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, str | None, str | None]]:
         """Set chunks aside: nobody reads or produces them."""
         return self._steer("hold", datasetid, dataids, why, force, dry_run)
 
-    def release(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+    def release(
+        self,
+        datasetid: str,
+        dataids: Iterable[str],
+        *,
+        why: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, str | None, str | None]]:
         """Give held chunks back what they were before."""
         return self._steer("release", datasetid, dataids, why, force, dry_run)
 
-    def fail_chunks(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+    def fail_chunks(
+        self,
+        datasetid: str,
+        dataids: Iterable[str],
+        *,
+        why: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, str | None, str | None]]:
         """Say that chunks are bad: nobody reads them until they are produced again."""
         return self._steer("fail", datasetid, dataids, why, force, dry_run)
 
-    def forget(self, datasetid: str, dataids: Iterable[str], *, why: str | None = None, force: bool = False, dry_run: bool = False) -> list[tuple[str, str, str | None, str | None]]:
+    def forget(
+        self,
+        datasetid: str,
+        dataids: Iterable[str],
+        *,
+        why: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, str | None, str | None]]:
         """Make chunks never produced; history and epochs stay."""
         return self._steer("forget", datasetid, dataids, why, force, dry_run)
 
@@ -456,14 +546,18 @@ class Store:
         rows = self._read("chunk", datasetid=datasetid, dataid=dataid)
         return records.chunk(rows[0]) if rows else None
 
-    def chunks(self, datasetid: str, *, status: str | None = None, after: Chunk | None = None, n: int = 1000) -> list[Chunk]:
+    def chunks(
+        self, datasetid: str, *, status: str | None = None, after: Chunk | None = None, n: int = 1000
+    ) -> list[Chunk]:
         """A page of a dataset's chunks in the order of their dataids; pass the last one as `after` for the next page."""
         key, dataid = (after.sort_key, after.dataid) if after else ("", "")
         if status is None:
             rows = self._read("chunks_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=n)
         else:
             query = "chunks_with_status_page" if canonical(status) == READY else "unsettled_page"
-            rows = self._read(query, datasetid=datasetid, status=canonical(status), after_key=key, after_dataid=dataid, n=n)
+            rows = self._read(
+                query, datasetid=datasetid, status=canonical(status), after_key=key, after_dataid=dataid, n=n
+            )
         return [records.chunk(row) for row in rows]
 
     def all_chunks(self, datasetid: str, *, status: str | None = None) -> Iterator[Chunk]:
@@ -515,13 +609,17 @@ class Store:
             raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
         return records.run(rows[0])
 
-    def failed_runs(self, *, jobid: str | None = None, before: int | None = None, n: int = 20, look_back: int = 100_000) -> list[Run]:
+    def failed_runs(
+        self, *, jobid: str | None = None, before: int | None = None, n: int = 20, look_back: int = 100_000
+    ) -> list[Run]:
         """Attempts that did not end well, newest first, among the last look_back ones."""
         edge = int(self._read("newest_run")[0][0] or 0) + 1 if before is None else before
         rows = self._read("runs_failed_page", before=edge, floor=edge - look_back, n=look_back if jobid else n)
         return [records.run(row) for row in rows if jobid is None or row[1] == jobid][:n]
 
-    def runs(self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20) -> list[Run]:
+    def runs(
+        self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20
+    ) -> list[Run]:
         """Attempts, newest first; pass the last runid as `before` for the next page."""
         edge = 2**62 if before is None else before
         if jobid is not None and dataid is not None:
@@ -544,7 +642,9 @@ class Store:
         """Attempts whose lease ran out and that nobody has ended yet."""
         return [records.run(row) for row in self._read("runs_over")]
 
-    def events(self, datasetid: str | None = None, dataid: str | None = None, *, after: int = 0, n: int = 1000) -> list[Event]:
+    def events(
+        self, datasetid: str | None = None, dataid: str | None = None, *, after: int = 0, n: int = 1000
+    ) -> list[Event]:
         """History, oldest first, of one chunk or of everything; pass the last eventid as `after` for the next page."""
         if datasetid is not None:
             rows = self._read("events_of_chunk_page", datasetid=datasetid, dataid=dataid, after=after, n=n)
@@ -612,7 +712,11 @@ class Store:
 
     def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The statuses of these chunks, without those that were never produced."""
-        return {(row[0], row[1]): row[3] for row in self._read("chunks_given", chunks=records.compact(chunks))} if chunks else {}
+        return (
+            {(row[0], row[1]): row[3] for row in self._read("chunks_given", chunks=records.compact(chunks))}
+            if chunks
+            else {}
+        )
 
     def readers(self, datasetid: str, dataid: str) -> list[InputRow]:
         """Every job's relation to one chunk."""
@@ -638,7 +742,9 @@ class Store:
 
     def last_events(self, datasetid: str, dataid: str, n: int = 100) -> list[Event]:
         """The last events of one chunk, newest first."""
-        return [records.event(row) for row in self._read("events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=n)]
+        return [
+            records.event(row) for row in self._read("events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=n)
+        ]
 
     # A person's own SQL ------------------------------------------------------------------------------------------
 

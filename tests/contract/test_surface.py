@@ -1,0 +1,98 @@
+"""The public surface, and the SQL that people can read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import opendataflow
+from opendataflow.store import queries
+from tests.support.workers import ROOT
+
+SQL = ROOT / "src/opendataflow/store/sql"
+ONLY = {"sqlite": {"clock_offset", "clock_offset_put"}, "postgres": {"schema", "migration_lock"}}
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(opendataflow.__all__) == [
+        "Dataset",
+        "Input",
+        "Job",
+        "Manifest",
+        "Mapping",
+        "Partition",
+        "Pool",
+        "Store",
+        "open",
+    ]
+    for name in opendataflow.__all__:
+        assert getattr(opendataflow, name) is not None
+    with pytest.raises(AttributeError):
+        opendataflow.nosuch  # noqa: B018
+
+
+def test_importing_it_costs_no_heavy_import() -> None:
+    heavy = "pyspark pyarrow psycopg apsw starlette cryptography rich click".split()
+    code = f"import sys, opendataflow; print([name for name in {heavy!r} if name in sys.modules])"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONPATH": "src"}
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def test_a_sqlite_store_needs_no_postgresql_driver(tmp_path: object) -> None:
+    heavy = "pyspark psycopg starlette cryptography".split()
+    code = (
+        f"import sys, opendataflow; opendataflow.open('sqlite:///{tmp_path}/x.db', create=True).close();"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONPATH": "src"}
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def named(folder: str) -> list[str]:
+    """The names of the queries in one folder, as they are written."""
+    text = (SQL / folder / "queries.sql").read_text(encoding="utf-8")
+    return re.findall(r"^-- name: (.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("folder", ["common", "sqlite", "postgres"])
+def test_every_query_says_in_a_line_what_it_does(folder: str) -> None:
+    text = (SQL / folder / "queries.sql").read_text(encoding="utf-8")
+    for part in re.split(r"^-- name: ", text, flags=re.MULTILINE)[1:]:
+        name, comment = part.splitlines()[:2]
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        assert re.fullmatch(r"-- \S.*[.;,]", comment), name
+
+
+def test_a_query_is_written_once() -> None:
+    for dialect in ("sqlite", "postgres"):
+        names = named("common") + named(dialect)
+        assert len(names) == len(set(names))
+
+
+def test_both_dialects_have_the_same_queries() -> None:
+    sqlite, postgres = set(queries.load("sqlite")), set(queries.load("postgres"))
+    assert sqlite - postgres == ONLY["sqlite"]
+    assert postgres - sqlite == ONLY["postgres"]
+
+
+def test_both_dialects_take_the_same_parameters() -> None:
+    sqlite, postgres = queries.load("sqlite"), queries.load("postgres")
+
+    def parameters(sql: str) -> set[str]:
+        return set(re.findall(r"(?<![:\w]):([a-z_]+)\b", sql))
+
+    for name in set(sqlite) & set(postgres) - {"lock_definitions"}:
+        assert parameters(sqlite[name]) == parameters(postgres[name]), name
+
+
+def test_every_query_is_used() -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (SQL.parent).glob("*.py"))
+    for name in set(queries.load("sqlite")) | set(queries.load("postgres")):
+        assert f'"{name}"' in code, name
