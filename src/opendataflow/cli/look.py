@@ -139,12 +139,8 @@ def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | 
                 ),
             ]
         )
-    app.show([_run_data(run) for run in found], lambda: lines)
+    app.show(found, lambda: lines)
     return 0
-
-
-def _run_data(run: Run) -> dict[str, Any]:
-    return run._asdict() | {"inputs": [list(each) for each in run.inputs]}
 
 
 def _ended(run: Run) -> str:

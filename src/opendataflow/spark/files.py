@@ -62,7 +62,7 @@ def remove(spark: SparkSession, place: str) -> None:
     system.delete(path, True)
 
 
-def replace(spark: SparkSession, staged: str, place: str) -> None:
+def move(spark: SparkSession, staged: str, place: str) -> None:
     """Put what is staged at the fixed place, instead of what was there."""
     old = f"{posixpath.join(posixpath.dirname(staged), posixpath.basename(staged))}.old"
     if is_local(place):

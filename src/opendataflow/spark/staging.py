@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,7 +15,7 @@ from ..model import Dataset, File, Manifest
 from ..project import Environment, Project, resolve_location
 from .auditing import ROWS, Audit, Drift, Surroundings, in_expected_order
 from .checking import Probe
-from .files import list_files, remove, replace
+from .files import list_files, move, remove
 from .formats import format_of
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
@@ -78,7 +78,9 @@ def stage_files(
         spark_app=around.spark_app,
         extra=_extra(written, total),
     )
-    return _plain(spark, manifest, dataset, target) if is_plain(dataset) else Staged(manifest, rejected=rejected)
+    if is_plain(dataset):
+        return _plain(spark, manifest, dataset, target, rejected)
+    return Staged(manifest, rejected=rejected)
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def _extra(written: _Written, total: int | None) -> dict[str, object]:
     return extra
 
 
-def _plain(spark: SparkSession, manifest: Manifest, dataset: Dataset, target: str) -> Staged:
+def _plain(spark: SparkSession, manifest: Manifest, dataset: Dataset, target: str, rejected: Manifest | None) -> Staged:
     """A fixed place: what is staged takes it when it is published."""
     staged, files, source = manifest.place, manifest.files, manifest.place
     if is_one_file(dataset):
@@ -201,10 +203,8 @@ def _plain(spark: SparkSession, manifest: Manifest, dataset: Dataset, target: st
         files = (files[0]._replace(path=posixpath.basename(target)),)
 
     def publish() -> None:
-        replace(spark, source, target)
+        move(spark, source, target)
         if source != staged:
             remove(spark, staged)
 
-    from dataclasses import replace as changed
-
-    return Staged(changed(manifest, place=target, files=files), publish)
+    return Staged(replace(manifest, place=target, files=files), publish, rejected)

@@ -1,0 +1,178 @@
+"""Code: the function or the SELECT that a job's file holds. Found by name; never in the store."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..api import is_job, name_of
+from ..errors import BadConfig
+from ..model import Job
+
+# What a function may ask for besides its datasets.
+EXTRAS = ("chunk", "spark")
+
+_sql_token = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|;|[^-/'\"`;]+|.", re.DOTALL
+)
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class SqlJob:
+    """One SELECT over views that are named after the inputs."""
+
+    path: Path
+    text: str
+
+
+Code = Callable[..., Any] | SqlJob
+
+
+def load_job(path: Path, jobid: str, job: Job | None = None) -> Code:
+    """The code of a job; BadConfig, naming the file, when it is not what it should be."""
+    if path.suffix == ".sql":
+        return _load_sql(path)
+    if path.suffix != ".py":
+        raise BadConfig(f"{path}: this is a script, not a job for Spark", hint="Spark runs .py and .sql files.")
+    function = _find(_module(path), path, jobid)
+    if job is not None:
+        check_arguments(function, [item.datasetid for item in job.inputs], str(path))
+    return function
+
+
+def argument_of(datasetid: str) -> str:
+    """The name of the argument, or of the view, that stands for a dataset: what no name may hold becomes _."""
+    name = re.sub(r"\W", "_", datasetid, flags=re.ASCII)
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def check_arguments(function: Callable[..., Any], datasetids: list[str], where: str) -> None:
+    """Refuse a function that asks for what nobody gives."""
+    known = [*map(argument_of, datasetids), *EXTRAS]
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD or parameter.default is not parameter.empty:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY) or parameter.name not in known:
+            raise BadConfig(
+                f"{where}: {name_of(function)} asks for {parameter.name!r}, which is none of its inputs",
+                hint=f"Its arguments may be {', '.join(known)}.",
+            )
+
+
+def _load_sql(path: Path) -> SqlJob:
+    text = _read(path)
+    statement = without_comments(text).strip()
+    while statement.endswith(";"):
+        statement = statement[:-1].rstrip()
+    if not statement:
+        raise BadConfig(f"{path}: it holds no SELECT")
+    if ";" in _without_texts(statement):
+        raise BadConfig(f"{path}: it holds more than one statement", hint="A .sql job is one SELECT.")
+    first = re.match(r"[(\s]*([A-Za-z]+)", statement)
+    word = first[1].upper() if first else statement[:20]
+    if word not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+        raise BadConfig(f"{path}: it begins with {word}", hint="A .sql job is one SELECT: its rows are published.")
+    return SqlJob(path, statement)
+
+
+def without_comments(text: str) -> str:
+    """The same SQL without its comments."""
+    tokens = (token[0] for token in _sql_token.finditer(text))
+    # A hint (/*+ BROADCAST(x) */) is no comment.
+    return "".join(" " if _is_comment(token) else token for token in tokens)
+
+
+def _is_comment(token: str) -> bool:
+    return token.startswith("--") or (token.startswith("/*") and not token.startswith("/*+"))
+
+
+def _without_texts(text: str) -> str:
+    return "".join(token[0] for token in _sql_token.finditer(text) if token[0][0] not in "'\"`")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as problem:
+        raise BadConfig(f"{path}: cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfig(f"{path}: this is not UTF-8", hint="Save the file as UTF-8.") from None
+
+
+def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
+    own = {
+        name: thing
+        for name, thing in vars(module).items()
+        if callable(thing) and getattr(thing, "__module__", None) == module.__name__
+    }
+    marked = {name_of(thing): thing for thing in own.values() if is_job(thing)}
+    if jobid in marked:
+        return marked[jobid]
+    plain = own.get(jobid) or own.get(argument_of(jobid))
+    if plain is not None and inspect.isfunction(plain):
+        return plain
+    if len(marked) == 1:
+        return next(iter(marked.values()))
+    if marked:
+        raise BadConfig(f"{path}: no @job function is called {jobid}", hint=f"There are {', '.join(marked)}.")
+    raise BadConfig(
+        f"{path}: there is no @job function",
+        hint=f"from opendataflow import job\n\n@job\ndef {argument_of(jobid)}(…):",
+    )
+
+
+def _module(path: Path) -> ModuleType:
+    """The file as a module of its own name, so that no job shadows a real module, nor another job."""
+    path = path.resolve()
+    text = _read(path)
+    digest = hashlib.sha256(f"{path}\n{text}".encode()).hexdigest()[:16]
+    name = f"_odf_job_{argument_of(path.stem)}_{digest}"
+    with _lock:
+        if name in sys.modules:
+            return sys.modules[name]
+        folder = str(path.parent)
+        if folder not in sys.path:
+            sys.path.append(folder)  # last: helpers beside the job are found, and shadow nothing
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise BadConfig(f"{path}: cannot be loaded")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            exec(compile(text, str(path), "exec"), module.__dict__)
+        except BaseException as problem:
+            del sys.modules[name]
+            if isinstance(problem, Exception):
+                raise _broken(path, problem) from problem
+            raise
+        _send_by_value(path.parent)
+        return module
+
+
+def _broken(path: Path, problem: Exception) -> BadConfig:
+    if isinstance(problem, SyntaxError) and problem.filename == str(path):
+        return BadConfig(f"{path}: line {problem.lineno}: {problem.msg}", hint=(problem.text or "").strip())
+    lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == str(path)]
+    where = f"line {lines[-1]}: " if lines else ""
+    return BadConfig(f"{path}: {where}{type(problem).__name__}: {problem}")
+
+
+def _send_by_value(folder: Path) -> None:
+    """Spark's workers cannot import the user's project: what functions need of it travels along with them."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).parent == folder:
+            register_pickle_by_value(module)

@@ -1,0 +1,127 @@
+"""Found: chunks that somebody else wrote (a script, a producer outside), read once and judged like our own."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ..errors import NotValidated
+from ..model import Dataset, Manifest
+from ..project import Environment, Project, resolve_location
+from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
+from .chunks import no_password
+from .columns import in_chunk
+from .files import list_files
+from .formats import JSON, UNTYPED, format_of, has_header
+from .observing import computed
+from .reading import CORRUPT, InputChunk, Password, read_chunk, read_names, read_place, read_with_misfits
+from .schema import Difference, differences, to_ddl
+from .session import app_id
+from .tables import table_place
+from .versions import names_chunk
+
+NOTHING = Surroundings()
+
+
+def audit_chunk(
+    spark: SparkSession,
+    where: Project | Environment,
+    dataset: Dataset,
+    dataid: str,
+    *,
+    around: Surroundings = NOTHING,
+    password: Password = no_password,
+) -> Manifest:
+    """The manifest of a chunk as it lies where its dataset says; ChecksFailed when it may not be published."""
+    if dataset.kind == "table":
+        df = read_chunk(spark, where, dataset, InputChunk(dataid, bounds=around.bounds), password)
+        return _judged(spark, df, dataset, table_place(dataset), dataid, around, Drift(dataset, around.past, df.schema))
+    return audit_place(spark, dataset, resolve_location(where, dataset, dataid), dataid, around=around)
+
+
+def audit_place(
+    spark: SparkSession, dataset: Dataset, place: str, dataid: str, *, around: Surroundings = NOTHING
+) -> Manifest:
+    """The manifest of the files at a place; ChecksFailed when they may not be published as this chunk."""
+    try:
+        df, found = _read(spark, dataset, place, around)
+        if not names_chunk(dataset, dataid):
+            df = _only_chunk(df, dataset, dataid, around)
+        return _judged(spark, df, dataset, place, dataid, around, Drift(dataset, around.past, df.schema, found))
+    except PySparkException as problem:
+        reason = " ".join(str(problem).strip().splitlines()[:1])
+        raise NotValidated(
+            f"{dataset.datasetid} {dataid}: {place} cannot be read as {format_of(dataset)}: {reason}"
+        ) from problem
+
+
+def _read(
+    spark: SparkSession, dataset: Dataset, place: str, around: Surroundings
+) -> tuple[DataFrame, list[Difference] | None]:
+    """The rows, and how their columns differ where the files themselves do not tell types."""
+    expected = expected_schema(dataset, around.past)
+    if expected is None or format_of(dataset) not in UNTYPED:
+        return read_place(spark, dataset, place), None
+    if format_of(dataset) == JSON:
+        inferred = read_place(spark, dataset, place).schema
+        found = differences(expected, inferred, is_inferred=True)
+        actual = _typed(expected, inferred.fieldNames(), inferred)
+    elif has_header(dataset):
+        actual = _typed(expected, read_names(spark, dataset, place))
+        found = differences(expected, actual)
+    else:
+        actual, found = expected, []
+    return read_with_misfits(spark, dataset, place, actual), found
+
+
+def _typed(expected: StructType, names: list[str], inferred: StructType | None = None) -> StructType:
+    """The columns that are there, in their order, with the types that they should have."""
+    known = {field.name.lower(): field for field in expected.fields}
+    others = {field.name: field.dataType for field in inferred.fields} if inferred else {}
+    return StructType([known.get(name.lower(), StructField(name, others.get(name, StringType()))) for name in names])
+
+
+def _only_chunk(df: DataFrame, dataset: Dataset, dataid: str, around: Surroundings) -> DataFrame:
+    belongs = in_chunk(df.schema, dataset.partition, dataid, around.bounds)
+    return df if belongs is None else df.where(belongs)
+
+
+def _judged(
+    spark: SparkSession,
+    df: DataFrame,
+    dataset: Dataset,
+    place: str,
+    dataid: str,
+    around: Surroundings,
+    drift: Drift,
+) -> Manifest:
+    has_misfits = CORRUPT in df.columns
+    data = df.drop(CORRUPT) if has_misfits else df
+    audit = Audit(data, dataset, dataid, around, drift)
+    metrics = audit.metrics()
+    if has_misfits:
+        metrics[MISFITS] = F.count_if(F.col(CORRUPT).isNotNull())
+        metrics["misfit"] = F.max(F.col(CORRUPT))
+    figures = computed(audit.with_hash(df), metrics)
+    rows = int(figures[ROWS])
+    results = audit.results(figures, rows, lambda: data)
+    audit.require(results)
+    lower, upper = audit.span(figures)
+    files = list_files(spark, place) if dataset.kind == "file" else ()
+    return Manifest(
+        place=place,
+        format=format_of(dataset) if dataset.kind == "file" else dataset.format,
+        files=files,
+        bytes=sum(file.bytes for file in files) if files else None,
+        rows=rows,
+        schema=to_ddl(audit.schema),
+        span_lower=lower,
+        span_upper=upper,
+        fingerprint=audit.fingerprint(figures, rows),
+        checks=tuple(results),
+        inputs=around.inputs,
+        spark_app=around.spark_app or app_id(spark),
+        extra={"metrics": "read"},
+    )

@@ -1,0 +1,130 @@
+"""Running: job code with the DataFrames of its chunk, and the DataFrames that it gives back."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ..api import Chunk, name_of
+from ..errors import BadConfig, JobFailed, OdfError
+from ..model import Job
+from .code import Code, SqlJob, argument_of, check_arguments
+from .columns import quoted
+
+Frames = dict[str, DataFrame]
+
+
+def run_code(spark: SparkSession, code: Code | None, job: Job, frames: Mapping[str, DataFrame], chunk: Chunk) -> Frames:
+    """What the job's code makes of its inputs, by output dataset."""
+    if code is None:
+        return _copied(job, frames)
+    if isinstance(code, SqlJob):
+        return _by_output(_select(spark, code, frames, chunk), job.outputs, str(code.path))
+    where = f"job {job.jobid}"
+    return _by_output(_call(spark, code, frames, chunk, where), job.outputs, where)
+
+
+def failed(jobid: str, problem: BaseException) -> JobFailed:
+    """What is told when the user's code, or Spark on its behalf, fails: the first line, not the stack."""
+    if isinstance(problem, PySparkException):
+        told = " ".join(str(problem).strip().splitlines()[:1])
+    else:
+        told = f"{type(problem).__name__}: {problem}"
+    return JobFailed(f"job {jobid} failed: {told}")
+
+
+def _call(
+    spark: SparkSession, function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk, where: str
+) -> object:
+    check_arguments(function, list(frames), where)
+    given: dict[str, Any] = {argument_of(name): frame for name, frame in frames.items()}
+    given |= {"chunk": chunk, "spark": spark}
+    parameters = inspect.signature(function).parameters.values()
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        given = {parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given}
+    try:
+        return function(**given)
+    except OdfError:
+        raise
+    except Exception as problem:
+        chunk.log.error("%s", "".join(traceback.format_exception(problem)))
+        raise failed(name_of(function), problem) from problem
+
+
+def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], chunk: Chunk) -> DataFrame:
+    """Chunks run side by side in one session: each has views of its own, under names that only its query sees."""
+    views = {name: f"odf_{uuid4().hex}" for name in frames}
+    try:
+        for name, view in views.items():
+            frames[name].createTempView(view)
+        named = ", ".join(f"{quoted(argument_of(name))} AS (SELECT * FROM {view})" for name, view in views.items())
+        query = f"WITH {named} SELECT * FROM (\n{sql.text}\n)" if views else sql.text
+        values = {**chunk.env, "dataid": chunk.dataid, "epoch": chunk.epoch, "jobid": chunk.jobid}
+        bounds = {"lower": chunk.lower, "upper": chunk.upper}
+        df = spark.sql(query, args={**values, **{key: text for key, text in bounds.items() if text is not None}})
+        _ = df.schema  # Connect looks at a query only now, and needs the views
+        return df
+    except PySparkException as problem:
+        chunk.log.error("%s", problem)
+        told = " ".join(str(problem).strip().splitlines()[:1])
+        raise JobFailed(f"{sql.path}: {told}", hint="Its inputs are " + ", ".join(map(argument_of, frames))) from None
+    finally:
+        for view in views.values():
+            spark.catalog.dropTempView(view)
+
+
+def _copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
+    copy = job.options.get("copy")
+    if not isinstance(copy, Mapping):
+        raise BadConfig(f"job {job.jobid} has no code", hint="Write jobs/NAME.py or .sql, or declare copy.")
+    df = frames[str(copy["from"])]
+    columns, rename = copy.get("columns"), copy.get("rename")
+    names = [str(name) for name in columns] if isinstance(columns, Sequence) and columns else df.columns
+    renamed = {str(old): str(new) for old, new in rename.items()} if isinstance(rename, Mapping) else {}
+    known = {name.lower() for name in df.columns}
+    for name in (*names, *renamed):
+        if name.lower() not in known:
+            raise BadConfig(
+                f"job {job.jobid} copy: dataset {copy['from']} has no column {name}",
+                hint=f"It has {', '.join(df.columns)}.",
+            )
+    if columns or renamed:
+        df = df.select(*(F.col(quoted(name)).alias(renamed.get(name, name)) for name in names))
+    return {str(copy["to"]): df}
+
+
+def _by_output(result: object, outputs: Sequence[str], where: str) -> Frames:
+    if result is None:
+        return {}
+    if isinstance(result, Mapping):
+        names = {argument_of(output): output for output in outputs}
+        found = {names.get(str(name), str(name)): df for name, df in result.items()}
+        unknown = [name for name in found if name not in outputs]
+        if unknown:
+            raise BadConfig(
+                f"{where} gives back {', '.join(unknown)}, which it does not write",
+                hint=f"It writes {', '.join(outputs)}.",
+            )
+    elif len(outputs) == 1:
+        found = {outputs[0]: result}
+    else:
+        raise BadConfig(
+            f"{where} writes {len(outputs)} datasets, but gives back one {type(result).__name__}",
+            hint=f"Return a dict: {{{', '.join(f'{name!r}: …' for name in outputs)}}}.",
+        )
+    for name, df in found.items():
+        if not is_dataframe(df):
+            raise BadConfig(f"{where} gives back {type(df).__name__} for {name}, not a DataFrame")
+    return found
+
+
+def is_dataframe(thing: object) -> bool:
+    """Whether this is a DataFrame of Spark, classic or Connect."""
+    return isinstance(thing, DataFrame) or type(thing).__module__.startswith("pyspark.sql.connect")

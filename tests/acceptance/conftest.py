@@ -1,0 +1,26 @@
+"""Acceptance: odf and RunJob as processes, on both stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.shell import Shell
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Shell:
+    """An empty folder with the embedded store."""
+    return Shell(tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
+    """An empty folder, once with the embedded store and once with PostgreSQL."""
+    if request.param == "sqlite":
+        return Shell(tmp_path)
+    url = request.getfixturevalue("postgres_url")
+    made = Shell(tmp_path, url)
+    made.odf("migrate")
+    return made

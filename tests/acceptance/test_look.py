@@ -1,0 +1,233 @@
+"""status, why, explain, runs, jobs, datasets, log: what they say, and that nothing stored can steer a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opendataflow import Dataset, Partition, Pool, Store
+from opendataflow.model import Answer, Receipt, dataids
+from tests.support.flows import claim_one, dataset, drain, job, put
+from tests.support.odf import Odf
+
+ESCAPE = "\x1b[31mred\x1b[0m \x9b2J \x07 \u202e"
+
+
+def days(first: str, last: str) -> list[str]:
+    return list(dataids(Partition("day"), first, last))
+
+
+@pytest.fixture
+def flow(store: Store) -> Store:
+    """raw → clean → months: the second day failed, the fourth runs, the fifth is held, the rest is to come."""
+    store.register(
+        [dataset("raw", "day"), dataset("clean", "day"), dataset("months", "month"), dataset("names", "text")],
+        [job("cleaning", "raw", writes="clean", pool="etl"), job("report", "clean rollup", writes="months")],
+        [Pool("etl", 4)],
+    )
+    store.announce("raw", days("2013-01-01", "2013-01-06"))
+    store.commit(claim_one(store, "cleaning"))
+    store.fail(claim_one(store, "cleaning"), "JOB_FAILED", "exit 3 " + ESCAPE, exit_code=3)
+    store.commit(claim_one(store, "cleaning"))
+    claim_one(store, "cleaning")
+    store.hold("raw", ["2013-01-05"], why="the vendor is asked " + ESCAPE)
+    return store
+
+
+def test_status_is_a_matrix_along_the_flow(flow: Store, odf: Odf):
+    lines = odf("status").out.splitlines()
+    assert lines[0].split() == [f"2013-01-0{n}" for n in range(1, 7)]
+    assert lines[1].split()[0] == "raw"
+    assert lines[2].split() == ["clean", "●", "READY", "✗", "FAILED", "●", "READY", "▶", "RUNNING", "·", "·"]
+    assert "no chunks: months, names" in lines[-1]
+    assert "today" not in odf("status").out
+
+
+def test_status_as_json_has_the_same_cells(flow: Store, odf: Odf):
+    (block,) = odf("status", "--json").data["blocks"]
+    assert [line["datasetid"] for line in block["lines"]] == ["raw", "clean"]
+    assert [cell["status"] for cell in block["lines"][1]["cells"]] == ["READY", "FAILED", "READY", "RUNNING", None, None]
+    assert block["lines"][1]["counts"] == {"READY": 2, "RUNNING": 1, "FAILED": 1}
+
+
+def test_status_of_a_narrow_terminal_fits_it(flow: Store, odf: Odf):
+    for columns in ("40", "60", "80"):
+        found = odf("status", COLUMNS=columns).out.splitlines()
+        assert max(map(len, found)) <= int(columns)
+    assert any("✗ FAILED" in line for line in found)
+
+
+def test_status_speaks_ascii_where_nothing_else_is_known(flow: Store, odf: Odf):
+    found = odf("status", PYTHONIOENCODING="ascii:replace", COLUMNS="60").out
+    assert "#X#>.." in found
+
+
+def test_status_can_be_narrowed(flow: Store, odf: Odf):
+    assert odf("status", "clean", "--from", "2013-01-02", "--to", "2013-01-03").out.splitlines()[0].split() == ["2013-01-02", "2013-01-03"]
+    chunks = odf("status", "--status", "failed", "--chunks", "--json").data
+    assert [(each["datasetid"], each["dataid"]) for each in chunks] == [("clean", "2013-01-02")]
+    assert odf("status", "--status", "nonsense", code=2).err.startswith("UNKNOWN_STATUS")
+    assert odf("status", "clena", code=2).err.startswith("UNKNOWN_DATASET: there is no dataset clena\n  Did you mean clean?")
+    assert odf("status", "--from", "13th of May", code=2).err.startswith("BAD_ID")
+
+
+def test_status_shows_holes_between_the_first_and_the_last(store: Store, odf: Odf):
+    store.register([dataset("n")])
+    store.announce("n", [str(n) for n in range(1, 21) if n not in (5, 6)])
+    assert "●●●●··●●●●●●●●●●●●●●" in odf("status", "n", COLUMNS="60").out
+
+
+def test_status_puts_months_into_cells_when_days_do_not_fit(store: Store, odf: Odf):
+    store.register([dataset("raw", "day"), dataset("clean", "day")], [job("cleaning", "raw", writes="clean")])
+    store.announce("raw", days("2012-01-01", "2013-12-31"))
+    drain(store, "cleaning", n=1000)
+    store.fail_chunks("clean", ["2013-05-05", "2013-05-06"])
+    store.forget("clean", ["2012-02-07"])
+    answer = odf("status", "--json").data
+    (block,) = answer["blocks"]
+    assert block["each"] == "one month"
+    assert [column["label"] for column in block["columns"]][:2] == ["2012-01", "2012-02"]
+    clean = block["lines"][1]["cells"]
+    assert clean[16] == {"status": "FAILED", "n": 2, "chunks": 31}
+    assert clean[1] == {"status": "READY", "n": 28, "chunks": 28}  # one hole in a leap year's February
+    assert answer["exceptions"] == [{"datasetid": "clean", "status": "FAILED", "n": 2, "ranges": [["2013-05-05", "2013-05-06"]], "more": False}]
+    shown = odf("status").out
+    assert "◐" in shown
+    assert "2013-05-05..2013-05-06" in shown
+
+
+def test_what_was_typed_as_sql_is_in_its_place(flow: Store, odf: Odf):
+    put(flow, "raw", "2013-01-08", "READY")
+    put(flow, "raw", "the-day-after", "READY")
+    found = odf("status", "raw", "--json").data["blocks"][0]
+    assert found["lines"][0]["last"] == "2013-01-08"
+    assert found["lines"][0]["malformed"] == 1
+    assert "the-day-after" in odf("status", "raw", "--chunks").out
+
+
+def test_why_names_what_is_in_the_way_and_what_would_help(flow: Store, odf: Odf):
+    failed = odf("why", "cleaning", "2013-01-02").out
+    assert "LOCKED: clean 2013-01-02 is FAILED" in failed
+    assert "ended JOB_FAILED (exit code 3)" in failed
+    assert "odf resubmit clean 2013-01-02" in failed
+    held = odf("why", "cleaning", "2013-01-05").out
+    assert "raw 2013-01-05 is HOLD" in held
+    assert "the vendor is asked" in held
+    assert "odf release raw 2013-01-05" in held
+    assert "lease lasts another" in odf("why", "cleaning", "2013-01-04").out
+    assert "odf ready raw 2013-01-09" in odf("why", "cleaning", "2013-01-09").out
+    assert odf("why", "cleaning", "2013-01-01").out.startswith("DONE")
+    assert odf("why", "cleaning", "2013-01-06").out.startswith("YES")
+    assert odf("why", "cleaning", "13").out.startswith("WRONG_DATA")
+    assert odf("why", "clening", code=2).err.startswith("UNKNOWN_JOB")
+
+
+def test_why_looks_one_level_up(flow: Store, odf: Odf):
+    answer = odf("why", "report", "2013-01").out
+    assert "clean 2013-01-02 is FAILED" in answer
+    assert "cleaning 2013-01-05 waits for raw 2013-01-05, which is HOLD" in answer
+    assert "more chunks of clean are not READY: 2013-01-08..2013-01-31" in answer
+
+
+def test_why_of_a_whole_job_sums_it_up(flow: Store, odf: Odf):
+    answer = odf("why", "cleaning").out
+    assert "1 chunk of cleaning can run now; next: 2013-01-06" in answer
+    assert "1 chunk of cleaning runs now: 2013-01-04" in answer
+    assert "1 chunk of clean is FAILED: 2013-01-02" in answer
+    waiting = odf("why", "report", "--json").data
+    assert waiting["verdict"] == "DATA_NOT_READY"
+    assert "odf resubmit clean --failed" in waiting["reasons"][0]["commands"]
+
+
+def test_why_says_that_a_pool_is_paused_or_full(flow: Store, odf: Odf):
+    odf("pool", "set", "etl", "0")
+    assert "pool etl is paused" in odf("why", "cleaning", "2013-01-06").out
+    odf("pool", "set", "etl", "1")
+    assert "pool etl is full: 1 of 1 places are taken" in odf("why", "cleaning").out
+
+
+def test_why_says_that_a_chunk_was_consumed_but_its_output_is_gone(flow: Store, odf: Odf):
+    flow.dml("delete from datastatus where datasetid = 'clean' and dataid = '2013-01-01' and locktype = 'OUT'")
+    answer = odf("why", "cleaning", "2013-01-01").out
+    assert "consumed raw 2013-01-01 (version 1), but clean 2013-01-01 is not there" in answer
+
+
+def test_why_says_until_when_a_refused_chunk_is_put_off(flow: Store, odf: Odf):
+    claim = claim_one(flow, "cleaning")
+    no = Answer("place", False, {}, "the disk is not mounted")
+    flow.give_back(claim, Receipt("cleaning", claim.dataid, (Answer("ready", True), Answer("right", True), no)), "refused", wait=3600)
+    answer = odf("why", "cleaning", claim.dataid).out
+    assert answer.startswith("INVALID_PATH: cleaning 2013-01-06 is put off for another 60 min")
+    assert "the disk is not mounted" in answer
+
+
+def test_why_says_what_was_never_announced(store: Store, odf: Odf):
+    store.register([dataset("a"), dataset("b")], [job("ab", "a", writes="b")])
+    answer = odf("why", "ab").out
+    assert answer.startswith("NOTHING_TO_DO: ab has nothing to do: a has no chunk yet")
+    assert "odf ready a DATAID" in answer
+
+
+def test_explain_answers_the_five_questions_now_and_then(flow: Store, odf: Odf):
+    answer = odf("explain", "clean", "2013-01-02").out
+    assert answer.startswith("clean 2013-01-02 is FAILED")
+    assert "The five questions of run 2" in answer
+    assert "report: not yet → months 2013-01 not there" in answer
+    data = odf("explain", "clean", "2013-01-01", "--json").data
+    assert data["status"] == "READY"
+    assert [each["yes"] for each in data["answers"]] == [True] * 5
+    assert [(each["datasetid"], each["dataid"], each["version"]) for each in data["made_from"]] == [("raw", "2013-01-01", 1)]
+    assert [each["kind"] for each in data["events"]] == ["claimed", "published"]
+    assert [each["verdict"] for each in data["decisions"]] == ["YES"]
+
+
+def test_explain_of_an_input_says_who_read_which_version(flow: Store, odf: Odf):
+    (reader,) = odf("explain", "raw", "2013-01-01", "--json").data["read_by"]
+    assert reader == {"jobid": "cleaning", "status": "DONE", "version": 1, "outputs": [["clean", "2013-01-01", "READY"]]}
+    assert odf("explain", "raw", "2014-01-01").out.startswith("raw 2014-01-01 is not there")
+    assert odf("explain", "raw", "nonsense", code=2).err.startswith("BAD_DATAID")
+
+
+def test_nothing_stored_steers_the_terminal(flow: Store, odf: Odf):
+    flow.dml("insert into dataset (datasetid, hostname, location) values ('evil', '\x1b[2J', '\x1b]0;x\x07')")
+    for words in (("explain", "clean", "2013-01-02"), ("why", "cleaning"), ("runs",), ("datasets",), ("datasets", "evil"), ("sql", "select * from run"), ("explain", "raw", "2013-01-05")):
+        for answer in (odf(*words), odf(*words, "--json")):
+            assert not set("\x1b\x07\x9b\u202e") & set(answer.out + answer.err), words
+    assert "red" in odf("runs").out
+
+
+@pytest.mark.parametrize("bad", ["a b", "../x", "x'y", "x\ny", "x" * 129, "\u202ex", "-x"])
+def test_an_id_outside_the_grammar_is_refused(flow: Store, odf: Odf, bad: str):
+    for words in (("status",), ("why",), ("explain", "clean"), ("jobs",), ("datasets",), ("runs",), ("hold", "clean"), ("forget",)):
+        answer = odf(*words, "--", bad, *(["1"] if words == ("forget",) else []), code=2)
+        assert answer.err.startswith("BAD_ID"), answer
+        assert "\n" not in answer.err.splitlines()[0]
+        assert "\u202e" not in answer.err
+
+
+def test_runs_are_listed_newest_first_in_pages(flow: Store, odf: Odf):
+    assert [run["runid"] for run in odf("runs", "--json").data] == [4, 3, 2, 1]
+    assert [run["runid"] for run in odf("runs", "cleaning", "-n", "2", "--before", "4", "--json").data] == [3, 2]
+    assert [run["runid"] for run in odf("runs", "--failed", "--json").data] == [2]
+    assert "odf runs --before 3" in odf("runs", "-n", "2").out
+
+
+def test_jobs_and_datasets_are_listed_along_the_flow_without_passwords(flow: Store, odf: Odf):
+    flow.register([Dataset("db", kind="table", hostname="h", tablename="t", username="u", encryptedpass="odf1:canary")])
+    assert [each["jobid"] for each in odf("jobs", "--json").data] == ["cleaning", "report"]
+    assert "clean (rollup)" in odf("jobs", "report").out
+    assert [each["datasetid"] for each in odf("datasets", "--json").data] == ["raw", "clean", "months", "db", "names"]
+    for words in (("datasets",), ("datasets", "db"), ("datasets", "db", "--json"), ("datasets", "--json"), ("getjob", "cleaning")):
+        assert "canary" not in odf(*words).out
+    assert "(encrypted)" in odf("datasets", "db").out
+
+
+def test_a_log_is_shown_without_control_characters(flow: Store, odf: Odf, tmp_path: Path):
+    path = tmp_path / "x.log"
+    path.write_text("one\n\x1b[31mtwo\x1b[0m\n")
+    flow.dml(f"update run set log = '{path}' where runid = 1")
+    assert odf("log", "1").out == "one\n[31mtwo[0m\n"
+    assert odf("log", "1", "--follow").out == "one\n[31mtwo[0m\n"
+    assert odf("log", "2", code=2).err.startswith("UNKNOWN_RUN")
+    assert odf("log", "99", code=2).err.startswith("UNKNOWN_RUN")

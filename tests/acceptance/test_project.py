@@ -1,0 +1,134 @@
+"""A project with dataflow.toml, from init to the refused wrong file."""
+
+from __future__ import annotations
+
+import shutil
+
+from tests.support.shell import Shell, statuses
+
+
+def make(home: Shell) -> Shell:
+    home.odf("init", "shop")
+    inside = Shell(home.folder / "shop", extra=home.extra)
+    inside.odf("apply", "--yes")
+    return inside
+
+
+def test_init_gives_a_project_that_runs_at_once(home: Shell) -> None:
+    shop = make(home)
+    found = shop.odf("discover", "names_raw", "--json").data
+    assert [(each["dataid"], each["verdict"]) for each in found] == [("2025-11-12", "READY"), ("2025-11-13", "READY")]
+    shop.runjob("jobs/greet.sh")
+    shop.odf("run", "greet")
+    assert "NOTHING_TO_DO" in shop.runjob("jobs/greet.sh").err
+    assert (shop.folder / "data/greetings/2025-11-12.txt").read_text() == "Hello, Ada!\nHello, Grace!\n"
+    home.odf("init", "shop", code=2)
+
+
+def test_apply_shows_the_difference_first_and_dry_run_writes_nothing(home: Shell) -> None:
+    home.odf("init", ".")
+    plan = home.odf("apply", "--dry-run").out
+    assert "+ job greet" in plan
+    assert home.odf("jobs", "--json").data == []
+    home.odf("apply", "--yes")
+    assert "in line" in home.odf("apply", "--dry-run").out
+    toml = (home.folder / "dataflow.toml").read_text()
+    home.write("dataflow.toml", toml.replace("retries = 1", "retries = 3"))
+    assert "retries: 1 -> 3" in home.odf("apply", "--dry-run").out
+
+
+def test_every_error_of_the_project_file_names_file_table_and_key(home: Shell) -> None:
+    home.odf("init", ".")
+    toml = (home.folder / "dataflow.toml").read_text()
+    home.write("dataflow.toml", toml.replace('partition = "day"', 'partition = "fortnight"', 1))
+    error = home.odf("apply", "--yes", code=2).err
+    assert all(word in error for word in ("dataflow.toml", "dataset.names_raw", "partition", "fortnight"))
+
+
+def test_yesterdays_file_under_todays_name_is_wrong_data(home: Shell) -> None:
+    shop = make(home)
+    shop.odf("discover", "names_raw")
+    shutil.copy(shop.folder / "data/names/2025-11-13.csv", shop.folder / "data/names/2025-11-14.csv")
+    assert "2025-11-13" in shop.odf("ready", "names_raw", "2025-11-14", code=11).err
+    found = shop.odf("discover", "names_raw", "--json", code=11).data
+    assert [(each["dataid"], each["verdict"]) for each in found] == [("2025-11-14", "WRONG_DATA")]
+    assert ("names_raw", "2025-11-14") not in statuses(shop)
+
+
+def test_a_file_that_changed_after_it_was_published_is_not_validated(home: Shell) -> None:
+    shop = make(home)
+    shop.odf("ready", "names_raw", "2025-11-12..2025-11-13")
+    shop.write("data/names/2025-11-12.csv", "Ada\n")
+    refused = shop.runjob("jobs/greet.sh", code=13)
+    assert "2025-11-12.csv" in refused.err
+    assert ("greetings", "2025-11-12") not in statuses(shop), "the claim was given back"
+    shop.runjob("jobs/greet.sh")
+    assert statuses(shop)["greetings", "2025-11-13"] == "READY", "others go first meanwhile"
+    shop.odf("ready", "names_raw", "2025-11-12")
+    shop.runjob("jobs/greet.sh")
+    assert statuses(shop)["greetings", "2025-11-12"] == "READY"
+
+
+def test_a_missing_input_or_an_unwritable_output_is_an_invalid_path(home: Shell) -> None:
+    shop = make(home)
+    shop.odf("ready", "names_raw", "2025-11-12")
+    (shop.folder / "data/names/2025-11-12.csv").unlink()
+    assert "INVALID_PATH" in shop.runjob("jobs/greet.sh", code=12).err
+    shop.odf("ready", "names_raw", "2025-12-24", code=12)
+
+
+def test_a_script_that_writes_nothing_does_not_publish(home: Shell) -> None:
+    shop = make(home)
+    shop.odf("ready", "names_raw", "2025-11-12")
+    shop.script("jobs/greet.sh", "true")
+    shop.runjob("jobs/greet.sh", code=12)
+    assert statuses(shop)["greetings", "2025-11-12"] in ("FAILED", "RESUBMIT")
+
+
+def test_a_store_refuses_the_project_of_another_environment(home: Shell) -> None:
+    shop = make(home)
+    toml = (shop.folder / "dataflow.toml").read_text()
+    shop.write("dataflow.toml", toml + '\n[environment.prod]\nroots = ["./data"]\n')
+    shop.odf("ready", "names_raw", "2025-11-12")
+    assert "INVALID_PATH" in shop.runjob("--env", "prod", "jobs/greet.sh", code=12).err
+    assert "INVALID_PATH" in shop.odf("apply", "--yes", "--env", "prod", code=12).err
+    assert ("greetings", "2025-11-12") not in statuses(shop)
+
+
+def test_a_location_outside_the_roots_is_refused_before_anything_is_launched(home: Shell) -> None:
+    shop = make(home)
+    toml = (shop.folder / "dataflow.toml").read_text()
+    shop.write("dataflow.toml", toml.replace("greetings/{dataid}.txt", "../../elsewhere/{dataid}.txt"))
+    shop.odf("apply", "--yes")
+    shop.odf("ready", "names_raw", "2025-11-12")
+    assert "INVALID_PATH" in shop.runjob("jobs/greet.sh", code=12).err
+    assert not (home.folder / "elsewhere").exists()
+
+
+def test_a_marker_file_says_when_a_chunk_has_arrived(home: Shell) -> None:
+    shop = make(home)
+    toml = (shop.folder / "dataflow.toml").read_text()
+    shop.write(
+        "dataflow.toml",
+        toml.replace('location = "names/{dataid}.csv"', 'location = "names/{dataid}.csv"\nready = { marker = "{dataid}.done" }'),
+    )
+    shop.odf("apply", "--yes")
+    assert shop.odf("discover", "names_raw", "--json").data == []
+    shop.write("data/names/2025-11-13.done", "")
+    assert [each["dataid"] for each in shop.odf("discover", "names_raw", "--json").data] == ["2025-11-13"]
+
+
+def test_the_properties_file_of_the_original_is_read(home: Shell, postgres_url: str) -> None:
+    jdbc = "jdbc:" + postgres_url.replace("postgres@", "")
+    home.write("dataflow.properties", f"url={jdbc}\nuser=postgres\nschema=dataflow\n")
+    home.odf("createtables")
+    home.dml("insert into dataset (datasetid) values ('bobin')")
+    assert [each["datasetid"] for each in home.odf("datasets", "--json").data] == ["bobin"]
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_fresh_project(home: Shell) -> None:
+    shop = make(home)
+    found = {each["what"]: each["ok"] for each in shop.odf("doctor", "--json").data}
+    assert found["store"] is True
+    assert found["root"] is True
+    assert found["python"] is True

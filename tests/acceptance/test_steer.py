@@ -1,0 +1,160 @@
+"""resubmit, hold, release, fail, forget, pool, and the original's verbs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from opendataflow import Pool, Store
+from tests.support.flows import chain, claim_one, drain, dump, kinds, status
+from tests.support.odf import Odf
+
+
+@pytest.fixture
+def flow(store: Store) -> Store:
+    """raw 1–6 → make → product: 2 failed, the others are READY."""
+    chain(store, pools=[Pool("etl", 4)], pool="etl")
+    store.announce("raw", [str(n) for n in range(1, 7)])
+    for claim in store.claim("make", 6):
+        store.fail(claim) if claim.dataid == "2" else store.commit(claim)
+    return store
+
+
+def changed(answer: object) -> list[tuple[str, str, str, str]]:
+    assert isinstance(answer, dict)
+    return [(row["datasetid"], row["dataid"], row["before"], row["after"]) for row in answer["changed"]]
+
+
+def test_one_chunk_is_steered_without_asking(flow: Store, odf: Odf):
+    odf("resubmit", "product", "3", "--why", "late data")
+    assert status(flow, "product", "3") == "RESUBMIT"
+    assert flow.events("product", "3")[-1].why == "late data"
+    odf("hold", "product", "4")
+    odf("release", "product", "4")
+    odf("fail", "product", "4")
+    odf("forget", "product", "5")
+    assert [status(flow, "product", each) for each in "45"] == ["FAILED", None]
+    assert kinds(flow, "product", "4")[-3:] == ["held", "released", "failed"]
+
+
+def test_several_chunks_need_a_yes(flow: Store, odf: Odf):
+    before = dump(flow)
+    answer = odf("resubmit", "product", "1..3", code=2)
+    assert "2" in answer.err
+    assert "--yes" in answer.err
+    assert dump(flow) == before
+    assert changed(odf("resubmit", "product", "1..3", "--yes", "--json").data) == [
+        ("product", "1", "READY", "RESUBMIT"),
+        ("product", "2", "FAILED", "RESUBMIT"),
+        ("product", "3", "READY", "RESUBMIT"),
+    ]
+    assert flow.next_dataids("make", 5) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["resubmit", "hold", "fail", "forget"])
+def test_a_dry_run_changes_nothing(flow: Store, odf: Odf, name: str):
+    before = dump(flow)
+    answer = odf(name, "product", "1", "3", "--dry-run", "--json").data
+    assert answer["dry_run"] is True
+    assert len(answer["changed"]) == 2
+    assert "would change 2 chunks" in odf(name, "product", "1", "3", "--dry-run").out
+    assert dump(flow) == before
+
+
+def test_all_that_failed_is_resubmitted_at_once(flow: Store, odf: Odf):
+    drain(flow, "use")
+    flow.fail_chunks("report", ["1"])
+    assert changed(odf("resubmit", "--failed", "--yes", "--json").data) == [
+        ("product", "2", "FAILED", "RESUBMIT"),
+        ("report", "1", "FAILED", "RESUBMIT"),
+    ]
+    assert odf("resubmit", "--failed").out == "nothing to change\n"
+
+
+def test_a_job_names_what_it_produces(flow: Store, odf: Odf):
+    assert changed(odf("resubmit", "--job", "make", "--failed", "--json").data) == [("product", "2", "FAILED", "RESUBMIT")]
+    assert changed(odf("hold", "--job", "make", "3", "--json").data) == [("product", "3", "READY", "HOLD")]
+
+
+def test_all_means_what_the_verb_can_be_done_to(flow: Store, odf: Odf):
+    claim_one(flow, "use")
+    odf("hold", "product", "3", "4", "--yes")
+    assert changed(odf("release", "product", "--all", "--yes", "--json").data) == [
+        ("product", "3", "HOLD", "READY"),
+        ("product", "4", "HOLD", "READY"),
+    ]
+    assert len(changed(odf("resubmit", "product", "--all", "--yes", "--json").data)) == 6
+
+
+def test_a_running_chunk_is_left_alone_unless_forced(flow: Store, odf: Odf):
+    claim = claim_one(flow, "use")
+    answer = odf("resubmit", "report", claim.dataid, code=14)
+    assert answer.err.startswith("LOCKED")
+    odf("resubmit", "report", claim.dataid, "--force")
+    assert status(flow, "report", claim.dataid) == "RESUBMIT"
+
+
+def test_future_chunks_can_be_held(flow: Store, odf: Odf):
+    odf("hold", "product", "7..9", "--yes")
+    assert [status(flow, "product", each) for each in "789"] == ["HOLD"] * 3
+
+
+def test_what_makes_no_sense_is_refused_and_nothing_is_written(flow: Store, odf: Odf):
+    flow.register([*()], [], [Pool("other")])
+    before = dump(flow)
+    for words, name in (
+        (("resubmit",), "USAGE"),
+        (("resubmit", "product"), "USAGE"),
+        (("resubmit", "product", "1", "--all"), "USAGE"),
+        (("resubmit", "product", "3..1"), "BAD_DATAID"),
+        (("resubmit", "product", "one"), "BAD_DATAID"),
+        (("resubmit", "product", "99"), "BAD_TRANSITION"),
+        (("resubmit", "nothing", "1"), "UNKNOWN_DATASET"),
+        (("resubmit", "--job", "nothing", "--all"), "UNKNOWN_JOB"),
+        (("release", "product", "1"), "BAD_TRANSITION"),
+        (("hold", "product", "1'--"), "BAD_ID"),
+        (("pool", "set", "etl"), "USAGE"),
+        (("pool", "set", "etl", "many"), "USAGE"),
+        (("pool", "set", "e t l", "1"), "BAD_ID"),
+        (("pool", "drop", "etl"), "BAD_DEFINITION"),
+        (("pool", "drop", "nothing"), "UNKNOWN_POOL"),
+    ):
+        answer = odf(*words, code=2)
+        assert answer.err.startswith(name + ":"), answer
+    assert dump(flow) == before
+
+
+def test_ranges_need_numbered_dataids(store: Store, odf: Odf):
+    chain(store, partition="text")
+    store.announce("raw", ["a", "b", "c"])
+    assert odf("hold", "raw", "a..c", code=2).err.startswith("BAD_DATAID")
+    odf("hold", "raw", "a", "c", "--yes")
+    assert [status(store, "raw", each) for each in "abc"] == ["HOLD", "READY", "HOLD"]
+
+
+def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
+    claim_one(flow, "use")
+    assert odf("pool", "--json").data == [{"poolid": "etl", "places": 4, "taken": 1, "waiting": 4, "at_least": False, "jobs": ["make", "use"]}]
+    before = dump(flow)
+    assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 places; it was 4\n"
+    assert dump(flow) == before
+    odf("pool", "set", "etl", "unlimited")
+    odf("pool", "set", "spare", "3")
+    odf("pool", "drop", "spare", "--dry-run")
+    assert {name: pool.places for name, pool in flow.catalogue().pools.items()} == {"etl": None, "spare": 3}
+    odf("pool", "drop", "spare")
+    assert list(flow.catalogue().pools) == ["etl"]
+
+
+def test_the_original_s_verbs_do_the_handshake(flow: Store, odf: Odf):
+    facts = odf("startjob", "use").data
+    assert facts["dataid"] == "1"
+    assert odf("endjob", "use", "1", "READY", "--json").data["status"] == "READY"
+    assert odf("endjob", "use", "1", "READY", code=14).err.startswith("LOCKED")
+    odf("deleterun", "use", "1")
+    assert status(flow, "report", "1") is None
+    forced = json.loads(odf("forcejob", "make", "3").out)
+    assert (forced["jobid"], forced["dataid"]) == ("make", "3")
+    assert flow.running()[0].forced
+    assert odf("getjob", "make").data["reads"] == {"raw": "identity"}
