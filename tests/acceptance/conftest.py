@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.odf import Odf
 from tests.support.shell import Shell
+from tests.support.stores import open_again, store, store_url
+
+__all__ = ["home", "odf", "open_again", "shell", "store", "store_url"]
 
 
 @pytest.fixture
@@ -24,3 +28,9 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     made = Shell(tmp_path, url)
     made.odf("migrate")
     return made
+
+
+@pytest.fixture
+def odf(tmp_path: Path, store_url: str) -> Odf:
+    """The command line in an empty folder, on the store of the test."""
+    return Odf(tmp_path, store_url)

@@ -27,7 +27,9 @@ def java(plaintext: str, passphrase: str) -> str:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     iv = os.urandom(12)
-    return base64.b64encode(iv + AESGCM(hashlib.sha512(passphrase.encode()).digest()[:32]).encrypt(iv, plaintext.encode(), None)).decode()
+    return base64.b64encode(
+        iv + AESGCM(hashlib.sha512(passphrase.encode()).digest()[:32]).encrypt(iv, plaintext.encode(), None)
+    ).decode()
 
 
 @pytest.fixture
@@ -60,7 +62,16 @@ def test_the_plaintext_is_printed_only_to_a_terminal(odf: Odf):
     main, side = pty.openpty()
     environ = {**os.environ, **KEY, "ODF_STORE": odf.store_url}
     command = [sys.executable, "-m", "opendataflow", "crypt", "decrypt", "--for", "orders", token]
-    done = subprocess.run(command, cwd=odf.folder, env=environ, stdin=subprocess.DEVNULL, stdout=side, stderr=side, timeout=60, check=False)
+    done = subprocess.run(
+        command,
+        cwd=odf.folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=side,
+        stderr=side,
+        timeout=60,
+        check=False,
+    )
     os.close(side)
     assert done.returncode == 0
     assert b"s3cret" in os.read(main, 1000)
@@ -101,13 +112,18 @@ def test_the_key_may_come_from_a_file_or_a_command(odf: Odf):
     file.write_text("correct horse\n")
     file.chmod(0o600)
     token = odf("crypt", "encrypt", "--for", "orders", stdin="s3cret", PASSKEY_FILE=str(file)).out.strip()
-    assert odf("crypt", "decrypt", "--for", "orders", "--yes-print", token, PASSKEY_COMMAND="echo 'correct horse'").out == "s3cret\n"
+    assert (
+        odf("crypt", "decrypt", "--for", "orders", "--yes-print", token, PASSKEY_COMMAND="echo 'correct horse'").out
+        == "s3cret\n"
+    )
 
 
 def test_rekey_renews_every_password_in_one_transaction(tmp_path: Path, store_url: str, store: Store):
     odf = Odf(tmp_path, store_url)
     ours = encrypt("one", Key("correct horse"), "dataset/a/encryptedpass")
-    store.register([Dataset("a", encryptedpass=ours), Dataset("b", encryptedpass=java("two", "correct horse")), Dataset("c")])
+    store.register(
+        [Dataset("a", encryptedpass=ours), Dataset("b", encryptedpass=java("two", "correct horse")), Dataset("c")]
+    )
     before = dump(store)
     new = {**KEY, "NEW_PASSKEY": "battery staple"}
     planned = odf("crypt", "rekey", "--all", "--dry-run", "--json", **new).data["rekeyed"]
@@ -115,10 +131,14 @@ def test_rekey_renews_every_password_in_one_transaction(tmp_path: Path, store_ur
     assert dump(store) == before
     odf("crypt", "rekey", "--all", **new)
     found = store.catalogue().datasets
-    assert [decrypt(found[name].encryptedpass, Key("battery staple"), f"dataset/{name}/encryptedpass") for name in "ab"] == ["one", "two"]
+    assert [
+        decrypt(found[name].encryptedpass, Key("battery staple"), f"dataset/{name}/encryptedpass") for name in "ab"
+    ] == ["one", "two"]
     assert found["c"].encryptedpass == ""
     before = dump(store)
-    assert odf("crypt", "rekey", "--all", code=17, **new).err.startswith("BAD_KEY")  # the old key opens nothing any more
+    assert odf("crypt", "rekey", "--all", code=17, **new).err.startswith(
+        "BAD_KEY"
+    )  # the old key opens nothing any more
     assert odf("crypt", "rekey", "--all", code=2, **KEY).err.startswith("BAD_CONFIG")
     assert odf("crypt", "rekey", code=2, **new).err.startswith("USAGE")
     assert odf("crypt", "rekey", "--for", "c", code=2, **new).err.startswith("USAGE")

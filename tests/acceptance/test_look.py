@@ -47,7 +47,14 @@ def test_status_is_a_matrix_along_the_flow(flow: Store, odf: Odf):
 def test_status_as_json_has_the_same_cells(flow: Store, odf: Odf):
     (block,) = odf("status", "--json").data["blocks"]
     assert [line["datasetid"] for line in block["lines"]] == ["raw", "clean"]
-    assert [cell["status"] for cell in block["lines"][1]["cells"]] == ["READY", "FAILED", "READY", "RUNNING", None, None]
+    assert [cell["status"] for cell in block["lines"][1]["cells"]] == [
+        "READY",
+        "FAILED",
+        "READY",
+        "RUNNING",
+        None,
+        None,
+    ]
     assert block["lines"][1]["counts"] == {"READY": 2, "RUNNING": 1, "FAILED": 1}
 
 
@@ -64,11 +71,16 @@ def test_status_speaks_ascii_where_nothing_else_is_known(flow: Store, odf: Odf):
 
 
 def test_status_can_be_narrowed(flow: Store, odf: Odf):
-    assert odf("status", "clean", "--from", "2013-01-02", "--to", "2013-01-03").out.splitlines()[0].split() == ["2013-01-02", "2013-01-03"]
+    assert odf("status", "clean", "--from", "2013-01-02", "--to", "2013-01-03").out.splitlines()[0].split() == [
+        "2013-01-02",
+        "2013-01-03",
+    ]
     chunks = odf("status", "--status", "failed", "--chunks", "--json").data
     assert [(each["datasetid"], each["dataid"]) for each in chunks] == [("clean", "2013-01-02")]
     assert odf("status", "--status", "nonsense", code=2).err.startswith("UNKNOWN_STATUS")
-    assert odf("status", "clena", code=2).err.startswith("UNKNOWN_DATASET: there is no dataset clena\n  Did you mean clean?")
+    assert odf("status", "clena", code=2).err.startswith(
+        "UNKNOWN_DATASET: there is no dataset clena\n  Did you mean clean?"
+    )
     assert odf("status", "--from", "13th of May", code=2).err.startswith("BAD_ID")
 
 
@@ -91,7 +103,9 @@ def test_status_puts_months_into_cells_when_days_do_not_fit(store: Store, odf: O
     clean = block["lines"][1]["cells"]
     assert clean[16] == {"status": "FAILED", "n": 2, "chunks": 31}
     assert clean[1] == {"status": "READY", "n": 28, "chunks": 28}  # one hole in a leap year's February
-    assert answer["exceptions"] == [{"datasetid": "clean", "status": "FAILED", "n": 2, "ranges": [["2013-05-05", "2013-05-06"]], "more": False}]
+    assert answer["exceptions"] == [
+        {"datasetid": "clean", "status": "FAILED", "n": 2, "ranges": [["2013-05-05", "2013-05-06"]], "more": False}
+    ]
     shown = odf("status").out
     assert "◐" in shown
     assert "2013-05-05..2013-05-06" in shown
@@ -156,7 +170,12 @@ def test_why_says_that_a_chunk_was_consumed_but_its_output_is_gone(flow: Store, 
 def test_why_says_until_when_a_refused_chunk_is_put_off(flow: Store, odf: Odf):
     claim = claim_one(flow, "cleaning")
     no = Answer("place", False, {}, "the disk is not mounted")
-    flow.give_back(claim, Receipt("cleaning", claim.dataid, (Answer("ready", True), Answer("right", True), no)), "refused", wait=3600)
+    flow.give_back(
+        claim,
+        Receipt("cleaning", claim.dataid, (Answer("ready", True), Answer("right", True), no)),
+        "refused",
+        wait=3600,
+    )
     answer = odf("why", "cleaning", claim.dataid).out
     assert answer.startswith("INVALID_PATH: cleaning 2013-01-06 is put off for another 60 min")
     assert "the disk is not mounted" in answer
@@ -177,21 +196,36 @@ def test_explain_answers_the_five_questions_now_and_then(flow: Store, odf: Odf):
     data = odf("explain", "clean", "2013-01-01", "--json").data
     assert data["status"] == "READY"
     assert [each["yes"] for each in data["answers"]] == [True] * 5
-    assert [(each["datasetid"], each["dataid"], each["version"]) for each in data["made_from"]] == [("raw", "2013-01-01", 1)]
+    assert [(each["datasetid"], each["dataid"], each["version"]) for each in data["made_from"]] == [
+        ("raw", "2013-01-01", 1)
+    ]
     assert [each["kind"] for each in data["events"]] == ["claimed", "published"]
     assert [each["verdict"] for each in data["decisions"]] == ["YES"]
 
 
 def test_explain_of_an_input_says_who_read_which_version(flow: Store, odf: Odf):
     (reader,) = odf("explain", "raw", "2013-01-01", "--json").data["read_by"]
-    assert reader == {"jobid": "cleaning", "status": "DONE", "version": 1, "outputs": [["clean", "2013-01-01", "READY"]]}
+    assert reader == {
+        "jobid": "cleaning",
+        "status": "DONE",
+        "version": 1,
+        "outputs": [["clean", "2013-01-01", "READY"]],
+    }
     assert odf("explain", "raw", "2014-01-01").out.startswith("raw 2014-01-01 is not there")
     assert odf("explain", "raw", "nonsense", code=2).err.startswith("BAD_DATAID")
 
 
 def test_nothing_stored_steers_the_terminal(flow: Store, odf: Odf):
     flow.dml("insert into dataset (datasetid, hostname, location) values ('evil', '\x1b[2J', '\x1b]0;x\x07')")
-    for words in (("explain", "clean", "2013-01-02"), ("why", "cleaning"), ("runs",), ("datasets",), ("datasets", "evil"), ("sql", "select * from run"), ("explain", "raw", "2013-01-05")):
+    for words in (
+        ("explain", "clean", "2013-01-02"),
+        ("why", "cleaning"),
+        ("runs",),
+        ("datasets",),
+        ("datasets", "evil"),
+        ("sql", "select * from run"),
+        ("explain", "raw", "2013-01-05"),
+    ):
         for answer in (odf(*words), odf(*words, "--json")):
             assert not set("\x1b\x07\x9b\u202e") & set(answer.out + answer.err), words
     assert "red" in odf("runs").out
@@ -199,7 +233,16 @@ def test_nothing_stored_steers_the_terminal(flow: Store, odf: Odf):
 
 @pytest.mark.parametrize("bad", ["a b", "../x", "x'y", "x\ny", "x" * 129, "\u202ex", "-x"])
 def test_an_id_outside_the_grammar_is_refused(flow: Store, odf: Odf, bad: str):
-    for words in (("status",), ("why",), ("explain", "clean"), ("jobs",), ("datasets",), ("runs",), ("hold", "clean"), ("forget",)):
+    for words in (
+        ("status",),
+        ("why",),
+        ("explain", "clean"),
+        ("jobs",),
+        ("datasets",),
+        ("runs",),
+        ("hold", "clean"),
+        ("forget",),
+    ):
         answer = odf(*words, "--", bad, *(["1"] if words == ("forget",) else []), code=2)
         assert answer.err.startswith("BAD_ID"), answer
         assert "\n" not in answer.err.splitlines()[0]
@@ -218,7 +261,13 @@ def test_jobs_and_datasets_are_listed_along_the_flow_without_passwords(flow: Sto
     assert [each["jobid"] for each in odf("jobs", "--json").data] == ["cleaning", "report"]
     assert "clean (rollup)" in odf("jobs", "report").out
     assert [each["datasetid"] for each in odf("datasets", "--json").data] == ["raw", "clean", "months", "db", "names"]
-    for words in (("datasets",), ("datasets", "db"), ("datasets", "db", "--json"), ("datasets", "--json"), ("getjob", "cleaning")):
+    for words in (
+        ("datasets",),
+        ("datasets", "db"),
+        ("datasets", "db", "--json"),
+        ("datasets", "--json"),
+        ("getjob", "cleaning"),
+    ):
         assert "canary" not in odf(*words).out
     assert "(encrypted)" in odf("datasets", "db").out
 

@@ -20,7 +20,12 @@ def flow(store: Store) -> Store:
 
 def test_sql_answers_in_a_table_or_in_json(flow: Store, odf: Odf):
     statement = "select dataid, status from job_status order by dataid"
-    assert odf("sql", statement).out.splitlines() == ["dataid  status", "------  ------", *(f"{n}       READY" for n in "123"), "3 rows"]
+    assert odf("sql", statement).out.splitlines() == [
+        "dataid  status",
+        "------  ------",
+        *(f"{n}       READY" for n in "123"),
+        "3 rows",
+    ]
     assert odf("sql", "--json", statement).data[0] == {"dataid": "1", "status": "READY"}
     assert odf("sql", "--json", stdin=statement).data[2]["dataid"] == "3"
     assert odf("sql", "select dataid from job_status where dataid = 'none'").out == "dataid\n------\n0 rows\n"
@@ -59,7 +64,14 @@ def test_dml_changes_and_counts(flow: Store, odf: Odf):
     assert flow.next_dataids("make") == ["2"]
 
 
-@pytest.mark.parametrize("statement", ["update datastatus set status = 'NONSENSE'", "insert into datastatus (datasetid, dataid, jobid, locktype, status) values ('no', '1', 'j', 'OUT', 'READY')", "nonsense"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update datastatus set status = 'NONSENSE'",
+        "insert into datastatus (datasetid, dataid, jobid, locktype, status) values ('no', '1', 'j', 'OUT', 'READY')",
+        "nonsense",
+    ],
+)
 def test_dml_that_the_store_refuses_changes_nothing(flow: Store, odf: Odf, statement: str):
     before = dump(flow)
     assert odf("dml", statement, code=2).err.startswith("USAGE")

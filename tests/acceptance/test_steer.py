@@ -14,7 +14,7 @@ from tests.support.odf import Odf
 @pytest.fixture
 def flow(store: Store) -> Store:
     """raw 1–6 → make → product: 2 failed, the others are READY."""
-    chain(store, pools=[Pool("etl", 4)], pool="etl")
+    chain(store, pools=[Pool("etl", 8)], pool="etl")
     store.announce("raw", [str(n) for n in range(1, 7)])
     for claim in store.claim("make", 6):
         store.fail(claim) if claim.dataid == "2" else store.commit(claim)
@@ -73,7 +73,9 @@ def test_all_that_failed_is_resubmitted_at_once(flow: Store, odf: Odf):
 
 
 def test_a_job_names_what_it_produces(flow: Store, odf: Odf):
-    assert changed(odf("resubmit", "--job", "make", "--failed", "--json").data) == [("product", "2", "FAILED", "RESUBMIT")]
+    assert changed(odf("resubmit", "--job", "make", "--failed", "--json").data) == [
+        ("product", "2", "FAILED", "RESUBMIT")
+    ]
     assert changed(odf("hold", "--job", "make", "3", "--json").data) == [("product", "3", "READY", "HOLD")]
 
 
@@ -101,7 +103,6 @@ def test_future_chunks_can_be_held(flow: Store, odf: Odf):
 
 
 def test_what_makes_no_sense_is_refused_and_nothing_is_written(flow: Store, odf: Odf):
-    flow.register([*()], [], [Pool("other")])
     before = dump(flow)
     for words, name in (
         (("resubmit",), "USAGE"),
@@ -135,9 +136,11 @@ def test_ranges_need_numbered_dataids(store: Store, odf: Odf):
 
 def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     claim_one(flow, "use")
-    assert odf("pool", "--json").data == [{"poolid": "etl", "places": 4, "taken": 1, "waiting": 4, "at_least": False, "jobs": ["make", "use"]}]
+    assert odf("pool", "--json").data == [
+        {"poolid": "etl", "places": 8, "taken": 1, "waiting": 4, "at_least": False, "jobs": ["make", "use"]}
+    ]
     before = dump(flow)
-    assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 places; it was 4\n"
+    assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 places; it was 8\n"
     assert dump(flow) == before
     odf("pool", "set", "etl", "unlimited")
     odf("pool", "set", "spare", "3")

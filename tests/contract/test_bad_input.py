@@ -49,49 +49,53 @@ BAD_IDS = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_IDS)
-def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store, what: str) -> None:
-    bad = BAD_IDS[what]
+def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store) -> None:
     store.register([Dataset("raw"), Dataset("product")], [Job("make", (opendataflow.Input("raw"),), ("product",))])
     store.next_dataids("make")
     before = dump(store)
-    doors: dict[str, Callable[[], object]] = {
-        "dataset": lambda: store.register([Dataset(bad)]),
-        "job": lambda: store.register(jobs=[Job(bad, (), ("raw",))]),
-        "pool": lambda: store.register(pools=[Pool(bad, 1)]),
-        "announce": lambda: store.announce("raw", ["ok", bad]),
-        "announce a dataset": lambda: store.announce(bad, ["1"]),
-        "claim a job": lambda: store.claim(bad),
-        "claim": lambda: store.claim("make", dataid=bad),
-        "force": lambda: store.claim("make", dataid=bad, force=True),
-        "resubmit": lambda: store.resubmit("product", [bad]),
-        "hold": lambda: store.hold("product", [bad]),
-        "release": lambda: store.release("product", [bad]),
-        "fail": lambda: store.fail_chunks("product", [bad]),
-        "forget": lambda: store.forget("product", [bad]),
-        "steer a dataset": lambda: store.hold(bad, ["1"]),
-        "refuse": lambda: store.refuse(Receipt(bad, "1")),
-        "next": lambda: store.next_dataids(bad),
+    doors: dict[str, Callable[[str], object]] = {
+        "dataset": lambda bad: store.register([Dataset(bad)]),
+        "job": lambda bad: store.register(jobs=[Job(bad, (), ("raw",))]),
+        "pool": lambda bad: store.register(pools=[Pool(bad, 1)]),
+        "announce": lambda bad: store.announce("raw", ["ok", bad]),
+        "announce a dataset": lambda bad: store.announce(bad, ["1"]),
+        "claim a job": lambda bad: store.claim(bad),
+        "claim": lambda bad: store.claim("make", dataid=bad),
+        "force": lambda bad: store.claim("make", dataid=bad, force=True),
+        "resubmit": lambda bad: store.resubmit("product", [bad]),
+        "hold": lambda bad: store.hold("product", [bad]),
+        "release": lambda bad: store.release("product", [bad]),
+        "fail": lambda bad: store.fail_chunks("product", [bad]),
+        "forget": lambda bad: store.forget("product", [bad]),
+        "steer a dataset": lambda bad: store.hold(bad, ["1"]),
+        "refuse": lambda bad: store.refuse(Receipt(bad, "1")),
+        "next": lambda bad: store.next_dataids(bad),
     }
-    for door, call in doors.items():
-        with pytest.raises((BadId, BadDataid, UnknownJob, UnknownDataset)):
-            call()
-            pytest.fail(f"{door} let {bad!r} in")
+    for what, bad in BAD_IDS.items():
+        for door, call in doors.items():
+            with pytest.raises((BadId, BadDataid, UnknownJob, UnknownDataset)):
+                call(bad)
+                pytest.fail(f"{door} let {what} in")
     assert dump(store) == before
 
 
-@pytest.mark.parametrize("column", ["datasetid", "dataid", "jobid"])
-@pytest.mark.parametrize("what", [what for what in BAD_IDS if what not in ("NUL", "10,000 characters")])
-def test_an_id_outside_the_grammar_cannot_be_typed_either(store: Store, what: str, column: str) -> None:
+def test_an_id_outside_the_grammar_cannot_be_typed_either(store: Store) -> None:
     store.register([Dataset("raw")])
-    bad = BAD_IDS[what].replace("'", "''")
-    values = {"datasetid": "raw", "dataid": "1", "jobid": "me", "locktype": "OUT", "status": "READY"} | {column: bad}
-    quoted = ", ".join(f"'{value}'" for value in values.values())
-    with pytest.raises(UsageError):
-        store.dml(f"insert into datastatus ({', '.join(values)}) values ({quoted})")
-    if column == "datasetid":
-        with pytest.raises(UsageError):
-            store.dml(f"insert into dataset (datasetid) values ('{bad}')")
+    before = dump(store)
+    fine = {"datasetid": "raw", "dataid": "1", "jobid": "me", "locktype": "OUT", "status": "READY"}
+    for what, bad in BAD_IDS.items():
+        if "\0" in bad:
+            continue  # it cannot be typed; see below
+        for column in ("datasetid", "dataid", "jobid"):
+            quoted = ", ".join("'{}'".format(value.replace("'", "''")) for value in (fine | {column: bad}).values())
+            with pytest.raises(UsageError):
+                store.dml(f"insert into datastatus ({', '.join(fine)}) values ({quoted})")
+                pytest.fail(f"{column} may have {what}")
+        for table, column in (("dataset", "datasetid"), ("pool", "poolid"), ("jobrule", "jobid")):
+            with pytest.raises(UsageError):
+                store.dml("insert into {} ({}) values ('{}')".format(table, column, bad.replace("'", "''")))
+                pytest.fail(f"{table} may have {what}")
+    assert dump(store) == before
 
 
 @pytest.mark.parametrize("expression", ["'a' || char(0) || 'b'", "'a' || chr(0) || 'b'", "replace('aaaaaaaaaa', 'a', 'aaaaaaaaaaaaaaaaaaaaaaaa')"])

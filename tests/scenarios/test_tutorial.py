@@ -30,17 +30,11 @@ def type_sql(request: pytest.FixtureRequest, store: Store, store_url: str) -> It
     if request.param == "odf dml":
         yield store.dml
     elif store_url.startswith("sqlite"):
-        with closing(sqlite3.connect(store_url.removeprefix("sqlite:///"), autocommit=True)) if _has_autocommit() else closing(
-            sqlite3.connect(store_url.removeprefix("sqlite:///"), isolation_level=None)
-        ) as client:
+        with closing(sqlite3.connect(store_url.removeprefix("sqlite:///"), isolation_level=None)) as client:
             yield lambda statement: client.execute(statement.replace("now()", "CURRENT_TIMESTAMP")).rowcount
     else:
         with psycopg.connect(store_url, autocommit=True) as connection:
             yield lambda statement: connection.execute(statement.encode()).rowcount
-
-
-def _has_autocommit() -> bool:
-    return hasattr(sqlite3, "LEGACY_TRANSACTION_CONTROL")
 
 
 @pytest.fixture

@@ -32,9 +32,11 @@ class Odf:
     folder: Path
     store_url: str
 
-    def __call__(self, *arguments: str, stdin: str | bytes = "", code: int | None = 0, **environ: str) -> Answer:
+    def __call__(self, *arguments: str, stdin: Any = "", code: Any = 0, **environ: str) -> Answer:
         """Run one command line, which must end with this code (None: any)."""
-        known = {name: value for name, value in os.environ.items() if not name.startswith(("ODF_", "PASSKEY", "NEW_PASSKEY"))}
+        known = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ODF_", "PASSKEY", "NEW_PASSKEY"))
+        }
         done = subprocess.run(
             [sys.executable, "-m", "opendataflow", *arguments],
             cwd=self.folder,

@@ -47,15 +47,14 @@ def lines(overview: Overview, width: int) -> Iterator[Printed]:
 
 
 def _cut(segments: list[Segment], width: int) -> list[Segment]:
-    left = width
+    if sum(len(text) for text, _ in segments) <= width:
+        return segments
+    left = width - 1
     kept: list[Segment] = []
     for text, style in segments:
-        if len(text) > left:
-            kept.append((text[: max(left - 1, 0)] + "…", style))
-            break
-        kept.append((text, style))
-        left -= len(text)
-    return kept
+        kept.append((text[:left], style))
+        left -= len(kept[-1][0])
+    return [*kept, ("…", "faint")]
 
 
 def _name(text: str, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import BadDataid
@@ -12,7 +13,8 @@ LAST_KEY = "\x7f"  # comes after every key of a dataid
 FIRST_KEY = " "  # comes before every key of a dataid, and after the empty one of a malformed dataid
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Column:
     """One or several dataids that follow one another."""
 
     label: str

@@ -49,11 +49,10 @@ def select(
                 ids = [each for each in ids if there.get((name, each)) == FAILED]
         else:
             wanted = (FAILED,) if failed else tuple(statuses)
-            ids = [
-                chunk.dataid
-                for status in wanted
-                for chunk in chunks_in(store, name, "", LAST_KEY, status=status, n=_EVERYTHING)
+            chunks = [
+                each for status in wanted for each in chunks_in(store, name, "", LAST_KEY, status=status, n=_EVERYTHING)
             ]
+            ids = [chunk.dataid for chunk in sorted(chunks, key=lambda chunk: (chunk.sort_key, chunk.dataid))]
         # One run writes all outputs of a job: what is said about one of them is said about the others too.
         producer = catalogue.producer(name)
         group = producer.outputs if producer else (name,)

@@ -291,7 +291,9 @@ def _consumed_already(
                     (f"odf log {row.runid}",) if row.runid else (),
                 )
             elif row.status == DONE:
-                text = f"{job.jobid} consumed {here} (version {row.version}), but {job.outputs[0]} {dataid} is not there"
+                text = (
+                    f"{job.jobid} consumed {here} (version {row.version}), but {job.outputs[0]} {dataid} is not there"
+                )
                 yield Reason(
                     "LOCKED",
                     text,

@@ -118,6 +118,7 @@ def _execute(
             tick=lambda: _heartbeat(store, claim),
             every=claim.lease / 3,
             echo=echo,
+            stdin=None if os.isatty(0) else 0,
         )
         return _finish(store, catalogue, project, job, claim, ended, log)
 

@@ -111,12 +111,12 @@ def _read(path: Path) -> str:
 
 
 def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
-    own = {
+    own: dict[str, Callable[..., Any]] = {
         name: thing
         for name, thing in vars(module).items()
         if callable(thing) and getattr(thing, "__module__", None) == module.__name__
     }
-    marked = {name_of(thing): thing for thing in own.values() if is_job(thing)}
+    marked: dict[str, Callable[..., Any]] = {name_of(thing): thing for thing in own.values() if is_job(thing)}
     if jobid in marked:
         return marked[jobid]
     plain = own.get(jobid) or own.get(argument_of(jobid))
@@ -175,4 +175,4 @@ def _send_by_value(folder: Path) -> None:
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and Path(file).parent == folder:
-            register_pickle_by_value(module)
+            register_pickle_by_value(module)  # type: ignore[no-untyped-call]

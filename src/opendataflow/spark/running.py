@@ -25,10 +25,15 @@ def run_code(spark: SparkSession, code: Code | None, job: Job, frames: Mapping[s
     """What the job's code makes of its inputs, by output dataset."""
     if code is None:
         return _copied(job, frames)
+    where = str(code.path) if isinstance(code, SqlJob) else f"job {job.jobid}"
+    return by_output(result_of(spark, code, frames, chunk), job.outputs, where)
+
+
+def result_of(spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], chunk: Chunk) -> object:
+    """What the code gives back, whatever that is."""
     if isinstance(code, SqlJob):
-        return _by_output(_select(spark, code, frames, chunk), job.outputs, str(code.path))
-    where = f"job {job.jobid}"
-    return _by_output(_call(spark, code, frames, chunk, where), job.outputs, where)
+        return _select(spark, code, frames, chunk)
+    return _call(spark, code, frames, chunk)
 
 
 def failed(jobid: str, problem: BaseException) -> JobFailed:
@@ -40,10 +45,8 @@ def failed(jobid: str, problem: BaseException) -> JobFailed:
     return JobFailed(f"job {jobid} failed: {told}")
 
 
-def _call(
-    spark: SparkSession, function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk, where: str
-) -> object:
-    check_arguments(function, list(frames), where)
+def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk) -> object:
+    check_arguments(function, list(frames), f"job {chunk.jobid}")
     given: dict[str, Any] = {argument_of(name): frame for name, frame in frames.items()}
     given |= {"chunk": chunk, "spark": spark}
     parameters = inspect.signature(function).parameters.values()
@@ -100,7 +103,8 @@ def _copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
     return {str(copy["to"]): df}
 
 
-def _by_output(result: object, outputs: Sequence[str], where: str) -> Frames:
+def by_output(result: object, outputs: Sequence[str], where: str) -> Frames:
+    """What was given back, under the names of the outputs."""
     if result is None:
         return {}
     if isinstance(result, Mapping):

@@ -176,10 +176,10 @@ def _launch(options: dict[str, str], errors: _JavaErrors) -> None:
     reading, writing = os.pipe()
     threading.Thread(target=errors.read, args=(reading,), daemon=True, name="spark-stderr").start()
     try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": writing})
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": writing})  # type: ignore[no-untyped-call]
     finally:
         os.close(writing)
-    SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _set_pool(spark: SparkSession, pool: str | None) -> None:

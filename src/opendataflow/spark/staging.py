@@ -22,7 +22,7 @@ from .quarantine import BECAUSE, rejected_dataset
 from .reading import read_place
 from .schema import to_ddl
 from .versions import chunk_place, is_one_file, is_plain, staging_place, version_place
-from .writing import check_nothing_split, rows_written, write_files
+from .writing import check_nothing_split, free_place, rows_written, write_files
 
 KEPT = "What was written is kept for you to look at until the next odf vacuum: {}"
 
@@ -103,7 +103,8 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, place: str) -> _Wri
     metrics = audit.metrics(without=apart)
     observed = Observed(audit.with_hash(good), metrics)
     output = audit.without_hash(observed.df)
-    place = write_files(output.coalesce(1) if is_one_file(dataset) else output, dataset, place)
+    place = free_place(spark, place)
+    write_files(output.coalesce(1) if is_one_file(dataset) else output, dataset, place)
     files = list_files(spark, place)
 
     def read_back() -> DataFrame:
@@ -165,7 +166,8 @@ def _write_rejected(
     bad = df.where(_any_bad(audit.row_checks)).withColumn(BECAUSE, F.concat_ws(", ", *reasons))
     schema = bad.schema
     location = resolve_location(where, dataset, dataid)
-    place = write_files(bad, dataset, version_place(dataset, location, dataid, epoch))
+    place = free_place(spark, version_place(dataset, location, dataid, epoch))
+    write_files(bad, dataset, place)
     files = list_files(spark, place)
     rows = rows_written(spark, dataset, place, files)
     if rows is None:

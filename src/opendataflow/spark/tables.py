@@ -97,8 +97,9 @@ def _load(
 
         loaded = load_jdbc(spark, df, dataset, password(dataset), dataid=dataid, epoch=epoch, bounds=around.bounds)
     else:
-        loaded = _overwrite(df, dataset, dataid, around)
-    if loaded is not None and loaded != expected:
+        _overwrite(df, dataset, dataid, around)
+        return
+    if loaded != expected:
         raise JobFailed(
             f"{dataset.datasetid} {dataid}: {expected} rows were judged, but {loaded} were loaded",
             hint="The job gives other rows each time that it is computed. Make it deterministic, or cache its result.",

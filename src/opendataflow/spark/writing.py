@@ -10,27 +10,22 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import JobFailed, NoSpace
 from ..model import Dataset, File
-from .files import is_local
+from .files import exists, is_local
 from .formats import CSV, JSON, ORC, PARQUET, TEXT, format_of, has_header, write_options
 from .versions import another_version_place
 
+_LINES = (CSV, JSON, TEXT)
 _PIECE = 1 << 20
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceeded", "NSQuotaExceeded")
 
 
-def write_files(df: DataFrame, dataset: Dataset, place: str) -> str:
-    """Write the rows to a folder that did not exist; the place is told, since another one is taken where it did."""
-    try:
-        _write(df, dataset, place)
-    except AnalysisException as problem:
-        if problem.getCondition() != "PATH_ALREADY_EXISTS":
-            raise
-        place = another_version_place(place)
-        _write(df, dataset, place)
-    return place
+def free_place(spark: SparkSession, place: str) -> str:
+    """The place, or another one where something is already: it belongs to somebody else, perhaps to an old store."""
+    return another_version_place(place) if exists(spark, place) else place
 
 
-def _write(df: DataFrame, dataset: Dataset, place: str) -> None:
+def write_files(df: DataFrame, dataset: Dataset, place: str) -> None:
+    """Write the rows to a folder that does not exist yet."""
     try:
         df.write.format(format_of(dataset)).mode("errorifexists").options(**write_options(dataset)).save(place)
     except AnalysisException:
@@ -50,14 +45,14 @@ def rows_written(spark: SparkSession, dataset: Dataset, place: str, files: Seque
         if format_of(dataset) == PARQUET:
             from pyarrow.parquet import read_metadata
 
-            return sum(read_metadata(path).num_rows for path in paths)
+            return sum(int(read_metadata(path).num_rows) for path in paths)
         if format_of(dataset) == ORC:
             from pyarrow.orc import ORCFile
 
-            return sum(ORCFile(path).nrows for path in paths)
+            return sum(int(ORCFile(path).nrows) for path in paths)
     except Exception:
         return None  # encrypted, or no pyarrow: Spark itself will tell
-    if format_of(dataset) in (CSV, JSON, TEXT) and all(_is_plain_text(path) for path in paths):
+    if format_of(dataset) in _LINES and all(_is_plain_text(path) for path in paths):
         header = 1 if has_header(dataset) else 0
         return sum(max(_lines(path) - header, 0) for path in paths)
     return None
@@ -65,7 +60,7 @@ def rows_written(spark: SparkSession, dataset: Dataset, place: str, files: Seque
 
 def check_nothing_split(dataset: Dataset, place: str, observed: int | None, written: int) -> None:
     """Refuse what reads back as more rows than were written; fewer only mean that Spark counted a task twice."""
-    if observed is None or observed >= written:
+    if observed is None or observed >= written or format_of(dataset) not in _LINES:
         return
     hints = {
         CSV: "A value may hold a line break: set options = { multiLine = true } on the dataset.",

@@ -90,7 +90,7 @@ class Runner:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
-    monkeypatch.setattr(module, "LINGER", 0.6)
+    monkeypatch.setattr(module, "LINGER", 0.3)
     runner = Runner(tmp_path)
     yield runner
     strays = marked(runner.run)
@@ -519,9 +519,11 @@ def test_of_many_at_once_in_threads_each_ends_its_own_daemon(tmp_path: Path, mon
 HARNESS = """
 import os, signal, sys, threading, time
 from pathlib import Path
+import opendataflow.run.launch as module
 from opendataflow.run.launch import launch
 from opendataflow.run.logs import LogFile
 
+module.LINGER = 0.3
 folder = Path(sys.argv[1])
 def go(*argv, **options):
     with LogFile(folder / "logs", jobid="j", dataid="d", epoch=1, runid="r") as log:
@@ -682,7 +684,6 @@ def test_a_stuck_terminal_does_not_stop_the_job(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     try:
         code = """
-            import opendataflow.run.launch as module
             module.STALL = 0.3
             ended = go("bash", "-c", "seq 300000; exit 6")
             (folder / "ended").write_text(str(ended.exit_code))

@@ -57,10 +57,6 @@ delete from job where jobid = :jobid
 -- Register one item of a job.
 insert into job (jobid, itemtype, datasetid, itemvalue, modified) values (:jobid, :itemtype, :datasetid, :itemvalue, now())
 
--- name: job_item_drop
--- Forget one item of a job.
-delete from job where jobid = :jobid and itemtype = :itemtype and datasetid = :datasetid
-
 -- name: job_rule_put
 -- Register or change the rules of one job.
 insert into jobrule (jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options)

@@ -4,7 +4,7 @@
 -- Definitions ---------------------------------------------------------------------------------------------------
 
 create table dataset (
-    datasetid     text primary key not null check (datasetid glob '[A-Za-z0-9]*' and not datasetid glob '*[^A-Za-z0-9._=-]*' and length(datasetid) <= 128),
+    datasetid     text primary key not null check (datasetid glob '[A-Za-z0-9]*' and not datasetid glob '*[^A-Za-z0-9._=-]*' and length(datasetid) <= 128 and instr(datasetid, char(0)) = 0),
     hostname      text default '',
     database      text default '',
     schemaname    text default '',
@@ -21,7 +21,7 @@ create table dataset (
 );
 
 create table job (
-    jobid     text not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128),
+    jobid     text not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128 and instr(jobid, char(0)) = 0),
     itemtype  text not null check (itemtype <> ''),
     datasetid text references dataset,
     itemvalue text,
@@ -33,7 +33,7 @@ create unique index one_producer on job (datasetid) where itemtype = 'OUT';
 create index job_of_dataset on job (datasetid, itemtype);
 
 create table jobrule (
-    jobid       text primary key not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128),
+    jobid       text primary key not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128 and instr(jobid, char(0)) = 0),
     retries     integer not null default 0 check (retries >= 0),
     backoff     real not null default 10 check (backoff >= 0),
     backoff_max real not null default 3600 check (backoff_max >= 0),
@@ -46,7 +46,7 @@ create table jobrule (
 );
 
 create table pool (
-    poolid   text primary key not null check (poolid glob '[A-Za-z0-9]*' and not poolid glob '*[^A-Za-z0-9._=-]*' and length(poolid) <= 128),
+    poolid   text primary key not null check (poolid glob '[A-Za-z0-9]*' and not poolid glob '*[^A-Za-z0-9._=-]*' and length(poolid) <= 128 and instr(poolid, char(0)) = 0),
     places   integer check (places >= 0),
     options  text not null default '{}',
     modified text not null default current_timestamp
@@ -56,8 +56,8 @@ create table pool (
 
 create table datastatus (
     datasetid  text not null references dataset,
-    dataid     text not null check (dataid glob '[A-Za-z0-9]*' and not dataid glob '*[^A-Za-z0-9._=-]*' and length(dataid) <= 128),
-    jobid      text not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128),
+    dataid     text not null check (dataid glob '[A-Za-z0-9]*' and not dataid glob '*[^A-Za-z0-9._=-]*' and length(dataid) <= 128 and instr(dataid, char(0)) = 0),
+    jobid      text not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128 and instr(jobid, char(0)) = 0),
     locktype   text not null check (locktype in ('IN', 'OUT')),
     status     text not null,
     modified   text default current_timestamp,

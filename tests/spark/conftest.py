@@ -1,0 +1,65 @@
+"""One Spark session for all tests of this folder, and a small project to run them in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opendataflow.model import Catalogue, Consumed, Dataset, Input, Job, Manifest, Receipt
+from opendataflow.project import Environment, Project
+from opendataflow.store.records import Claim
+from opendataflow.testing import small_session
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    return small_session()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    roots = (str(tmp_path / "data"),)
+    environment = Environment("dev", roots)
+    return Project(tmp_path, None, "test", (tmp_path / "jobs",), environment, ("dev",), tmp_path / "logs")
+
+
+@pytest.fixture
+def produce(spark, project: Project) -> Callable[..., Any]:
+    """Run one chunk of a job that writes these datasets, as `run` would after a claim."""
+    from opendataflow.spark.chunks import run_chunk
+
+    def run(
+        code: Any,
+        *outputs: Dataset,
+        dataid: str = "2013-01-01",
+        epoch: int = 1,
+        reads: Sequence[tuple[Dataset, Any]] = (),
+        options: dict[str, object] | None = None,
+        **more: Any,
+    ) -> dict[str, Manifest]:
+        datasets = [*outputs, *(dataset for dataset, _ in reads), *more.pop("others", ())]
+        inputs = tuple(Input(dataset.datasetid) for dataset, _ in reads)
+        job = Job("job", inputs, tuple(dataset.datasetid for dataset in outputs), options=options or {})
+        catalogue = Catalogue.build(datasets, [job])
+        consumed = tuple(Consumed(dataset.datasetid, dataid, 1) for dataset, _ in reads)
+        claim = Claim(
+            1, "job", dataid, epoch, consumed, job.outputs, 30.0, 1, False, False, "test", Receipt("job", dataid)
+        )
+        chunks = {dataset.datasetid: chunks for dataset, chunks in reads}
+        log = logging.getLogger("test")
+        return run_chunk(spark, project, catalogue, claim, chunks, job, code, log=log, **more)
+
+    return run

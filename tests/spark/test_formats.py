@@ -1,0 +1,151 @@
+"""Round trips: what is written in a format reads back as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from opendataflow.errors import InvalidPath, JobFailed, NotValidated
+from opendataflow.model import Check, Dataset, Partition
+from opendataflow.spark.reading import InputChunk
+
+SIMPLE = """
+    SELECT * FROM VALUES
+        (1, 'plain', 1.5D, DATE'2013-01-01', TIMESTAMP'2013-01-01 05:06:07.123456', 123456789.123456789BD, true),
+        (2, '', -0.0D, NULL, NULL, NULL, NULL),
+        (3, NULL, NULL, DATE'1970-01-01', TIMESTAMP'1969-12-31 23:59:59.999999', -0.000000001BD, false),
+        (4, 'ünï "quoted", \\\\ back\\\\', 1e300D, NULL, TIMESTAMP'2013-01-01 05:06:07Z', NULL, NULL)
+    AS rows(id, name, number, day, ts, exact, flag)
+"""
+NESTED = f"""
+    SELECT *, array(1, NULL, 3) AS list, named_struct('a', id, 'b c', name) AS inner, map('k', id) AS pairs
+    FROM ({SIMPLE})
+"""
+DAY = Partition("day")
+
+
+@pytest.mark.parametrize(
+    ("format", "query", "options"),
+    [
+        ("parquet", NESTED, {"compression": "zstd"}),
+        ("orc", NESTED, {}),
+        ("json", NESTED, {}),
+        ("csv", SIMPLE, {}),
+        ("csv", SIMPLE, {"compression": "gzip", "options": {"sep": ";"}}),
+        ("text", "SELECT * FROM VALUES ('a'), (''), ('ü') AS rows(value)", {}),
+    ],
+)
+def test_what_is_written_reads_back_as_it_was(spark, project, produce, format, query, options):
+    from opendataflow.spark.chunks import no_password
+    from opendataflow.spark.reading import read_chunk
+
+    dataset = Dataset("out", kind="file", location="out/{dataid}", format=format, partition=DAY, options=options)
+    manifest = produce(lambda: spark.sql(query), dataset)["out"]
+    assert manifest.rows == spark.sql(query).count()
+    assert manifest.format == format
+    back = read_chunk(spark, project, dataset, InputChunk("2013-01-01", 1, manifest), no_password)
+    key = back.columns[0]
+    before, after = spark.sql(query).orderBy(key).collect(), back.orderBy(key).collect()
+    assert after == before
+    if "compression" in options:
+        assert all(options["compression"][:2] in file.path for file in manifest.files)
+
+
+def test_a_line_break_in_csv_is_an_error_unless_it_can_be_read_back(spark, produce):
+    def rows():
+        return spark.sql("SELECT 1 AS id, 'a\\nb' AS name")
+
+    dataset = Dataset("out", kind="file", location="out/{dataid}", format="csv", partition=DAY)
+    with pytest.raises(JobFailed, match="can be read there"):
+        produce(rows, dataset)
+    dataset = Dataset(
+        "out",
+        kind="file",
+        location="out/{dataid}",
+        format="csv",
+        partition=DAY,
+        options={"options": {"multiLine": True}},
+    )
+    assert produce(rows, dataset, epoch=2)["out"].rows == 1
+
+
+@pytest.fixture
+def place(project):
+    def write(name: str, text: str) -> str:
+        path = project.folder / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+RAW = Dataset("raw", kind="file", location="raw/{dataid}.csv", format="csv", partition=DAY)
+DECLARED = Dataset(
+    "raw",
+    kind="file",
+    location="raw/{dataid}.csv",
+    format="csv",
+    partition=DAY,
+    checks=(Check("schema", {"schema": "carrier string, delay double"}),),
+)
+
+
+def test_a_found_csv_is_read_once_and_its_inferred_schema_is_told(spark, place):
+    from opendataflow.spark.found import audit_place
+
+    manifest = audit_place(spark, RAW, place("raw/2013-01-01.csv", "carrier,delay\nAA,1\nUA,\n"), "2013-01-01")
+    assert (manifest.rows, manifest.schema) == (2, "carrier STRING, delay INT")
+    assert [file.path for file in manifest.files] == ["2013-01-01.csv"]
+    assert manifest.bytes == 24
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("carrier,delay\nAA,1.5\nUA,late\n", "misfits 1"),
+        ("carrier,delay,more\nAA,1.5,x\n", "more STRING added"),
+        ("carrier\nAA\n", "delay DOUBLE dropped"),
+        ("airline,delay\nAA,1.5\n", "carrier renamed to airline?"),
+    ],
+)
+def test_a_found_csv_that_does_not_fit_its_schema_is_refused(spark, place, text, told):
+    from opendataflow.spark.found import audit_place
+
+    with pytest.raises(NotValidated) as problem:
+        audit_place(spark, DECLARED, place("raw/2013-01-01.csv", text), "2013-01-01")
+    assert told in problem.value.message
+
+
+def test_a_found_csv_may_have_its_columns_in_another_order(spark, project, place):
+    from opendataflow.spark.chunks import no_password
+    from opendataflow.spark.found import audit_chunk
+    from opendataflow.spark.reading import read_chunk
+
+    place("raw/2013-01-01.csv", "delay,carrier\n1.5,AA\n")
+    manifest = audit_chunk(spark, project, DECLARED, "2013-01-01")
+    row = read_chunk(spark, project, DECLARED, InputChunk("2013-01-01", 1, manifest), no_password).collect()[0]
+    assert (row.carrier, row.delay) == ("AA", 1.5)
+
+
+def test_a_pinned_schema_stays_when_a_day_looks_narrower(spark, place):
+    from opendataflow.spark.auditing import Past, Surroundings
+    from opendataflow.spark.found import audit_place
+
+    around = Surroundings(Past("carrier STRING, delay DOUBLE"))
+    text = '{"carrier": "AA", "delay": 1}\n'
+    dataset = Dataset("raw", kind="file", location="raw/{dataid}", format="json", partition=DAY)
+    manifest = audit_place(spark, dataset, place("raw/2013-01-01", text), "2013-01-01", around=around)
+    assert manifest.schema == "carrier STRING, delay DOUBLE"
+    text = '{"carrier": "AA", "delay": "soon"}\n'
+    with pytest.raises(NotValidated, match="delay was DOUBLE and is STRING"):
+        audit_place(spark, dataset, place("raw/2013-01-02", text), "2013-01-02", around=around)
+
+
+def test_what_is_missing_or_no_parquet_is_named(spark, place):
+    from opendataflow.spark.found import audit_place
+
+    dataset = Dataset("raw", kind="file", location="raw/{dataid}", format="parquet", partition=DAY)
+    with pytest.raises(InvalidPath, match="nothing at"):
+        audit_place(spark, dataset, "/nowhere/at/all", "2013-01-01")
+    with pytest.raises(NotValidated, match="cannot be read as parquet"):
+        audit_place(spark, dataset, place("raw/2013-01-01/part-0.parquet", "no parquet"), "2013-01-01")
