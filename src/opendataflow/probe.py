@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, BinaryIO
 
 from .errors import InvalidPath, MissingDependency
@@ -170,6 +171,6 @@ def _time(details: dict[str, Any]) -> float | None:
         value = details.get(name)
         if isinstance(value, (int, float)):
             return float(value)
-        if hasattr(value, "timestamp"):
-            return float(value.timestamp())
+        if isinstance(value, datetime):
+            return value.timestamp()
     return None

@@ -305,6 +305,6 @@ def test_no_history_leads_astray(store: Store) -> None:
     run_state_machine_as_test(
         lambda: History(store),
         settings=settings(
-            max_examples=1500, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
+            max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
         ),
     )

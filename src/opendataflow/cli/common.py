@@ -174,6 +174,14 @@ def plain(value: Any) -> Any:
     return value
 
 
+_COMMON = (
+    click.option("--debug", is_flag=True, help="Show where an error came from."),
+    click.option("--json", "as_json", is_flag=True, help="Answer as JSON."),
+    click.option("--env", metavar="NAME", help="The environment (or ODF_ENV)."),
+    click.option("--store", "store_url", metavar="URL", help="The store (or ODF_STORE)."),
+)
+
+
 def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """A command with the common options; the function gets an App first."""
 
@@ -189,11 +197,11 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
         call.__doc__ = function.__doc__
         if hasattr(function, "__click_params__"):
             call.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
-        call = click.option("--debug", is_flag=True, help="Show where an error came from.")(call)
-        call = click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")(call)
-        call = click.option("--env", metavar="NAME", help="The environment (or ODF_ENV).")(call)
-        call = click.option("--store", "store_url", metavar="URL", help="The store (or ODF_STORE).")(call)
-        return click.command(name or function.__name__.removesuffix("_verb"), **settings)(call)
+        made: Any = call
+        for option in _COMMON:
+            made = option(made)
+        command: click.Command = click.command(name or function.__name__.removesuffix("_verb"), **settings)(made)
+        return command
 
     return decorate
 

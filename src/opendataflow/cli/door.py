@@ -60,8 +60,7 @@ class Verbs(click.Group):
         name = cmd_name if cmd_name in VERBS else ALIASES.get(cmd_name.lower(), "")
         if not name:
             return None
-        command = getattr(import_module(f".{VERBS[name][0]}", __package__), name + "_verb")
-        assert isinstance(command, click.Command)
+        command: click.Command = getattr(import_module(f".{VERBS[name][0]}", __package__), name + "_verb")
         if cmd_name.lower() in ALIASES:
             alias = import_module(".aliases", __package__)
             command = getattr(alias, cmd_name.lower() + "_verb", command)

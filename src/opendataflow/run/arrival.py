@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .. import probe
 from ..errors import BadDataid, BadId, InvalidPath, NotValidated, OdfError
 from ..gate import place_of
-from ..model import READY, Dataset, Manifest, check_dataid
+from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..project import Project
 from ..store import Announced, Store
 
@@ -115,7 +115,7 @@ def _arrived(store: Store, project: Project, dataset: Dataset, dataid: str, dry_
     return Arrived(dataid, READY)
 
 
-def _is_quiet(files: list[probe.File] | None, quiet: float) -> bool:
+def _is_quiet(files: list[File] | None, quiet: float) -> bool:
     now = time.time()
     return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in files or [])
 

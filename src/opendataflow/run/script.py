@@ -104,7 +104,7 @@ def _execute(
     say: Callable[[str], None],
 ) -> Result:
     job = catalogue.job(claim.jobid)
-    hidden = [*secrets.values(), *([key] if key is not None else [])]
+    hidden: list[str | Key] = [*secrets.values(), *([key] if key is not None else [])]
     with ExitStack() as stack:
         log = stack.enter_context(_log(project, claim, hidden))
         store.log(claim.runid, str(log.path))

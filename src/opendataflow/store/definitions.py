@@ -229,13 +229,17 @@ def _table(text: str | None, where: str) -> dict[str, Any]:
     return data
 
 
+_TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
+
+
 def _dataset(row: Row) -> Dataset:
     datasetid = row[0]
     where = f"dataset {datasetid}"
     partition = row[10] or "text"
+    texts: Any = {name: value or "" for name, value in zip(_TEXTS, row[1:10], strict=True)}
     return Dataset(
         datasetid,
-        *(value or "" for value in row[1:10]),
+        **texts,
         partition=Partition.from_data(
             _table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where
         ),

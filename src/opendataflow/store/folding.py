@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import BadDataid, BadId, LeaseLost
-from ..model import FAILED, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key
+from ..model import FAILED, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
 from . import candidates, definitions
 from .backend import Row, Transaction
 from .records import compact
@@ -33,11 +33,7 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
         for job in (
             candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_the_whole(catalogue, changed)
         ).values():
-            waiting = (
-                ["all"]
-                if candidates.takes_all(job)
-                else [row[0] for row in tx.rows("candidate_dataids", jobid=job.jobid)]
-            )
+            waiting = ["all"] if takes_all(job) else [row[0] for row in tx.rows("candidate_dataids", jobid=job.jobid)]
             candidates.decide(tx, catalogue, [(job.jobid, dataid) for dataid in waiting])
 
 

@@ -49,16 +49,13 @@ class _PostgresTransaction(Transaction):
     def _run(self, query: str, parameters: dict[str, Any]) -> Any:
         sql, names = _numbered()[query]
         values = [parameters[name] for name in names]
-        signature = (query, *map(type, values))
-        prepared = self._prepared.get(signature)
+        types = tuple(_TYPES.get(type(value), 0) for value in values)
+        prepared = self._prepared.get((query, types))
         if prepared is None:
-            prepared = self._prepared[signature] = f"{query}_{len(self._prepared)}".encode()
-            check(self._connection.prepare(prepared, sql, [_TYPES.get(kind, 0) for kind in signature[1:]]))
-        return check(
-            self._connection.exec_prepared(
-                prepared, [None if value is None else str(value).encode() for value in values]
-            )
-        )
+            prepared = self._prepared[query, types] = f"{query}_{len(self._prepared)}".encode()
+            check(self._connection.prepare(prepared, sql, types))
+        texts: Any = [None if value is None else str(value).encode() for value in values]
+        return check(self._connection.exec_prepared(prepared, texts))
 
 
 def _value(convert: Callable[[str], Any] | None, raw: bytes | None) -> Any:

@@ -139,24 +139,24 @@ def moment(value: Any) -> datetime | None:
 
 def chunk(row: Row) -> Chunk:
     """An OUT row."""
-    return Chunk(*row[:4], moment(row[4]), *row[5:])
+    return Chunk._make((*row[:4], moment(row[4]), *row[5:]))
 
 
 def input_row(row: Row) -> InputRow:
     """An IN row."""
-    return InputRow(*row[:4], moment(row[4]), *row[5:])
+    return InputRow._make((*row[:4], moment(row[4]), *row[5:]))
 
 
 def run(row: Row) -> Run:
     """A row of table run."""
     inputs = tuple(Consumed(*item) for item in json.loads(row[8]))
-    return Run(*row[:7], bool(row[7]), inputs, moment(row[9]), moment(row[10]), *row[11:])
+    return Run._make((*row[:7], bool(row[7]), inputs, moment(row[9]), moment(row[10]), *row[11:]))
 
 
 def event(row: Row) -> Event:
     """A row of table event."""
     receipt = Receipt.from_data(json.loads(row[12])) if row[12] else None
-    return Event(row[0], moment(row[1]), *row[2:12], receipt)
+    return Event._make((row[0], moment(row[1]), *row[2:12], receipt))
 
 
 def published(row: Row) -> Published:

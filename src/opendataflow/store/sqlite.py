@@ -89,14 +89,15 @@ def _statements() -> dict[str, tuple[str, ...]]:
 
 class _SqliteTransaction(Transaction):
     def __init__(self, connection: apsw.Connection) -> None:
-        self._execute = connection.execute
+        self._execute: Any = connection.execute
         self._named = _statements()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         *first, last = self._named[query]
         for statement in first:
             self._execute(statement, parameters).fetchall()
-        return self._execute(last, parameters).fetchall()
+        rows: list[Row] = list(self._execute(last, parameters).fetchall())
+        return rows
 
     def run(self, query: str, /, **parameters: Any) -> None:
         for statement in self._named[query]:
@@ -152,8 +153,8 @@ class SqliteBackend(Backend):
         connection.execute(
             "pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000"
         ).fetchall()
-        connection.create_scalar_function("now", self._now, 0)
-        connection.create_scalar_function("lease_now", self.lease_now, 0)
+        connection.create_scalar_function("now", lambda *_: self._now(), 0)
+        connection.create_scalar_function("lease_now", lambda *_: self.lease_now(), 0)
         self._offset: float | None = None
 
     def _wait_for_neighbour(self, attempts: int) -> bool:
@@ -179,8 +180,9 @@ class SqliteBackend(Backend):
         boot = _boot()
         mine = time.time() - time.monotonic()
         found = self._connection.execute(self._named["clock_offset"]).fetchall()
-        if found and found[0][0].startswith(boot + " "):
-            return float(found[0][0].split(" ")[1])
+        agreed = str(found[0][0]).split(" ") if found else []
+        if len(agreed) == 2 and agreed[0] == boot:
+            return float(agreed[1])
         self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
         return mine
 
@@ -253,7 +255,7 @@ class SqliteBackend(Backend):
         try:
             cursor = connection.cursor()
             cursor.exec_trace = see
-            rows = cursor.execute(sql).fetchall()
+            rows: list[Row] = list(cursor.execute(sql).fetchall())
             return names, rows
         except (apsw.ReadOnlyError, apsw.AuthError):
             raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
