@@ -49,6 +49,15 @@ BAD_IDS = {
 }
 
 
+def refuses(call: Callable[[str], object], text: str) -> bool:
+    """Whether the call says no, by a name and not by accident."""
+    try:
+        call(text)
+    except UsageError:
+        return True
+    return False
+
+
 def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store) -> None:
     store.register([Dataset("raw"), Dataset("product")], [Job("make", (opendataflow.Input("raw"),), ("product",))])
     store.next_dataids("make")
@@ -73,9 +82,7 @@ def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store) -> Non
     }
     for what, bad in BAD_IDS.items():
         for door, call in doors.items():
-            with pytest.raises((BadId, BadDataid, UnknownJob, UnknownDataset)):
-                call(bad)
-                pytest.fail(f"{door} let {what} in")
+            assert refuses(call, bad), f"{door} let {what} in"
     assert dump(store) == before
 
 
@@ -88,17 +95,18 @@ def test_an_id_outside_the_grammar_cannot_be_typed_either(store: Store) -> None:
             continue  # it cannot be typed; see below
         for column in ("datasetid", "dataid", "jobid"):
             quoted = ", ".join("'{}'".format(value.replace("'", "''")) for value in (fine | {column: bad}).values())
-            with pytest.raises(UsageError):
-                store.dml(f"insert into datastatus ({', '.join(fine)}) values ({quoted})")
-                pytest.fail(f"{column} may have {what}")
+            statement = f"insert into datastatus ({', '.join(fine)}) values ({quoted})"
+            assert refuses(store.dml, statement), f"{column} may have {what}"
         for table, column in (("dataset", "datasetid"), ("pool", "poolid"), ("jobrule", "jobid")):
-            with pytest.raises(UsageError):
-                store.dml("insert into {} ({}) values ('{}')".format(table, column, bad.replace("'", "''")))
-                pytest.fail(f"{table} may have {what}")
+            statement = "insert into {} ({}) values ('{}')".format(table, column, bad.replace("'", "''"))
+            assert refuses(store.dml, statement), f"{table} may have {what}"
     assert dump(store) == before
 
 
-@pytest.mark.parametrize("expression", ["'a' || char(0) || 'b'", "'a' || chr(0) || 'b'", "replace('aaaaaaaaaa', 'a', 'aaaaaaaaaaaaaaaaaaaaaaaa')"])
+@pytest.mark.parametrize(
+    "expression",
+    ["'a' || char(0) || 'b'", "'a' || chr(0) || 'b'", "replace('aaaaaaaaaa', 'a', 'aaaaaaaaaaaaaaaaaaaaaaaa')"],
+)
 def test_an_id_that_is_computed_is_checked_too(store: Store, expression: str) -> None:
     store.register([Dataset("raw")])
     with pytest.raises(UsageError):

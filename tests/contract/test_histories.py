@@ -173,7 +173,9 @@ class History(RuleBasedStateMachine):
             self.claims.append(claim)
 
     @precondition(lambda self: self.claims)
-    @rule(data=st.data(), how=st.sampled_from(["commit", "commit", "commit", "fail", "give_back", "heartbeat", "expire"]))
+    @rule(
+        data=st.data(), how=st.sampled_from(["commit", "commit", "commit", "fail", "give_back", "heartbeat", "expire"])
+    )
     def end(self, data: st.DataObject, how: str) -> None:
         claim = data.draw(st.sampled_from(self.claims))
         if not self.is_mine(claim):
@@ -251,10 +253,17 @@ class History(RuleBasedStateMachine):
     @rule(name=NAMES, dataid=DATAIDS)
     def type_delete(self, name: str, dataid: str) -> None:
         if self.model.out.get((name, dataid)) != "RUNNING":
-            self.store.dml(f"delete from datastatus where datasetid = '{self.name(name)}' and dataid = '{dataid}' and locktype = 'OUT'")
+            self.store.dml(
+                f"delete from datastatus where datasetid = '{self.name(name)}' and dataid = '{dataid}' and locktype = 'OUT'"
+            )
             self.model.set((name, dataid), None)
 
-    @rule(name=NAMES, dataid=DATAIDS, verb=st.sampled_from(["resubmit", "hold", "release", "fail", "forget"]), force=st.booleans())
+    @rule(
+        name=NAMES,
+        dataid=DATAIDS,
+        verb=st.sampled_from(["resubmit", "hold", "release", "fail", "forget"]),
+        force=st.booleans(),
+    )
     def steer(self, name: str, dataid: str, verb: str, force: bool) -> None:
         key = (name, dataid)
         before = self.model.out.get(key)
@@ -262,7 +271,9 @@ class History(RuleBasedStateMachine):
         refused: type[Exception] | None = None
         if before == "RUNNING":
             refused = None if force else Locked
-        elif (before is None and verb in ("resubmit", "release", "forget")) or (verb == "release" and before not in SET_ASIDE):
+        elif (before is None and verb in ("resubmit", "release", "forget")) or (
+            verb == "release" and before not in SET_ASIDE
+        ):
             refused = BadTransition
         if refused is not None:
             with pytest.raises(refused):
@@ -281,7 +292,9 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def statuses_agree(self) -> None:
-        rows = self.store.sql(f"select datasetid, dataid, status from datastatus where locktype = 'OUT' and datasetid like '%{self.suffix}'")[1]
+        rows = self.store.sql(
+            f"select datasetid, dataid, status from datastatus where locktype = 'OUT' and datasetid like '%{self.suffix}'"
+        )[1]
         assert {(name.removesuffix(self.suffix), dataid): status for name, dataid, status in rows} == self.model.out
 
     @invariant()
@@ -296,15 +309,21 @@ class History(RuleBasedStateMachine):
         self.model.rescue()
         for jobid in ("a", "b"):
             assert self.store.next_dataids(self.name(jobid), n=100) == self.model.candidates(jobid)
-        reads = self.store.sql(f"select jobid, dataid, status from datastatus where locktype = 'IN' and datasetid like '%{self.suffix}'")[1]
+        reads = self.store.sql(
+            f"select jobid, dataid, status from datastatus where locktype = 'IN' and datasetid like '%{self.suffix}'"
+        )[1]
         assert {(jobid.removesuffix(self.suffix), dataid): status for jobid, dataid, status in reads} == self.model.read
 
 
 @pytest.mark.slow
 def test_no_history_leads_astray(store: Store) -> None:
     run_state_machine_as_test(
-        lambda: History(store),
+        lambda: History(store),  # type: ignore[arg-type]  # it only calls it
         settings=settings(
-            max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
+            max_examples=200 if store.dialect == "sqlite" else 60,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
         ),
     )

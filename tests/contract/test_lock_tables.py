@@ -54,9 +54,7 @@ def test_a_row_of_the_out_table_typed_as_an_insert(
 
 
 @pytest.mark.parametrize(("word", "may_read", "may_produce"), OUT_ROWS[1:])
-def test_a_row_of_the_out_table_typed_as_an_update(
-    store: Store, word: str, may_read: bool, may_produce: bool
-) -> None:
+def test_a_row_of_the_out_table_typed_as_an_update(store: Store, word: str, may_read: bool, may_produce: bool) -> None:
     chain(store)
     put(store, "raw", "1", "READY")
     produce(store, "make", "1")

@@ -242,7 +242,11 @@ def test_all_without_a_count_waits_until_its_upstream_has_nothing_left(store: St
 def test_all_waits_for_upstream_that_is_two_jobs_away(store: Store) -> None:
     store.register(
         [dataset("table"), dataset("file"), dataset("clean"), dataset("whole", "text")],
-        [job("extract", "table", writes="file"), job("clean", "file", writes="clean"), job("merge", "clean all", writes="whole")],
+        [
+            job("extract", "table", writes="file"),
+            job("clean", "file", writes="clean"),
+            job("merge", "clean all", writes="whole"),
+        ],
     )
     store.announce("table", ["1", "2"])
     produce(store, "extract", "1")
@@ -258,7 +262,11 @@ def test_all_does_not_go_without_what_failed_upstream(store: Store) -> None:
     """No gap through an error state, wherever upstream it is."""
     store.register(
         [dataset("table"), dataset("file"), dataset("clean"), dataset("whole", "text")],
-        [job("extract", "table", writes="file"), job("clean", "file", writes="clean"), job("merge", "clean all", writes="whole")],
+        [
+            job("extract", "table", writes="file"),
+            job("clean", "file", writes="clean"),
+            job("merge", "clean all", writes="whole"),
+        ],
     )
     store.announce("table", ["1", "2"])
     produce(store, "extract", "1")
@@ -272,7 +280,11 @@ def test_all_does_not_go_without_what_failed_upstream(store: Store) -> None:
 def test_all_goes_on_without_what_somebody_forgot_upstream(store: Store) -> None:
     store.register(
         [dataset("table"), dataset("file"), dataset("clean"), dataset("whole", "text")],
-        [job("extract", "table", writes="file"), job("clean", "file", writes="clean"), job("merge", "clean all", writes="whole")],
+        [
+            job("extract", "table", writes="file"),
+            job("clean", "file", writes="clean"),
+            job("merge", "clean all", writes="whole"),
+        ],
     )
     store.announce("table", ["1", "2"])
     produce(store, "extract", "1")
@@ -305,9 +317,7 @@ def test_a_resubmitted_whole_waits_for_its_resubmitted_part(store: Store) -> Non
 
 
 def test_a_job_with_three_inputs_waits_for_all_of_them_in_any_order(store: Store) -> None:
-    store.register(
-        [dataset(name) for name in ("a", "b", "c", "out")], [job("join", "a", "b", "c", writes="out")]
-    )
+    store.register([dataset(name) for name in ("a", "b", "c", "out")], [job("join", "a", "b", "c", writes="out")])
     store.announce("c", ["1", "2", "3"])
     store.announce("a", ["3", "2"])
     assert store.claim("join") == []
@@ -364,7 +374,9 @@ def test_a_resubmit_by_sql_of_one_output_of_a_running_job_resubmits_the_run(stor
 def test_one_output_that_is_set_aside_stops_the_whole_run(store: Store) -> None:
     two_outputs(store)
     store.claim("count")
-    change_to_hold = "insert into datastatus (datasetid, dataid, jobid, locktype, status) values ('bad', '1', 'me', 'OUT', 'HOLD')"
+    change_to_hold = (
+        "insert into datastatus (datasetid, dataid, jobid, locktype, status) values ('bad', '1', 'me', 'OUT', 'HOLD')"
+    )
     store.dml(change_to_hold)
     assert store.claim("split") == []
     store.release("bad", ["1"])

@@ -82,7 +82,11 @@ def test_a_pool_without_a_limit_limits_nothing(store: Store) -> None:
 def test_jobs_share_a_pool(store: Store) -> None:
     store.register(
         [dataset("raw"), dataset("a"), dataset("b"), dataset("c")],
-        [job("one", "raw", writes="a", pool="db"), job("two", "raw", writes="b", pool="db"), job("free", "raw", writes="c")],
+        [
+            job("one", "raw", writes="a", pool="db"),
+            job("two", "raw", writes="b", pool="db"),
+            job("free", "raw", writes="c"),
+        ],
         [Pool("db", 3)],
     )
     store.announce("raw", [str(n) for n in range(10)])

@@ -81,7 +81,10 @@ def test_running_shows_what_runs_now(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2"])
     first, second = store.claim("make", n=2, owner="me")
-    assert [(run.dataid, run.owner, run.status) for run in store.running()] == [("1", "me", "RUNNING"), ("2", "me", "RUNNING")]
+    assert [(run.dataid, run.owner, run.status) for run in store.running()] == [
+        ("1", "me", "RUNNING"),
+        ("2", "me", "RUNNING"),
+    ]
     store.commit(first)
     store.fail(second)
     assert store.running() == []

@@ -121,7 +121,9 @@ def test_a_chunk_that_was_given_back_can_still_be_taken_by_name(store: Store) ->
 
 
 def test_what_one_run_gives_back_stays_locked_for_the_run_beside_it(store: Store) -> None:
-    store.register([dataset("raw", start="1"), dataset("mean", start="1")], [job("mean", "raw window 2", writes="mean")])
+    store.register(
+        [dataset("raw", start="1"), dataset("mean", start="1")], [job("mean", "raw window 2", writes="mean")]
+    )
     store.announce("raw", ["1", "2", "3"])
     first, second, third = store.claim("mean", n=3)
     store.commit(first)

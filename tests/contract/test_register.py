@@ -94,7 +94,11 @@ def test_prune_removes_what_is_no_longer_declared(store: Store) -> None:
     store.register(**flow())
     kept = flow()
     changes = store.register(kept["datasets"][:2], kept["jobs"][:1], kept["pools"][:1], prune=True)
-    assert summary(changes) == [("dataset", "monthly", "remove"), ("job", "month", "remove"), ("pool", "free", "remove")]
+    assert summary(changes) == [
+        ("dataset", "monthly", "remove"),
+        ("job", "month", "remove"),
+        ("pool", "free", "remove"),
+    ]
     catalogue = store.catalogue()
     assert set(catalogue.jobs) == {"clean"}
     assert set(catalogue.datasets) == {"raw", "clean", "today"}
@@ -145,7 +149,10 @@ def test_a_dataset_that_was_read_is_pruned_when_its_chunks_were_forgotten(store:
 
 REFUSED: dict[str, tuple[type[OdfError], dict[str, Any]]] = {
     "a second producer": (TwoProducers, {"jobs": [job("twin", "raw", writes="product")]}),
-    "a job that waits for itself": (Cycle, {"jobs": [job("self", "loop", writes="loop")], "datasets": [dataset("loop")]}),
+    "a job that waits for itself": (
+        Cycle,
+        {"jobs": [job("self", "loop", writes="loop")], "datasets": [dataset("loop")]},
+    ),
     "a circle of two": (
         Cycle,
         {
@@ -161,7 +168,10 @@ REFUSED: dict[str, tuple[type[OdfError], dict[str, Any]]] = {
         },
     ),
     "a circle through what is registered": (Cycle, {"jobs": [job("back", "report", writes="raw")]}),
-    "an unknown input": (UnknownDataset, {"jobs": [job("lost", "nosuch", writes="spare")], "datasets": [dataset("spare")]}),
+    "an unknown input": (
+        UnknownDataset,
+        {"jobs": [job("lost", "nosuch", writes="spare")], "datasets": [dataset("spare")]},
+    ),
     "an unknown output": (UnknownDataset, {"jobs": [job("lost", "raw", writes="nosuch")]}),
     "a mapping that does not fit": (
         BadMapping,

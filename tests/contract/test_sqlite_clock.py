@@ -37,7 +37,9 @@ def test_a_clock_that_steps_ends_no_lease(url: str, step: float, monkeypatch: py
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])
-def test_a_lease_ends_in_time_although_the_clock_stepped(url: str, step: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_ends_in_time_although_the_clock_stepped(
+    url: str, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with opendataflow.open(url, create=True) as store:
         chain(store, lease=0.05)
         store.announce("raw", ["1"])
@@ -133,7 +135,7 @@ def test_where_wal_is_not_safe_the_store_works_without_it(url: str, why: str, mo
     if why == "network":
         monkeypatch.setattr(sqlite, "file_system_of", lambda path: "nfs4")
     else:
-        monkeypatch.setattr(sqlite.apsw, "sqlite_lib_version", lambda: "3.40.1")
+        monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.40.1")
     with opendataflow.open(url, create=True) as store:
         assert journal(store) == "DELETE"
         assert backend(store).journal_reason != ""

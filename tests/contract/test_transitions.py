@@ -15,11 +15,11 @@ STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
 METHODS = {"resubmit": "resubmit", "hold": "hold", "release": "release", "fail": "fail_chunks", "forget": "forget"}
 # The protocol's own table, in words: what a chunk becomes. A chunk set aside by an insert never was anything before.
 BECOMES: dict[str, dict[str | None, str | None]] = {
-    "resubmit": {status: "RESUBMIT" for status in ("READY", "FAILED", "RESUBMIT", "HOLD", "PENDING")},
-    "hold": {status: "HOLD" for status in (None, "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING")},
+    "resubmit": dict.fromkeys(("READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"), "RESUBMIT"),
+    "hold": dict.fromkeys((None, "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"), "HOLD"),
     "release": {"HOLD": "READY", "PENDING": "READY"},
-    "fail": {status: "FAILED" for status in (None, "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING")},
-    "forget": {status: None for status in ("READY", "FAILED", "RESUBMIT", "HOLD", "PENDING")},
+    "fail": dict.fromkeys((None, "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"), "FAILED"),
+    "forget": dict.fromkeys(("READY", "FAILED", "RESUBMIT", "HOLD", "PENDING")),
 }
 ALLOWED = [(verb, before) for verb in METHODS for before in STATUSES if before in BECOMES[verb]]
 REFUSED = [(verb, before) for verb in METHODS for before in STATUSES if before not in BECOMES[verb]]

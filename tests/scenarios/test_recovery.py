@@ -32,9 +32,7 @@ def test_the_legend_moment_after_every_job_went_wrong(store: Store) -> None:
     assert store.claim("transform") == []
     # The scheduler asks in whatever order it likes.
     assert drain(store, "load", "transform", "extract") == [(jobid, "2025-11-12") for jobid in JOBS]
-    assert store.status_counts() == {
-        name: {"READY": 3} for name in ("source", "extracted", "transformed", "loaded")
-    }
+    assert store.status_counts() == {name: {"READY": 3} for name in ("source", "extracted", "transformed", "loaded")}
     versions = {chunk.dataid: chunk.version for chunk in store.all_chunks("loaded")}
     assert versions == {"2025-11-11": 1, "2025-11-12": 2, "2025-11-13": 1}
     loaded = store.manifest("loaded", "2025-11-12")
@@ -128,7 +126,11 @@ def test_a_migration_with_one_percent_failures_is_fire_and_forget(store: Store) 
         extracting, loading = store.claim("extract", n=100), store.claim("load", n=100)
         if not extracting and not loading:
             break
-        done = [claim for claim in extracting + loading if (claim.jobid, claim.dataid) not in {("extract", n) for n in failing}]
+        done = [
+            claim
+            for claim in extracting + loading
+            if (claim.jobid, claim.dataid) not in {("extract", n) for n in failing}
+        ]
         store.commit_many([(claim, {}, 0) for claim in done])
         for claim in extracting:
             if claim not in done:

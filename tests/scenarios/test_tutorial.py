@@ -84,7 +84,9 @@ def test_a_job_fails_and_is_restarted_by_one_word(store: Store, bob: Type) -> No
     store.fail(claim_one(store, "loadbob"), detail="exit status 1", exit_code=1)
     assert (status(store, "bobout", "1.0"), in_status(store, "bobin", "1.0", "loadbob")) == ("FAILED", "FAILED")
     assert store.claim("loadbob") == [], "it stays failed until somebody says otherwise"
-    assert bob("update datastatus set status='RESUBMIT' where datasetid='bobout' and dataid='1.0' and locktype='OUT'") == 1
+    assert (
+        bob("update datastatus set status='RESUBMIT' where datasetid='bobout' and dataid='1.0' and locktype='OUT'") == 1
+    )
     produce(store, "loadbob", "1.0")
     assert status(store, "bobout", "1.0") == "READY"
     assert [run.status for run in store.runs(jobid="loadbob")] == ["READY", "FAILED"]

@@ -8,7 +8,19 @@ from typing import Any
 from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool, Store
 from opendataflow.store import Claim
 
-TABLES = ("dataset", "job", "jobrule", "pool", "datastatus", "run", "data_manifest", "event", "candidate", "note", "meta")
+TABLES = (
+    "dataset",
+    "job",
+    "jobrule",
+    "pool",
+    "datastatus",
+    "run",
+    "data_manifest",
+    "event",
+    "candidate",
+    "note",
+    "meta",
+)
 
 
 def dataset(datasetid: str, partition: str = "number", **rest: Any) -> Dataset:
@@ -59,7 +71,9 @@ def drain(store: Store, *jobids: str, n: int = 100) -> list[tuple[str, str]]:
             return done
 
 
-def put(store: Store, datasetid: str, dataid: str, status: str, *, jobid: str = "somebody", locktype: str = "OUT") -> None:
+def put(
+    store: Store, datasetid: str, dataid: str, status: str, *, jobid: str = "somebody", locktype: str = "OUT"
+) -> None:
     """A status row as a person types it."""
     store.dml(
         "insert into datastatus (datasetid, dataid, jobid, locktype, status) "
@@ -69,9 +83,12 @@ def put(store: Store, datasetid: str, dataid: str, status: str, *, jobid: str = 
 
 def change(store: Store, datasetid: str, dataid: str, status: str) -> None:
     """A changed status as a person types it."""
-    assert 1 <= store.dml(
-        f"update datastatus set status = '{status}' "
-        f"where datasetid = '{datasetid}' and dataid = '{dataid}' and locktype = 'OUT'"
+    assert (
+        store.dml(
+            f"update datastatus set status = '{status}' "
+            f"where datasetid = '{datasetid}' and dataid = '{dataid}' and locktype = 'OUT'"
+        )
+        >= 1
     )
 
 

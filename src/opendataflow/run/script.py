@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -66,7 +67,7 @@ def run_script(
         if no is not None:
             return no
     try:
-        return _execute(
+        return execute_script(
             store,
             catalogue,
             project,
@@ -90,7 +91,7 @@ def run_script(
         return Result(named.name, named.exit_code, f"{named.message} ({status})", claim)
 
 
-def _execute(
+def execute_script(
     store: Store,
     catalogue: Catalogue,
     project: Project,
@@ -102,11 +103,13 @@ def _execute(
     inherited: dict[str, str],
     echo: bool,
     say: Callable[[str], None],
+    cancel: threading.Event | None = None,
 ) -> Result:
+    """Run a script for a claimed chunk that was admitted: execute, audit, commit."""
     job = catalogue.job(claim.jobid)
     hidden: list[str | Key] = [*secrets.values(), *([key] if key is not None else [])]
     with ExitStack() as stack:
-        log = stack.enter_context(_log(project, claim, hidden))
+        log = stack.enter_context(new_log(project, claim, hidden))
         store.log(claim.runid, str(log.path))
         environment = _environment(store, catalogue, project, claim, secrets, inherited, stack, say)
         ended = launch(
@@ -118,12 +121,14 @@ def _execute(
             tick=lambda: _heartbeat(store, claim),
             every=claim.lease / 3,
             echo=echo,
-            stdin=None if os.isatty(0) else 0,
+            stdin=None if cancel or os.isatty(0) else 0,
+            cancel=cancel,
         )
         return _finish(store, catalogue, project, job, claim, ended, log)
 
 
-def _log(project: Project, claim: Claim, hidden: Sequence[str | Key]) -> LogFile:
+def new_log(project: Project, claim: Claim, hidden: Sequence[str | Key]) -> LogFile:
+    """The log of a run, under a name that is free."""
     names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
     runid = str(claim.runid)
     if log_path(project.logs, **names, runid=runid).exists():

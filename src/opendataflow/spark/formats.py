@@ -18,6 +18,7 @@ POSTGRES = ("", "postgres", "postgresql")
 # Quotes are doubled as RFC 4180 says, which loses nothing; Spark's own backslash does.
 _CSV = {"header": "true", "escape": '"'}
 # Spark's own format for writing cuts microseconds; reading without one understands all of ISO 8601.
+_NEVER_WRITTEN = "\ue000null"
 _TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -29,11 +30,14 @@ def format_of(dataset: Dataset) -> str:
     return dataset.format or DEFAULT
 
 
-def read_options(dataset: Dataset, *, has_schema: bool) -> dict[str, str]:
-    """With which options the files of a dataset are read."""
+def read_options(dataset: Dataset, *, has_schema: bool, is_ours: bool = False) -> dict[str, str]:
+    """With which options the files of a dataset are read; ours are those that write_options wrote."""
     options: dict[str, str] = {}
     if format_of(dataset) == CSV:
         options = dict(_CSV)
+        if is_ours:
+            # We write an empty text as "" and null as nothing; others may mean null by both.
+            options["nullValue"] = _NEVER_WRITTEN
         if has_schema:
             # A header that does not fit the schema is an error, not a silent renaming.
             options["enforceSchema"] = "false"

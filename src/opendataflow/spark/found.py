@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -16,6 +15,7 @@ from .columns import in_chunk
 from .files import list_files
 from .formats import JSON, UNTYPED, format_of, has_header
 from .observing import computed
+from .problems import SPARK_ERRORS, reason_of
 from .reading import CORRUPT, InputChunk, Password, read_chunk, read_names, read_place, read_with_misfits
 from .schema import Difference, differences, to_ddl
 from .session import app_id
@@ -50,10 +50,9 @@ def audit_place(
         if not names_chunk(dataset, dataid):
             df = _only_chunk(df, dataset, dataid, around)
         return _judged(spark, df, dataset, place, dataid, around, Drift(dataset, around.past, df.schema, found))
-    except PySparkException as problem:
-        reason = " ".join(str(problem).strip().splitlines()[:1])
+    except SPARK_ERRORS as problem:
         raise NotValidated(
-            f"{dataset.datasetid} {dataid}: {place} cannot be read as {format_of(dataset)}: {reason}"
+            f"{dataset.datasetid} {dataid}: {place} cannot be read as {format_of(dataset)}: {reason_of(problem)}"
         ) from problem
 
 

@@ -19,6 +19,7 @@ from .schema import from_ddl
 from .versions import names_chunk
 
 CORRUPT = "__odf_corrupt"
+OURS = "opendataflow"
 
 Password = Callable[[Dataset], str]
 
@@ -31,6 +32,11 @@ class InputChunk:
     version: int = 0
     manifest: Manifest | None = None
     bounds: Bounds | None = None
+
+
+def is_ours(manifest: Manifest) -> bool:
+    """Whether this room wrote the files, so that it knows exactly how they are written."""
+    return manifest.extra.get("writer") == OURS
 
 
 def is_readable(dataset: Dataset) -> bool:
@@ -83,17 +89,24 @@ def read_chunk(
         raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
     manifest = chunk.manifest or Manifest()
     place = manifest.place or resolve_location(where, dataset, chunk.dataid)
-    df = read_place(spark, dataset, place, schema=_known_schema(dataset, manifest, pinned_schema))
+    schema = _known_schema(dataset, manifest, pinned_schema)
+    df = read_place(spark, dataset, place, schema=schema, is_ours=is_ours(manifest))
     if manifest.place or names_chunk(dataset, chunk.dataid):
         return df
     return _only(df, dataset, chunk)
 
 
 def read_place(
-    spark: SparkSession, dataset: Dataset, place: str | list[str], *, schema: StructType | None = None
+    spark: SparkSession,
+    dataset: Dataset,
+    place: str | list[str],
+    *,
+    schema: StructType | None = None,
+    is_ours: bool = False,
 ) -> DataFrame:
     """Everything that lies at a place, in the format of the dataset."""
-    reader = spark.read.format(format_of(dataset)).options(**read_options(dataset, has_schema=schema is not None))
+    options = read_options(dataset, has_schema=schema is not None, is_ours=is_ours)
+    reader = spark.read.format(format_of(dataset)).options(**options)
     if schema is not None and format_of(dataset) not in ("delta", "iceberg", "text"):
         reader = reader.schema(schema)
     try:
@@ -147,8 +160,11 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
         return None
     if format_of(dataset) in ("delta", "iceberg"):
         return None
-    ddl = schemas.pop()
-    return read_place(spark, dataset, [each.place for each in manifests], schema=from_ddl(ddl) if ddl else None)
+    if len({is_ours(manifest) for manifest in manifests}) != 1:
+        return None
+    ddl, places = schemas.pop(), [manifest.place for manifest in manifests]
+    schema = from_ddl(ddl) if ddl else None
+    return read_place(spark, dataset, places, schema=schema, is_ours=is_ours(manifests[0]))
 
 
 def _only(df: DataFrame, dataset: Dataset, chunk: InputChunk) -> DataFrame:

@@ -17,6 +17,7 @@ from ..errors import BadConfig, JobFailed, OdfError
 from ..model import Job
 from .code import Code, SqlJob, argument_of, check_arguments
 from .columns import quoted
+from .problems import reason_of
 
 Frames = dict[str, DataFrame]
 
@@ -38,11 +39,7 @@ def result_of(spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], 
 
 def failed(jobid: str, problem: BaseException) -> JobFailed:
     """What is told when the user's code, or Spark on its behalf, fails: the first line, not the stack."""
-    if isinstance(problem, PySparkException):
-        told = " ".join(str(problem).strip().splitlines()[:1])
-    else:
-        told = f"{type(problem).__name__}: {problem}"
-    return JobFailed(f"job {jobid} failed: {told}")
+    return JobFailed(f"job {jobid} failed: {reason_of(problem)}")
 
 
 def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk) -> object:
@@ -76,8 +73,9 @@ def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], c
         return df
     except PySparkException as problem:
         chunk.log.error("%s", problem)
-        told = " ".join(str(problem).strip().splitlines()[:1])
-        raise JobFailed(f"{sql.path}: {told}", hint="Its inputs are " + ", ".join(map(argument_of, frames))) from None
+        raise JobFailed(
+            f"{sql.path}: {reason_of(problem)}", hint="Its inputs are " + ", ".join(map(argument_of, frames))
+        ) from None
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)

@@ -19,7 +19,7 @@ from .files import list_files, move, remove
 from .formats import format_of
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
-from .reading import read_place
+from .reading import OURS, read_place
 from .schema import to_ddl
 from .versions import chunk_place, is_one_file, is_plain, staging_place, version_place
 from .writing import check_nothing_split, free_place, rows_written, write_files
@@ -108,7 +108,7 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, place: str) -> _Wri
     files = list_files(spark, place)
 
     def read_back() -> DataFrame:
-        return read_place(spark, dataset, place, schema=audit.schema)
+        return read_place(spark, dataset, place, schema=audit.schema, is_ours=True)
 
     figures, rows, is_observed = _believed(spark, audit, observed.figures(), place, files, metrics, read_back)
     total = rows
@@ -171,7 +171,7 @@ def _write_rejected(
     files = list_files(spark, place)
     rows = rows_written(spark, dataset, place, files)
     if rows is None:
-        rows = read_place(spark, dataset, place, schema=schema).count()
+        rows = read_place(spark, dataset, place, schema=schema, is_ours=True).count()
     if rows != expected:
         raise JobFailed(
             f"{audit.dataset.datasetid} {dataid}: {expected} rows were rejected, but {rows} when asked again",
@@ -186,12 +186,12 @@ def _write_rejected(
         schema=to_ddl(schema),
         inputs=around.inputs,
         spark_app=around.spark_app,
-        extra={"rejected_from": audit.dataset.datasetid},
+        extra={"writer": OURS, "rejected_from": audit.dataset.datasetid},
     )
 
 
 def _extra(written: _Written, total: int | None) -> dict[str, object]:
-    extra: dict[str, object] = {"metrics": "observed" if written.observed else "read back"}
+    extra: dict[str, object] = {"writer": OURS, "metrics": "observed" if written.observed else "read back"}
     if total is not None:
         extra["rejected"] = total - written.rows
     return extra

@@ -18,6 +18,7 @@ from .records import Announced, Change, Chunk, Claim, Event, InputRow, Published
 
 _T = TypeVar("_T")
 _REFUSED_WAIT = 60.0
+_RECENT_RUNS = 20_000
 
 
 class _Reload(Exception):
@@ -625,7 +626,11 @@ class Store:
         if jobid is not None and dataid is not None:
             rows = [row for row in self._read("runs_of_dataid", jobid=jobid, dataid=dataid) if row[0] < edge][:n]
         elif jobid is not None:
-            rows = self._read("runs_of_job_page", jobid=jobid, before=edge, n=n)
+            # A busy job has its newest attempts among the newest of all; the attempts of a rare one are few.
+            newest = min(int(self._read("newest_run")[0][0] or 0) + 1, edge)
+            rows = self._read("runs_of_job_recent", jobid=jobid, before=newest, floor=newest - _RECENT_RUNS, n=n)
+            if len(rows) < n:
+                rows = self._read("runs_of_job_page", jobid=jobid, before=edge, n=n)
         else:
             rows = self._read("runs_page", before=edge, n=n)
         return [records.run(row) for row in rows]
@@ -671,6 +676,20 @@ class Store:
         """All manifests of a chunk, newest first."""
         return [records.published(row) for row in self._read("manifests_of_chunk", datasetid=datasetid, dataid=dataid)]
 
+    def rows_before(self, datasetid: str, key: str, n: int) -> list[int]:
+        """The row counts of the last n published chunks before a place in the order, newest first."""
+        return [int(row[0]) for row in self._read("rows_before", datasetid=datasetid, before_key=key, n=n)]
+
+    def pinned_schema(self, datasetid: str) -> str | None:
+        """The schema that the first publish of a dataset had."""
+        rows = self._read("meta_get", name=f"schema of {datasetid}")
+        return str(rows[0][0]) if rows else None
+
+    def pin_schema(self, datasetid: str, schema: str) -> None:
+        """Remember the schema of a first publish; a later one changes nothing."""
+        if self.pinned_schema(datasetid) is None:
+            self._do(lambda tx: tx.run("meta_put", name=f"schema of {datasetid}", value=schema))
+
     def same_content(self, datasetid: str, dataid: str, fingerprint: str) -> str | None:
         """Another chunk of this dataset that stands with exactly this content."""
         rows = self._read("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
@@ -712,11 +731,8 @@ class Store:
 
     def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The statuses of these chunks, without those that were never produced."""
-        return (
-            {(row[0], row[1]): row[3] for row in self._read("chunks_given", chunks=records.compact(chunks))}
-            if chunks
-            else {}
-        )
+        rows = self._read("statuses_given", chunks=records.compact(chunks)) if chunks else []
+        return {(row[0], row[1]): row[2] for row in rows}
 
     def readers(self, datasetid: str, dataid: str) -> list[InputRow]:
         """Every job's relation to one chunk."""

@@ -215,7 +215,8 @@ from run where runid < :before order by runid desc limit :n
 -- name: runs_of_job_page
 -- Attempts of one job, newest first, before a given one.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid = :jobid and runid < :before order by runid desc limit :n
+from run where runid in (select r.runid from run r where r.jobid = :jobid and r.runid < :before order by r.runid desc limit :n)
+order by runid desc
 
 -- name: runs_of_dataid
 -- All attempts of (jobid, dataid), newest first.
@@ -223,9 +224,9 @@ select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started
 from run where jobid = :jobid and dataid = :dataid order by epoch desc
 
 -- name: runs_running
--- What runs now.
+-- What runs now; + 0 keeps SQLite from walking all attempts in their order.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where status = 'RUNNING' order by runid
+from run where status = 'RUNNING' order by runid + 0
 
 -- name: runs_over
 -- Attempts whose lease ran out and that nobody has ended yet.
@@ -257,6 +258,13 @@ from data_manifest where datasetid = :datasetid and dataid = :dataid order by ve
 select m.dataid, m.version from data_manifest m
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
 where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid order by m.dataid limit 1
+
+-- name: rows_before
+-- How many rows the published chunks before a place in the order have, newest first.
+select m.rows from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and s.sort_key < :before_key and m.rows is not null
+order by s.sort_key desc limit :n
 
 -- name: candidate_counts
 -- How many candidates each job has, by state.
@@ -309,8 +317,8 @@ select count(*) from (select 1 from candidate where jobid = :jobid and state = '
 select dataid, state, rank, not_before, inputs from candidate where jobid = :jobid order by dataid limit :n
 
 -- name: candidates_deferred_page
--- The deferred candidates of a job, the next one first.
-select dataid, not_before from candidate where state = 'DEFERRED' and jobid = :jobid order by not_before limit :n
+-- The deferred candidates of a job, the next one first; || names the index of what is deferred.
+select dataid, not_before from candidate where state = 'DEFERRED' and jobid || '' = :jobid order by not_before limit :n
 
 -- name: notes_exist
 -- Whether something was changed from outside that no claim has seen yet.
@@ -329,3 +337,8 @@ from run where runid < :before and runid > :floor and status not in ('READY', 'R
 -- The last events of one chunk, newest first.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where datasetid = :datasetid and dataid = :dataid order by eventid desc limit :n
+
+-- name: runs_of_job_recent
+-- Attempts of one job, newest first, between two given ones; || keeps the planner from sorting all attempts of the job.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n

@@ -261,3 +261,10 @@ select v.place,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c)
 from json_array_elements(:spans::json) with ordinality v (value, place) order by v.place
+
+-- name: statuses_given
+-- The statuses of given chunks.
+select s.datasetid, s.dataid, s.status
+from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
+cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
+                    where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s

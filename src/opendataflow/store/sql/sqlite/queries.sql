@@ -253,3 +253,8 @@ select v.key,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
                                and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c)
 from json_each(:spans) v order by v.key
+
+-- name: statuses_given
+-- The statuses of given chunks.
+select s.datasetid, s.dataid, s.status from json_each(:chunks) c
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'

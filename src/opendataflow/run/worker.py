@@ -1,0 +1,282 @@
+"""The worker: takes one claimed chunk the whole way, whatever form its job has."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadConfig, JobFailed, LeaseLost, MissingDependency, OdfError
+from ..model import READY, Catalogue, Job, Manifest
+from ..project import Project, code_of
+from ..secrets import Key, Redactor
+from ..store import Claim, Store
+from .audit import past_of, published_chunks
+from .context import passwords
+from .logs import LogFile
+from .script import Result, admitted, execute_script, new_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..spark.reading import InputChunk
+
+
+def is_for_spark(path: Path) -> bool:
+    """Whether a file of job code is run by Spark rather than as a process: SQL, or Python with an @job function."""
+    return path.suffix == ".sql" or (
+        path.suffix == ".py" and "@job" in path.read_text(encoding="utf-8", errors="replace")
+    )
+
+
+class Worker:
+    """Runs claimed chunks for one project on one store; one Spark application serves all of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        project: Project,
+        key: Key | None,
+        *,
+        master: str | None = None,
+        echo: bool = True,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.store, self.project, self.key = store, project, key
+        self._master, self._echo, self._say = master, echo, say
+        self._lock = threading.Lock()
+        self._spark: SparkSession | None = None
+        self._code: dict[str, Any] = {}
+        self.cancelled = threading.Event()
+
+    def path_of(self, job: Job) -> Path | None:
+        """The file that holds a job's code; None for a copy, which has none."""
+        if "copy" in job.options:
+            return None
+        path = code_of(self.project, job.jobid)
+        if path is None:
+            folders = ", ".join(map(str, self.project.job_folders))
+            raise BadConfig(
+                f"no code for job {job.jobid} was found in {folders}",
+                hint=f"write {job.jobid}.py, {job.jobid}.sql or {job.jobid}.sh there",
+            )
+        return path
+
+    def check(self, catalogue: Catalogue, jobid: str) -> None:
+        """Refuse before anything is claimed: no code, code that does not load, passwords that do not decrypt."""
+        job = catalogue.job(jobid)
+        passwords(catalogue, job, self.key)
+        path = self.path_of(job)
+        if path is None or is_for_spark(path):
+            self._load(job, path)
+
+    def run(self, catalogue: Catalogue, claim: Claim) -> Result:
+        """One claimed chunk: gate, execute, audit, commit. What goes wrong is a result, and leaves nothing locked."""
+        try:
+            if not claim.forced:
+                no = admitted(self.store, catalogue, self.project, claim)
+                if no is not None:
+                    return no
+            job = catalogue.job(claim.jobid)
+            secrets = passwords(catalogue, job, self.key)
+            path = self.path_of(job)
+            if path is not None and not is_for_spark(path):
+                return execute_script(
+                    self.store,
+                    catalogue,
+                    self.project,
+                    claim,
+                    [str(path)],
+                    path.parent,
+                    self.key,
+                    secrets,
+                    dict(os.environ),
+                    self._echo,
+                    self._say,
+                    cancel=self.cancelled,
+                )
+            return self._run_spark(catalogue, job, claim, path, secrets)
+        except LeaseLost as error:
+            return Result(error.name, error.exit_code, error.message, claim)
+        except BaseException as error:
+            named = error if isinstance(error, OdfError) else JobFailed(f"{type(error).__name__}: {error}")
+            status = "LEASE_LOST"
+            with suppress(LeaseLost):
+                status = self.store.fail(claim, named.name, named.message[:4000])
+            if not isinstance(error, Exception):
+                raise
+            return Result(named.name, named.exit_code, f"{named.message} ({status})", claim)
+
+    def _load(self, job: Job, path: Path | None) -> Any:
+        if path is None:
+            return None
+        with self._lock:
+            if job.jobid not in self._code:
+                try:
+                    from ..spark.code import load_job
+                except ImportError as error:
+                    raise _no_spark(job, error) from None
+                self._code[job.jobid] = load_job(path, job.jobid, job)
+            return self._code[job.jobid]
+
+    def spark(self) -> SparkSession:
+        """The one Spark session, started when the first chunk needs it."""
+        with self._lock:
+            if self._spark is None:
+                from ..spark.session import session
+
+                self._say("starting Spark")
+                self._spark = session(self.project.spark, app_name=f"odf {self.project.name}", master=self._master)
+            return self._spark
+
+    def _run_spark(
+        self, catalogue: Catalogue, job: Job, claim: Claim, path: Path | None, secrets: Mapping[str, str]
+    ) -> Result:
+        try:
+            from ..spark.chunks import run_chunk
+            from ..spark.session import cancel, chunk_context
+        except ImportError as error:
+            raise _no_spark(job, error) from None
+        code = self._load(job, path)
+        spark = self.spark()
+        tag = f"odf-run-{claim.runid}"
+        hidden: list[str | Key] = [*secrets.values(), *([self.key] if self.key is not None else [])]
+        with new_log(self.project, claim, hidden) as log, self._beating(claim, lambda: cancel(spark, tag)) as lost:
+            self.store.log(claim.runid, str(log.path))
+            log.begin([str(path) if path else f"copy {job.options.get('copy')}"], self.project.folder)
+            try:
+                with chunk_context(spark, tag, job.pool or None):
+                    manifests = run_chunk(
+                        spark,
+                        self.project,
+                        catalogue,
+                        claim,
+                        _inputs(self.store, claim),
+                        job,
+                        code,
+                        log=_logger(log, claim),
+                        past={name: past_of(self.store, catalogue.dataset(name), claim.dataid) for name in job.outputs},
+                        password=lambda dataset: secrets.get(dataset.datasetid, ""),
+                        referenced=lambda name: published_chunks(self.store, name),
+                        fence=lambda: void(self.store.heartbeat(claim)),
+                        bounds=_bounds(self.store, claim),
+                    )
+                self._refuse_repeats(catalogue, claim, manifests)
+                self.store.commit(claim, {name: each for name, each in manifests.items() if name in job.outputs})
+                self._remember(catalogue, claim, manifests)
+            except BaseException as error:
+                cancel(spark, tag)
+                if lost.is_set():
+                    raise LeaseLost(f"run {claim.runid} lost its chunk while it was at work") from None
+                log.end(f"{type(error).__name__}: {Redactor(hidden).redact(str(error))}")
+                raise
+            log.end("READY")
+        return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, log=log.path)
+
+    def _refuse_repeats(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
+        from ..errors import WrongData
+
+        for name, manifest in manifests.items():
+            if (
+                name in catalogue.datasets
+                and manifest.fingerprint
+                and not catalogue.dataset(name).options.get("repeats")
+            ):
+                other = self.store.same_content(name, claim.dataid, manifest.fingerprint)
+                if other is not None and manifest.rows:
+                    raise WrongData(
+                        f"{name} {claim.dataid} would have exactly the content of {name} {other}",
+                        hint="is its input the right one? If repeats are normal here, set repeats = true on the dataset",
+                    )
+
+    def _remember(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
+        """Pin the schema of a first publish, and announce the rows that were kept aside."""
+        for name, manifest in manifests.items():
+            if name in claim.outputs:
+                if manifest.schema:
+                    self.store.pin_schema(name, manifest.schema)
+            else:
+                from ..spark.quarantine import rejected_dataset
+
+                source = catalogue.dataset(name.removesuffix("__rejected"))
+                self.store.register([rejected_dataset(source)])
+                self.store.announce(
+                    name, [claim.dataid], manifests={claim.dataid: manifest}, why=f"rejected by run {claim.runid}"
+                )
+
+    @contextmanager
+    def _beating(self, claim: Claim, stop: Callable[[], None]) -> Iterator[threading.Event]:
+        """A heartbeat beside the work; a lost lease, or a cancel, stops the work."""
+        over, lost = threading.Event(), threading.Event()
+
+        def beat() -> None:
+            pause = min(claim.lease / 3, 1.0)
+            waited = 0.0
+            while not over.wait(pause):
+                waited += pause
+                if self.cancelled.is_set():
+                    stop()
+                if waited >= claim.lease / 3:
+                    waited = 0.0
+                    try:
+                        self.store.heartbeat(claim)
+                    except LeaseLost:
+                        lost.set()
+                        stop()
+                        return
+                    except OdfError as error:
+                        self._say(f"heartbeat of run {claim.runid}: {error.message}")
+
+        thread = threading.Thread(target=beat, name=f"heartbeat-{claim.runid}", daemon=True)
+        thread.start()
+        try:
+            yield lost
+        finally:
+            over.set()
+            thread.join()
+
+
+def void(_: object) -> None:
+    """Nothing."""
+
+
+def _no_spark(job: Job, error: ImportError) -> MissingDependency:
+    return MissingDependency(
+        f"job {job.jobid} runs on Spark, and {error.name} is not installed", hint="pip install 'opendataflow[spark]'"
+    )
+
+
+def _inputs(store: Store, claim: Claim) -> dict[str, Sequence[InputChunk]]:
+    from ..spark.reading import InputChunk
+
+    found: dict[str, list[InputChunk]] = {}
+    for item in claim.inputs:
+        published = store.manifest(item.datasetid, item.dataid, item.version)
+        chunk = store.chunk(item.datasetid, item.dataid)
+        bounds = (chunk.lower, chunk.upper) if chunk and (chunk.lower is not None or chunk.upper is not None) else None
+        found.setdefault(item.datasetid, []).append(
+            InputChunk(item.dataid, item.version, published.manifest if published else None, bounds)
+        )
+    return {name: tuple(chunks) for name, chunks in found.items()}
+
+
+def _bounds(store: Store, claim: Claim) -> Any:
+    for item in claim.inputs:
+        chunk = store.chunk(item.datasetid, item.dataid)
+        if chunk is not None and item.dataid == claim.dataid and (chunk.lower is not None or chunk.upper is not None):
+            return chunk.lower, chunk.upper
+    return None
+
+
+def _logger(log: LogFile, claim: Claim) -> logging.Logger:
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log.note(self.format(record))
+
+    logger = logging.Logger(f"opendataflow.run.{claim.runid}", logging.INFO)
+    logger.addHandler(Handler())
+    return logger

@@ -1,0 +1,209 @@
+"""Connection: how a dataset's server is reached, and how names and values are written into SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import BadConfig, BadDefinition, MissingDependency
+from ...model import Dataset
+from ...model.ids import shown
+from .problems import connect_error, statement_error
+
+DEFAULT_SCHEMA = "public"
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a table is and who we are there. It travels to the tasks inside their pickled code, never as an option,
+    for Spark shows options in plans, its UI and its event log."""
+
+    hostname: str
+    port: str
+    database: str
+    username: str
+    schema: str
+    table: str
+    timezone: str
+    sslmode: str
+    password: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        host = f"{self.hostname or 'localhost'}{':' + self.port if self.port else ''}"
+        return f"postgresql://{host}/{self.database}"
+
+    @property
+    def place(self) -> str:
+        """The table's place as messages show it."""
+        return f"{self}/{self.schema}.{self.table}"
+
+    @property
+    def target(self) -> str:
+        """The table as SQL names it."""
+        return self.named(self.table)
+
+    def named(self, table: str) -> str:
+        """Another table of the same schema as SQL names it."""
+        return f"{identifier(self.schema)}.{identifier(table)}"
+
+    def conninfo(self) -> str:
+        """What libpq needs to know."""
+        facts = {
+            "host": self.hostname,
+            "port": self.port,
+            "dbname": self.database,
+            "user": self.username,
+            "password": self.password or "",
+            "sslmode": self.sslmode,
+            "connect_timeout": "10",
+            "application_name": "opendataflow",
+            "client_encoding": "UTF8",
+        }
+        return " ".join(f"{key}='{_escaped(value)}'" for key, value in facts.items() if value)
+
+
+def address_of(dataset: Dataset, password: str | None) -> Address:
+    """How the dataset's table is reached."""
+    if not dataset.tablename:
+        raise BadDefinition(f"dataset {dataset.datasetid} has no tablename", hint="Name its table: tablename = …")
+    options = dataset.options
+    host, port = _host_and_port(dataset.hostname)
+    port = port or str(options.get("port", ""))
+    if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise BadConfig(f"dataset {dataset.datasetid}: {shown(port)} is not a port")
+    sslmode = str(options.get("sslmode", ""))
+    if sslmode and sslmode not in SSL_MODES:
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: there is no sslmode {shown(sslmode)}", hint=f"It is {', '.join(SSL_MODES)}."
+        )
+    names = (dataset.hostname, dataset.database, dataset.username, dataset.schemaname, dataset.tablename, password or "")
+    if any("\0" in name for name in names):
+        raise BadDefinition(f"dataset {dataset.datasetid}: a NUL character cannot be part of a name")
+    return Address(
+        host,
+        port,
+        dataset.database,
+        dataset.username,
+        dataset.schemaname or DEFAULT_SCHEMA,
+        dataset.tablename,
+        str(options.get("timezone", "UTC")),
+        sslmode,
+        password,
+    )
+
+
+def _host_and_port(hostname: str) -> tuple[str, str]:
+    if hostname.startswith("["):
+        host, _, rest = hostname[1:].partition("]")
+        return host, rest.removeprefix(":")
+    if hostname.count(":") == 1:
+        host, _, port = hostname.partition(":")
+        return host, port
+    return hostname, ""
+
+
+class Connection:
+    """One transaction after another on one connection."""
+
+    def __init__(self, address: Address, raw: Any) -> None:
+        self.address = address
+        self.raw = raw
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """What a query answers."""
+        with self.translated(), self.raw.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def run(self, sql: str) -> int:
+        """Executes one statement and tells how many rows it changed."""
+        with self.translated(), self.raw.cursor() as cursor:
+            cursor.execute(sql)
+            return int(cursor.rowcount)
+
+    def commit(self) -> None:
+        """Makes everything since the last commit visible at once."""
+        with self.translated():
+            self.raw.commit()
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """The driver's errors as ours."""
+        import adbc_driver_manager
+
+        try:
+            yield
+        except adbc_driver_manager.Error as problem:
+            raise _without_secret(statement_error(problem, self.address.place), self.address) from None
+
+
+@contextmanager
+def connected(address: Address, *, read_only: bool = False) -> Iterator[Connection]:
+    """A connection until the block ends; what is not committed by then never happened."""
+    try:
+        import adbc_driver_manager
+        import adbc_driver_postgresql.dbapi
+    except ImportError as problem:
+        raise MissingDependency(
+            f"PostgreSQL tables need more packages: {problem}", hint="pip install 'opendataflow[spark]'"
+        ) from None
+    try:
+        raw = adbc_driver_postgresql.dbapi.connect(address.conninfo())
+    except adbc_driver_manager.Error as problem:
+        raise _without_secret(connect_error(problem, str(address)), address) from None
+    try:
+        connection = Connection(address, raw)
+        connection.rows(_settings(address, read_only))
+        connection.commit()
+        yield connection
+    finally:
+        _quietly(raw.close)
+
+
+def _settings(address: Address, read_only: bool) -> str:
+    """What makes the text of a value the same everywhere, and a day of a timestamptz the day that the dataset means."""
+    settings = {
+        "timezone": address.timezone,
+        "datestyle": "ISO, YMD",
+        "intervalstyle": "iso_8601",
+        "bytea_output": "hex",
+        "extra_float_digits": "1",
+        "standard_conforming_strings": "on",
+        "default_transaction_read_only": "on" if read_only else "off",
+        "client_min_messages": "warning",
+    }
+    calls = (f"set_config({literal(name)}, {literal(value)}, false)" for name, value in settings.items())
+    return f"select {', '.join(calls)}"
+
+
+def _without_secret(problem: Any, address: Address) -> Any:
+    """The server repeats what it was told: were the password part of it, it goes."""
+    if not address.password:
+        return problem
+    return type(problem)(problem.message.replace(address.password, "***"), hint=problem.hint)
+
+
+def _quietly(close: Callable[[], None]) -> None:
+    try:
+        close()
+    except Exception:  # the connection is broken already, and its error has been raised
+        pass
+
+
+def identifier(name: str) -> str:
+    """A name as SQL takes it literally."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as SQL takes it literally; standard_conforming_strings is on."""
+    if "\0" in text:
+        raise BadDefinition(f"{shown(text)} holds a NUL character, which PostgreSQL has not")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,0 +1,104 @@
+"""Problems: what PostgreSQL or the driver says, as one of our named errors, without a password in it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ... import errors
+from ...errors import BadConfig, BadDefinition, InvalidPath, JobFailed, NoSpace, NotValidated, OdfError
+
+AS_TEXT = 'Spark has no value for it: read the column as text with options = { as_text = ["…"] } of the dataset.'
+
+_MARK = "odf-error:"
+_marked = re.compile(re.escape(_MARK) + r"(\{.*?\}):odf")
+_login = re.compile(r"password|authentication|role .* does not exist|pg_hba|no password supplied|scram", re.IGNORECASE)
+_missing_database = re.compile(r"database .* does not exist", re.IGNORECASE)
+_busy = re.compile(r"too many (clients|connections)|starting up|shutting down|in recovery", re.IGNORECASE)
+
+
+class ConnectionLost(JobFailed):
+    """The connection broke: what was under way may or may not have happened."""
+
+
+def connect_error(problem: Exception, place: str) -> OdfError:
+    """Why there is no connection."""
+    text = _one_line(str(problem)).removeprefix("IO: [libpq] Failed to connect: ")
+    if _busy.search(text):
+        return JobFailed(f"{place} takes no connection now: {text}", hint="Try again when it is less busy.")
+    if _missing_database.search(text):
+        return InvalidPath(f"{place}: {text}", hint="Create it, or correct database of the dataset.")
+    if _login.search(text):
+        return BadConfig(f"{place} refuses the login: {text}", hint="Correct username and encryptedpass of the dataset.")
+    return InvalidPath(
+        f"{place} cannot be reached: {text}", hint="Is the server up, and are hostname and port of the dataset right?"
+    )
+
+
+def statement_error(problem: Exception, place: str) -> OdfError:
+    """Why a statement failed."""
+    state = getattr(problem, "sqlstate", None) or ""
+    text = _primary(problem)
+    said = f"{place}: {text}"
+    match state[:2], state:
+        case _, "42P01" | "3F000":
+            return InvalidPath(said, hint="Create the table, or correct schemaname and tablename of the dataset.")
+        case _, "42703":
+            return BadDefinition(said, hint="Correct the name of the column in the dataset or in its partition.")
+        case _, "42501" | "25006":
+            return InvalidPath(said, hint="Give the role the rights: SELECT to read; to load also CREATE on the schema.")
+        case "42", _:
+            return BadDefinition(said, hint="The dataset and its table do not fit.")
+        case "22" | "23", _:
+            return NotValidated(said, hint="The rows do not fit the table; nothing was published.")
+        case _, "53100":
+            return NoSpace(said, hint="Free some space on the server; nothing was published.")
+        case "08" | "57" | "", _:
+            return ConnectionLost(f"the connection broke: {said}", hint="Nothing half done is visible: run it again.")
+    return JobFailed(said)
+
+
+def value_error(problem: Exception, column: str) -> OdfError:
+    """Why a column's values cannot be converted without losing something."""
+    return NotValidated(f"column {column}: {_one_line(str(problem))}", hint="Cast or round it in the job.")
+
+
+def as_text(problem: OdfError) -> str:
+    """The error as text that survives the way from a task through Spark to the driver."""
+    return _MARK + json.dumps({"name": problem.name, "message": problem.message, "hint": problem.hint}) + ":odf"
+
+
+class TaskFailed(Exception):
+    """An error in a task, as Spark shows it and `named_error` finds it."""
+
+
+def named_error(problem: BaseException | str) -> OdfError | None:
+    """Our error inside what Spark raised; None when something else went wrong."""
+    found = _marked.search(str(problem))
+    if found is None:
+        return None
+    try:
+        data = json.loads(found[1])
+    except ValueError:
+        return None
+    return _class_of(data["name"])(data["message"], hint=data["hint"])
+
+
+def _class_of(name: str) -> type[OdfError]:
+    classes = (each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OdfError))
+    return next((each for each in classes if each.name == name), JobFailed)
+
+
+def _primary(problem: Exception) -> str:
+    details = dict(getattr(problem, "details", None) or ())
+    said = [details.get(key, b"") for key in ("PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_DETAIL", "PG_DIAG_CONTEXT")]
+    said = [details.get(key.encode(), each) for key, each in zip(_DETAILS, said, strict=True)]
+    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in said if each]
+    return _one_line(": ".join(texts) or str(problem))
+
+
+_DETAILS = ("PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_DETAIL", "PG_DIAG_CONTEXT")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:500]
