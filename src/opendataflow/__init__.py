@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api import job
     from .model import Dataset, Input, Job, Manifest, Mapping, Partition, Pool
     from .store import Store
     from .store import open_store as open
 
 __version__ = "0.1.0"
-__all__ = ["Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool", "Store", "open"]
+__all__ = ["Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool", "Store", "job", "open"]
 
 _HOMES = dict.fromkeys(("Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool"), "model")
-_HOMES |= {"Store": "store", "open": "store"}
+_HOMES |= {"Store": "store", "open": "store", "job": "api"}
 
 
 def __getattr__(name: str) -> Any:

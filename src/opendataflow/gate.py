@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import probe
@@ -161,10 +162,7 @@ def _right(store: Store, given: Answer, inputs: list[tuple[Dataset, str, Publish
             evidence.setdefault("spans", []).append(
                 [dataset.datasetid, dataid, manifest.span_lower, manifest.span_upper]
             )
-            if (
-                not (promised[0] <= manifest.span_lower and manifest.span_upper < promised[1])
-                and dataset.partition.type != "range"
-            ):
+            if dataset.partition.type != "range" and not _fits(promised, manifest.span_lower, manifest.span_upper):
                 return Answer(
                     "right",
                     False,
@@ -182,6 +180,21 @@ def _right(store: Store, given: Answer, inputs: list[tuple[Dataset, str, Publish
                     f"{dataset.datasetid} {dataid} has exactly the content of {dataset.datasetid} {other}",
                 )
     return replace(given, evidence=evidence)
+
+
+def _fits(promised: tuple[str, str], lower: str, upper: str) -> bool:
+    """Whether what a chunk holds lies inside what its dataid promises; periods and numbers compare as what they are."""
+    for read in (_moment, float):
+        try:
+            first, end, low, high = map(read, (*promised, lower, upper))
+        except ValueError:
+            continue
+        return first <= low and high < end
+    return promised[0] <= lower and upper < promised[1]
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
 def _place(

@@ -199,7 +199,7 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
             call.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
         made: Any = call
         for option in _COMMON:
-            made = option(made)
+            made = option(made)  # type: ignore[no-untyped-call]
         command: click.Command = click.command(name or function.__name__.removesuffix("_verb"), **settings)(made)
         return command
 

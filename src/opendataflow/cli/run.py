@@ -201,9 +201,8 @@ def drain_verb(app: App, jobids: tuple[str, ...], workers: int, follow: bool, ma
 
     def tell(result: Any) -> None:
         claim = result.claim
-        app.say(
-            f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome} {result.detail if result.outcome != 'READY' else ''}".rstrip()
-        )
+        detail = f" {result.detail}" if result.outcome != "READY" else ""
+        app.say(f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome}{detail}")
 
     with terminating():
         drained = Drain(store, worker, wanted, workers=workers, follow=follow, on_result=tell).run()

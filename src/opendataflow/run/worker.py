@@ -99,7 +99,8 @@ class Worker:
                     self._say,
                     cancel=self.cancelled,
                 )
-            return self._run_spark(catalogue, job, claim, path, secrets)
+            with self._beating(claim) as lost:
+                return self._run_spark(catalogue, job, claim, path, secrets, lost)
         except LeaseLost as error:
             return Result(error.name, error.exit_code, error.message, claim)
         except BaseException as error:
@@ -134,7 +135,13 @@ class Worker:
             return self._spark
 
     def _run_spark(
-        self, catalogue: Catalogue, job: Job, claim: Claim, path: Path | None, secrets: Mapping[str, str]
+        self,
+        catalogue: Catalogue,
+        job: Job,
+        claim: Claim,
+        path: Path | None,
+        secrets: Mapping[str, str],
+        lost: threading.Event,
     ) -> Result:
         try:
             from ..spark.chunks import run_chunk
@@ -142,10 +149,10 @@ class Worker:
         except ImportError as error:
             raise _no_spark(job, error) from None
         code = self._load(job, path)
-        spark = self.spark()
-        tag = f"odf-run-{claim.runid}"
+        tag = _tag(claim)
         hidden: list[str | Key] = [*secrets.values(), *([self.key] if self.key is not None else [])]
-        with new_log(self.project, claim, hidden) as log, self._beating(claim, lambda: cancel(spark, tag)) as lost:
+        with new_log(self.project, claim, hidden) as log:
+            spark = self.spark()
             self.store.log(claim.runid, str(log.path))
             log.begin([str(path) if path else f"copy {job.options.get('copy')}"], self.project.folder)
             try:
@@ -209,9 +216,15 @@ class Worker:
                 )
 
     @contextmanager
-    def _beating(self, claim: Claim, stop: Callable[[], None]) -> Iterator[threading.Event]:
-        """A heartbeat beside the work; a lost lease, or a cancel, stops the work."""
+    def _beating(self, claim: Claim) -> Iterator[threading.Event]:
+        """A heartbeat beside the work, from before Spark is even loaded; a lost lease, or a cancel, stops the work."""
         over, lost = threading.Event(), threading.Event()
+
+        def stop() -> None:
+            if self._spark is not None:
+                from ..spark.session import cancel
+
+                cancel(self._spark, _tag(claim))
 
         def beat() -> None:
             pause = min(claim.lease / 3, 1.0)
@@ -238,6 +251,10 @@ class Worker:
         finally:
             over.set()
             thread.join()
+
+
+def _tag(claim: Claim) -> str:
+    return f"odf-run-{claim.runid}"
 
 
 def void(_: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, NumericType, StructType, TimestampNTZType, TimestampType
 
-from ..errors import BadConfig
+from ..errors import BadConfig, NotValidated
 from ..model import Dataset, span
 from .columns import Bounds, type_of
 from .session import is_connect
@@ -41,6 +41,11 @@ def load_table(
             f"dataset {dataset.datasetid}: a table cannot be loaded over JDBC through Spark Connect",
             hint="Use a classic master, or format = postgresql for PostgreSQL.",
         )
+    target = read_table(spark, dataset, password)
+    own = {name.lower(): name for name in target.columns}  # databases differ in what they make of case
+    missing = [name for name in df.columns if name.lower() not in own]
+    if missing:
+        raise NotValidated(f"{dataset.datasetid} {dataid}: the table has no column {', '.join(missing)}")
     digest = hashlib.sha256(f"{dataset.datasetid}/{dataid}".encode()).hexdigest()[:8]
     staging = _table(dataset, f"odf_{digest}_{epoch}")
     options = _options(dataset, password, staging)
@@ -48,10 +53,11 @@ def load_table(
     with _connection(spark, options) as (connection, dialect):
         statement = connection.createStatement()
         try:
-            where = _where(spark, dialect, df.schema, dataset, dataid, bounds)
-            names = ", ".join(dialect.quoteIdentifier(name) for name in df.columns)
+            where = _where(spark, dialect, target.schema, dataset, dataid, bounds)
+            staged = ", ".join(dialect.quoteIdentifier(name) for name in df.columns)
+            names = ", ".join(dialect.quoteIdentifier(own[name.lower()]) for name in df.columns)
             statement.executeUpdate(f"DELETE FROM {_table(dataset)} WHERE {where}")
-            loaded = statement.executeUpdate(f"INSERT INTO {_table(dataset)} ({names}) SELECT {names} FROM {staging}")
+            loaded = statement.executeUpdate(f"INSERT INTO {_table(dataset)} ({names}) SELECT {staged} FROM {staging}")
             connection.commit()
         finally:
             with suppress(Exception):
@@ -86,7 +92,7 @@ def _where(
             hint="Name the column: partition = { type = …, column = … }.",
         )
     jvm: Any = spark._jvm
-    value = dialect.quoteIdentifier(name)
+    value = dialect.quoteIdentifier(next(own for own in schema.fieldNames() if own.lower() == name.lower()))
     limits = bounds or span(dataset.partition, dataid)
     if limits is None:
         return f"{value} = {dialect.compileValue(dataid)}"

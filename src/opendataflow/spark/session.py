@@ -64,22 +64,31 @@ def app_id(spark: SparkSession) -> str:
 @contextmanager
 def chunk_context(spark: SparkSession, run_tag: str, pool: str | None = None) -> Iterator[None]:
     """Everything that this thread asks of Spark inside carries the tag of its run, and its pool."""
-    spark.addTag(run_tag)
-    _set_pool(spark, pool)
+    if is_connect(spark):
+        spark.addTag(run_tag)  # a Connect server decides about pools itself
+    else:
+        # A tag of the classic session could be cancelled only by the thread that set it; one of its context by any.
+        spark.sparkContext.addJobTag(run_tag)
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)  # type: ignore[arg-type]
     try:
         yield
     finally:
         # A session that is gone has nothing left to give back.
         with suppress(Exception):
-            spark.removeTag(run_tag)
-            if pool is not None:
-                _set_pool(spark, None)
+            if is_connect(spark):
+                spark.removeTag(run_tag)
+            else:
+                spark.sparkContext.removeJobTag(run_tag)
+                spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 
 def cancel(spark: SparkSession, run_tag: str) -> None:
     """Stop whatever Spark is doing for this run; nothing to stop is fine."""
     with suppress(Exception):
-        spark.interruptTag(run_tag)
+        if is_connect(spark):
+            spark.interruptTag(run_tag)
+        else:
+            spark.sparkContext.cancelJobsWithTag(run_tag)
 
 
 def java_problem() -> str | None:
@@ -180,12 +189,6 @@ def _launch(options: dict[str, str], errors: _JavaErrors) -> None:
     finally:
         os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _set_pool(spark: SparkSession, pool: str | None) -> None:
-    # A Connect server decides about pools itself.
-    if not is_connect(spark):
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)  # type: ignore[arg-type]
 
 
 @contextmanager

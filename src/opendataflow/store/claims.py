@@ -16,6 +16,7 @@ from ..model import (
     READY,
     RESUBMIT,
     RUNNING,
+    YES,
     Answer,
     Catalogue,
     Consumed,
@@ -53,7 +54,7 @@ def take(
                 "sort_key": key,
                 "tries": tries + 1,
                 "before": RESUBMIT if rank == 0 else None,
-                "receipt": compact(receipt.to_data()),
+                "receipt": compact(receipt.to_data()) if forced or receipt.verdict == YES else None,
                 "inputs": compact(inputs),
             }
         )

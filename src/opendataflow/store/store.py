@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,10 @@ class _Reload(Exception):
 
 def whoami() -> str:
     """Who acts, for the history: user@host:pid."""
-    user = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
     return f"{user}@{os.uname().nodename}:{os.getpid()}"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...model.ids import shown
 from .problems import connect_error, statement_error
 
 DEFAULT_SCHEMA = "public"
+_is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -79,7 +81,19 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         raise BadConfig(
             f"dataset {dataset.datasetid}: there is no sslmode {shown(sslmode)}", hint=f"It is {', '.join(SSL_MODES)}."
         )
-    names = (dataset.hostname, dataset.database, dataset.username, dataset.schemaname, dataset.tablename, password or "")
+    timezone = str(options.get("timezone", "UTC"))
+    if not _is_timezone(timezone):
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: there is no timezone {shown(timezone)}", hint="Like Europe/Berlin."
+        )
+    names = (
+        dataset.hostname,
+        dataset.database,
+        dataset.username,
+        dataset.schemaname,
+        dataset.tablename,
+        password or "",
+    )
     if any("\0" in name for name in names):
         raise BadDefinition(f"dataset {dataset.datasetid}: a NUL character cannot be part of a name")
     return Address(
@@ -89,7 +103,7 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         dataset.username,
         dataset.schemaname or DEFAULT_SCHEMA,
         dataset.tablename,
-        str(options.get("timezone", "UTC")),
+        timezone,
         sslmode,
         password,
     )
@@ -160,7 +174,8 @@ def connected(address: Address, *, read_only: bool = False) -> Iterator[Connecti
         connection.commit()
         yield connection
     finally:
-        _quietly(raw.close)
+        with suppress(Exception):  # when it is broken already, that error has been raised
+            raw.close()
 
 
 def _settings(address: Address, read_only: bool) -> str:
@@ -184,13 +199,6 @@ def _without_secret(problem: Any, address: Address) -> Any:
     if not address.password:
         return problem
     return type(problem)(problem.message.replace(address.password, "***"), hint=problem.hint)
-
-
-def _quietly(close: Callable[[], None]) -> None:
-    try:
-        close()
-    except Exception:  # the connection is broken already, and its error has been raised
-        pass
 
 
 def identifier(name: str) -> str:

@@ -11,6 +11,7 @@ from ...errors import BadConfig, BadDefinition, InvalidPath, JobFailed, NoSpace,
 AS_TEXT = 'Spark has no value for it: read the column as text with options = { as_text = ["…"] } of the dataset.'
 
 _MARK = "odf-error:"
+_DETAILS = (b"PG_DIAG_MESSAGE_PRIMARY", b"PG_DIAG_MESSAGE_DETAIL", b"PG_DIAG_CONTEXT")
 _marked = re.compile(re.escape(_MARK) + r"(\{.*?\}):odf")
 _login = re.compile(r"password|authentication|role .* does not exist|pg_hba|no password supplied|scram", re.IGNORECASE)
 _missing_database = re.compile(r"database .* does not exist", re.IGNORECASE)
@@ -29,7 +30,9 @@ def connect_error(problem: Exception, place: str) -> OdfError:
     if _missing_database.search(text):
         return InvalidPath(f"{place}: {text}", hint="Create it, or correct database of the dataset.")
     if _login.search(text):
-        return BadConfig(f"{place} refuses the login: {text}", hint="Correct username and encryptedpass of the dataset.")
+        return BadConfig(
+            f"{place} refuses the login: {text}", hint="Correct username and encryptedpass of the dataset."
+        )
     return InvalidPath(
         f"{place} cannot be reached: {text}", hint="Is the server up, and are hostname and port of the dataset right?"
     )
@@ -46,7 +49,9 @@ def statement_error(problem: Exception, place: str) -> OdfError:
         case _, "42703":
             return BadDefinition(said, hint="Correct the name of the column in the dataset or in its partition.")
         case _, "42501" | "25006":
-            return InvalidPath(said, hint="Give the role the rights: SELECT to read; to load also CREATE on the schema.")
+            return InvalidPath(
+                said, hint="Give the role the rights: SELECT to read; to load also CREATE on the schema."
+            )
         case "42", _:
             return BadDefinition(said, hint="The dataset and its table do not fit.")
         case "22" | "23", _:
@@ -91,13 +96,8 @@ def _class_of(name: str) -> type[OdfError]:
 
 def _primary(problem: Exception) -> str:
     details = dict(getattr(problem, "details", None) or ())
-    said = [details.get(key, b"") for key in ("PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_DETAIL", "PG_DIAG_CONTEXT")]
-    said = [details.get(key.encode(), each) for key, each in zip(_DETAILS, said, strict=True)]
-    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in said if each]
-    return _one_line(": ".join(texts) or str(problem))
-
-
-_DETAILS = ("PG_DIAG_MESSAGE_PRIMARY", "PG_DIAG_MESSAGE_DETAIL", "PG_DIAG_CONTEXT")
+    said = [details.get(key, b"").decode("utf-8", "replace") for key in _DETAILS]
+    return _one_line(": ".join(filter(None, said)) or str(problem))
 
 
 def _one_line(text: str) -> str:

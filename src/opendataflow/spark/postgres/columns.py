@@ -1,0 +1,353 @@
+"""Columns: what a table has, what Spark makes of it, and how a DataFrame's columns get there without losing anything.
+
+| PostgreSQL                                   | Spark           | travels as                             |
+| -------------------------------------------- | --------------- | -------------------------------------- |
+| bool, int2/4/8, float4/8, date, bytea        | the same        | itself                                 |
+| timestamp / timestamptz                      | timestamp_ntz / timestamp | microseconds / instants      |
+| text, varchar, char, name                    | string          | itself                                 |
+| numeric(p, s) with p <= 38                   | decimal(p, s)   | read as text, loaded as decimal        |
+| numeric without bounds, or wider             | string          | text; as decimal if option numeric says so |
+| arrays of one dimension                      | array           | itself, or text[]                      |
+| uuid, json, jsonb, interval, inet, enums, …  | string          | text                                   |
+
+What Spark cannot hold (infinity, NaN in a decimal, arrays of arrays) is refused; option as_text reads it as text.
+A string may go into a column of any type: PostgreSQL casts it when the chunk is published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import BadDefinition, InvalidPath, NotValidated
+from ...model import Dataset
+from ...model.ids import shown
+from .connection import Connection, identifier, literal
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+_SCALARS = {  # typname of PostgreSQL: (type of Spark, type of Arrow)
+    "bool": ("boolean", "bool"),
+    "int2": ("smallint", "int16"),
+    "int4": ("int", "int32"),
+    "int8": ("bigint", "int64"),
+    "float4": ("float", "float32"),
+    "float8": ("double", "float64"),
+    "date": ("date", "date32"),
+    "timestamp": ("timestamp_ntz", "timestamp"),
+    "timestamptz": ("timestamp", "timestamptz"),
+    "text": ("string", "string"),
+    "varchar": ("string", "string"),
+    "bpchar": ("string", "string"),
+    "name": ("string", "string"),
+    "bytea": ("binary", "binary"),
+}
+TEXTS = ("text", "varchar", "bpchar", "name")
+WHOLE = ("int2", "int4", "int8")
+_WHOLE_IN_SPARK = ("tinyint", "smallint", "int", "bigint")
+# What Spark writes without a cast, by the type of the column. Arrow converts, and refuses to lose anything.
+_FITS = {
+    "bool": ("boolean",),
+    "int2": (*_WHOLE_IN_SPARK, "decimal"),
+    "int4": (*_WHOLE_IN_SPARK, "decimal"),
+    "int8": (*_WHOLE_IN_SPARK, "decimal"),
+    "float4": ("float", *_WHOLE_IN_SPARK),
+    "float8": ("float", "double", *_WHOLE_IN_SPARK),
+    "date": ("date",),
+    "timestamp": ("timestamp_ntz",),
+    "timestamptz": ("timestamp",),
+    "bytea": ("binary",),
+    **dict.fromkeys(TEXTS, ("string",)),
+}
+# What Spark casts first: (type of the column, type in Spark) → type to cast to. Times follow the session's time zone.
+_CASTS = {
+    ("timestamp", "timestamp"): "timestamp_ntz",
+    ("timestamp", "date"): "timestamp_ntz",
+    ("timestamptz", "timestamp_ntz"): "timestamp",
+    **{(text, kind): "string" for text in TEXTS for kind in (*_WHOLE_IN_SPARK, "decimal", "boolean", "date")},
+}
+# COPY compares the type of an array's elements with the column's: only these are written as they are.
+_ELEMENTS = {key: value for key, value in _SCALARS.items() if key not in ("varchar", "bpchar", "name")}
+_MAX_PRECISION = 38
+_decimal = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    type: str  # as SQL declares it
+    base: str  # typname below every domain; of the elements when it is an array; empty when it is not PostgreSQL's own
+    typmod: int = -1
+    is_array: bool = False
+    has_default: bool = False
+    is_generated: bool = False
+    is_identity: bool = False
+    as_text: bool = False
+    numeric: str = ""
+
+    @property
+    def decimal(self) -> tuple[int, int] | None:
+        """Precision and scale in Spark; None when it is not a decimal there."""
+        if self.base != "numeric" or self.as_text:
+            return None
+        if self.typmod < 4:
+            found = _decimal.fullmatch(self.numeric)
+            return (int(found[1]), int(found[2])) if found else None
+        precision, scale = (self.typmod - 4) >> 16 & 0xFFFF, ((self.typmod - 4 & 0x7FF) ^ 1024) - 1024
+        precision, scale = (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
+        return (precision, scale) if precision <= _MAX_PRECISION else None
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the driver reads it as it is."""
+        return self.base in _SCALARS and not self.as_text
+
+    @property
+    def expression(self) -> str:
+        """What a SELECT says to get it in a form that the driver keeps whole."""
+        name = identifier(self.name)
+        if not self.is_array or self.as_text:
+            return name if self.is_native else f"{name}::text as {name}"
+        kind = self.type if self.is_native else "text[]"
+        # The driver would flatten arrays of arrays and forget where they begin: an impossible cast stops it.
+        odd = f"array_ndims({name}) > 1 or array_lower({name}, 1) <> 1"
+        why = literal("several dimensions or a lower bound other than 1: ")
+        return f"case when {odd} then ({why} || {name}::text)::{kind} else {name}::{kind} end as {name}"
+
+    @property
+    def spark_type(self) -> str:
+        """Its type in Spark."""
+        kind = "decimal({},{})".format(*self.decimal) if self.decimal else "string"
+        if self.is_native:
+            kind = _SCALARS[self.base][0]
+        return f"array<{kind}>" if self.is_array and not self.as_text else kind
+
+    def arrow_type(self) -> Any:
+        """Its type on the way to Spark."""
+        import pyarrow as pa
+
+        kind = pa.decimal128(*self.decimal) if self.decimal else pa.string()
+        if self.is_native:
+            kind = arrow_scalar(_SCALARS[self.base][1])
+        return pa.list_(kind) if self.is_array and not self.as_text else kind
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How one column of a DataFrame goes into a staging table."""
+
+    column: str  # in the DataFrame
+    target: str  # in the table
+    cast: str  # what Spark casts it to first; empty for nothing
+    arrow: Any  # what Arrow makes of it then; None for what comes
+    staged: str  # its type in the staging table
+
+
+def arrow_scalar(name: str) -> Any:
+    """Arrow's type of this name."""
+    import pyarrow as pa
+
+    if name in ("timestamp", "timestamptz"):
+        return pa.timestamp("us", tz="UTC" if name == "timestamptz" else None)
+    return getattr(pa, name if name != "bool" else "bool_")()
+
+
+def table_columns(connection: Connection, dataset: Dataset, table: str | None = None) -> tuple[Column, ...]:
+    """The columns of the dataset's table, or of another one of its schema, as the catalogue of PostgreSQL knows them."""
+    address = connection.address
+    name = address.named(table or address.table)
+    rows = connection.rows(_CATALOGUE.format(table=literal(name)))
+    if not rows:
+        raise InvalidPath(
+            f"there is no table {name} at {address}",
+            hint="Create it, or correct schemaname and tablename of the dataset.",
+        )
+    wanted = dataset.options.get("as_text") or ()
+    as_text = {wanted} if isinstance(wanted, str) else set(wanted) if isinstance(wanted, Iterable) else set()
+    numeric = str(dataset.options.get("numeric", ""))
+    if numeric and not _decimal.fullmatch(numeric):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: numeric is {shown(numeric)}", hint='It is written like "decimal(38,18)".'
+        )
+    described = (Column(*row) for row in rows if row[0] is not None)
+    found = tuple(replace(each, as_text=each.name in as_text, numeric=numeric) for each in described)
+    require(found, as_text, address.place)
+    return found
+
+
+def require(columns: Sequence[Column], names: Iterable[object], place: str) -> None:
+    """BadDefinition when one of the names is no column."""
+    known = {column.name for column in columns}
+    missing = [shown(name) for name in names if name not in known]
+    if missing:
+        raise BadDefinition(
+            f"{place} has no column {', '.join(missing)}", hint=f"Its columns are {', '.join(sorted(known))}."
+        )
+
+
+def column_named(columns: Sequence[Column], name: str, place: str) -> Column:
+    """The column of this name."""
+    require(columns, [name], place)
+    return next(column for column in columns if column.name == name)
+
+
+def spark_schema(columns: Sequence[Column]) -> StructType:
+    """The columns as Spark's schema."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(column.name, _spark_type(column.spark_type)) for column in columns])
+
+
+def _spark_type(name: str) -> DataType:
+    from pyspark.sql import types
+
+    if name.startswith("array<"):
+        return types.ArrayType(_spark_type(name[6:-1]))
+    found = _decimal.fullmatch(name)
+    if found:
+        return types.DecimalType(int(found[1]), int(found[2]))
+    return _spark_types()[name]
+
+
+def _spark_types() -> dict[str, DataType]:
+    from pyspark.sql import types
+
+    every = (
+        types.BooleanType(),
+        types.ShortType(),
+        types.IntegerType(),
+        types.LongType(),
+        types.FloatType(),
+        types.DoubleType(),
+        types.DateType(),
+        types.TimestampNTZType(),
+        types.TimestampType(),
+        types.StringType(),
+        types.BinaryType(),
+    )
+    return {kind.simpleString(): kind for kind in every}
+
+
+def sources(columns: Sequence[Column], schema: StructType, place: str) -> tuple[Source, ...]:
+    """How a DataFrame of this schema goes into the table; NotValidated, with every reason, when it does not fit."""
+    found: dict[str, Source] = {}
+    wrong: list[str] = []
+    for each in schema.fields:
+        column = _target(columns, each.name)
+        kind = each.dataType.simpleString()
+        if column is None:
+            wrong.append(f"the table has no column {shown(each.name)}")
+        elif column.is_generated:
+            wrong.append(f"column {column.name} is computed by the table itself")
+        elif column.name in found:
+            wrong.append(f"column {column.name} is there twice")
+        elif (source := _source(column, each.name, kind)) is None:
+            wrong.append(f"column {column.name} is {column.type}, which {kind} does not fit")
+        else:
+            found[column.name] = source
+    for column in columns:
+        if column.name not in found and not column.has_default and _target_is_unnamed(column, schema, columns):
+            wrong.append(f"column {column.name} of the table is missing")
+    if wrong:
+        raise NotValidated(
+            f"the rows do not fit {place}: {'; '.join(wrong)}",
+            hint="Select, rename or cast in the job. A string goes into every type.",
+        )
+    return tuple(found.values())
+
+
+def _target(columns: Sequence[Column], name: str) -> Column | None:
+    """Spark does not tell A from a; PostgreSQL does: the exact name wins."""
+    same = [column for column in columns if column.name == name]
+    alike = [column for column in columns if column.name.lower() == name.lower()]
+    return same[0] if same else alike[0] if len(alike) == 1 else None
+
+
+def _target_is_unnamed(column: Column, schema: StructType, columns: Sequence[Column]) -> bool:
+    return not any(_target(columns, name) == column for name in schema.names)
+
+
+def _source(column: Column, name: str, kind: str) -> Source | None:
+    if column.is_array:
+        return _array_source(column, name, kind)
+    plain = "decimal" if kind.startswith("decimal") else kind
+    if column.base == "numeric" and (plain == "decimal" or kind in _WHOLE_IN_SPARK):
+        return Source(name, column.name, "", _loaded_decimal(column, kind), column.type)
+    if plain in _FITS.get(column.base, ()):
+        return Source(name, column.name, "", arrow_scalar(_SCALARS[column.base][1]), column.type)
+    cast = _CASTS.get((column.base, plain))
+    if cast:
+        return Source(name, column.name, cast, arrow_scalar(_SCALARS[column.base][1]), column.type)
+    if kind in ("string", "void"):
+        return Source(name, column.name, "" if kind == "string" else "string", arrow_scalar("string"), "text")
+    return None
+
+
+def _loaded_decimal(column: Column, kind: str) -> Any:
+    import pyarrow as pa
+
+    found = _decimal.fullmatch(kind)
+    if found is None:
+        return pa.decimal128(20, 0)
+    precision, scale = int(found[1]), int(found[2])
+    bounds = None if column.typmod < 4 else column.decimal
+    if bounds is None or scale <= bounds[1]:
+        return None
+    # PostgreSQL would round silently; Arrow refuses.
+    return pa.decimal128(min(_MAX_PRECISION, max(precision - scale, 0) + max(bounds[1], 1)), bounds[1])
+
+
+def _array_source(column: Column, name: str, kind: str) -> Source | None:
+    import pyarrow as pa
+
+    if kind == "string":  # as it was read with as_text
+        return Source(name, column.name, "", pa.string(), "text")
+    if not kind.startswith("array<"):
+        return None
+    element = kind[6:-1]
+    plain = "decimal" if element.startswith("decimal") else element
+    if column.base in _ELEMENTS and element in _FITS[column.base]:
+        return Source(name, column.name, "", pa.list_(arrow_scalar(_SCALARS[column.base][1])), column.type)
+    if element == "string":
+        return Source(name, column.name, "", pa.list_(pa.string()), "text[]")
+    found = _decimal.fullmatch(element)
+    if found and column.typmod >= 4 and column.decimal and int(found[2]) > column.decimal[1]:
+        return None  # PostgreSQL would round silently
+    if column.base in ("numeric", *TEXTS) and plain in ("decimal", *_WHOLE_IN_SPARK):
+        return Source(name, column.name, "array<string>", pa.list_(pa.string()), "text[]")
+    return None
+
+
+# A domain is what it is made of, however often it is wrapped; its own name is still what a value is cast to.
+_CATALOGUE = """
+with recursive kind as (
+    select a.attnum, a.atttypid as typid, a.atttypmod as typmod
+    from pg_catalog.pg_attribute a
+    where a.attrelid = to_regclass({table}) and a.attnum > 0 and not a.attisdropped
+    union all
+    select k.attnum, t.typbasetype, case when t.typtypmod = -1 then k.typmod else t.typtypmod end
+    from kind k join pg_catalog.pg_type t on t.oid = k.typid
+    where t.typtype = 'd'
+)
+select a.attname::text,
+       pg_catalog.format_type(a.atttypid, a.atttypmod),
+       case when coalesce(e.typnamespace, t.typnamespace) = 'pg_catalog'::regnamespace
+            then coalesce(e.typname, t.typname)::text else '' end,
+       k.typmod::int4,
+       e.oid is not null,
+       a.atthasdef or a.attidentity <> '' or a.attgenerated <> '',
+       a.attgenerated <> '',
+       a.attidentity <> ''
+from pg_catalog.pg_class c
+left join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+left join kind k on k.attnum = a.attnum
+left join pg_catalog.pg_type t on t.oid = k.typid
+left join pg_catalog.pg_type e on e.oid = t.typelem and t.typcategory = 'A'
+where c.oid = to_regclass({table}) and (a.attname is null or t.typtype <> 'd')
+order by a.attnum
+"""

@@ -1,0 +1,180 @@
+"""Drift, quarantine, fingerprints, and figures that are believed only where they fit what was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from opendataflow.errors import BadConfig, JobFailed, NotValidated
+from opendataflow.model import Check, Dataset, Partition
+from opendataflow.spark.reading import InputChunk
+
+DAY = Partition("day", column="day")
+
+
+def flights(**more) -> Dataset:
+    declared = {"location": "clean/{dataid}", "format": "parquet", "partition": DAY, **more}
+    return Dataset("flights", kind="file", **declared)
+
+
+def rows_of(spark, extra: str = "'x' AS carrier"):
+    return spark.range(3).selectExpr("id", "DATE'2013-01-01' AS day", extra)
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ("1.5D AS carrier", "carrier was STRING and is DOUBLE"),
+        ("'x' AS airline", "carrier renamed to airline?"),
+        ("1.5D AS delay", "carrier STRING dropped, delay DOUBLE added"),
+        ("nullif('x', 'x') AS carrier", "carrier was NOT NULL and has nulls"),
+    ],
+)
+def test_drift_from_the_pinned_schema_is_refused_and_shown(spark, produce, column, told):
+    from opendataflow.spark.auditing import Past
+
+    past = {"flights": Past("id BIGINT, day DATE, carrier STRING NOT NULL")}
+    with pytest.raises(NotValidated) as problem:
+        produce(lambda: rows_of(spark, column), flights(), past=past)
+    assert f"drift: differences {told}" in problem.value.message
+
+
+def test_drift_may_be_allowed_or_warned_about(spark, produce):
+    from opendataflow.spark.auditing import Past
+
+    past = {"flights": Past("carrier STRING, id BIGINT, day DATE")}
+    same = produce(lambda: rows_of(spark), flights(), past=past)["flights"]
+    assert same.schema.startswith("carrier STRING")  # in the order of the earlier ones
+    warned = produce(lambda: rows_of(spark, "1 AS delay"), flights(options={"drift": "warn"}), past=past, epoch=2)
+    assert warned["flights"].checks[0]["passed"] is False
+    allowed = produce(lambda: rows_of(spark, "1 AS delay"), flights(options={"drift": "allow"}), past=past, epoch=3)
+    assert allowed["flights"].checks[0]["passed"] is True
+    with pytest.raises(BadConfig, match="drift = 'maybe'"):
+        produce(lambda: rows_of(spark), flights(options={"drift": "maybe"}), past=past, epoch=4)
+
+
+BAD = (
+    Check("not_null", {"columns": ["carrier"]}),
+    Check("range", {"column": "id", "max": 3}),
+    Check("span"),
+    Check("rows", {"min": 1}),
+    Check("conserves", {"dataset": "raw"}),
+)
+
+
+def bad_rows(spark):
+    return spark.sql(
+        """SELECT * FROM VALUES (1L, DATE'2013-01-01', 'AA'), (2L, DATE'2013-01-01', NULL), (9L, DATE'2013-01-02', 'UA'),
+        (3L, DATE'2013-01-01', 'UA') AS rows(id, day, carrier)"""
+    )
+
+
+def test_quarantine_publishes_the_good_rows_and_keeps_the_bad_ones_with_the_reason(spark, project, produce):
+    raw = Dataset("raw", kind="file", location="raw/{dataid}", format="parquet", partition=DAY)
+    bad_rows(spark).write.parquet(project.environment.roots[0] + "/raw/2013-01-01")
+    dataset = flights(checks=BAD, options={"quarantine": True})
+    found = produce(lambda raw: raw, dataset, reads=[(raw, [InputChunk("2013-01-01")])])
+    good, rejected = found["flights"], found["flights__rejected"]
+    assert (good.rows, rejected.rows, good.extra["rejected"]) == (2, 2, 2)
+    assert good.passed
+    figures = {check["kind"]: check["figures"] for check in good.checks}
+    assert figures["not_null"] == {"nulls": {"carrier": 1}}
+    assert figures["span"]["violations"] == 1
+    assert figures["conserves"] == {"rows_in": 4, "rows_out": 2, "rejected": 2}
+    assert rejected.place.endswith("/clean__rejected/2013-01-01/v000001")
+    reasons = {row.id: row.rejected_because for row in spark.read.parquet(rejected.place).collect()}
+    assert reasons == {2: "not_null(carrier)", 9: "range(id), span"}
+    assert sorted(row.id for row in spark.read.parquet(good.place).collect()) == [1, 3]
+
+
+def test_quarantine_of_nothing_writes_nothing_aside_and_other_checks_still_count(spark, produce):
+    checks = (Check("range", {"column": "id", "max": 9}), Check("rows", {"min": 9}))
+    assert list(produce(lambda: rows_of(spark), flights(checks=checks[:1], options={"quarantine": True}))) == [
+        "flights"
+    ]
+    with pytest.raises(NotValidated, match="rows 3, min 9"):
+        produce(lambda: rows_of(spark), flights(checks=checks, options={"quarantine": True}), epoch=2)
+
+
+@pytest.mark.parametrize(
+    ("location", "beside"),
+    [
+        ("clean/flights/{dataid}", "clean/flights__rejected/{dataid}"),
+        ("{datasetid}/{dataid}", "{datasetid}/{dataid}"),
+        ("{dataid}/x", "rejected/{dataid}/x"),
+        ("raw/f-{dataid}.csv", "raw/{datasetid}/f-{dataid}.csv"),
+        ("s3a://lake/clean/{year}/{dataid}", "s3a://lake/clean__rejected/{year}/{dataid}"),
+    ],
+)
+def test_rejected_rows_lie_beside_the_good_ones(location, beside):
+    from opendataflow.spark.quarantine import rejected_dataset
+
+    rejected = rejected_dataset(flights(location=location, checks=BAD, options={"quarantine": True, "layout": "plain"}))
+    assert (rejected.datasetid, rejected.location, rejected.checks) == ("flights__rejected", beside, ())
+    assert "layout" not in rejected.options
+
+
+def fingerprint(spark, query: str) -> str | None:
+    from opendataflow.spark.auditing import Audit, Drift, Past, Surroundings
+    from opendataflow.spark.observing import computed
+
+    df = spark.sql(query)
+    dataset = Dataset("x", kind="file")
+    audit = Audit(df, dataset, "1", Surroundings(), Drift(dataset, Past(), df.schema))
+    figures = computed(audit.with_hash(df), audit.metrics())
+    return audit.fingerprint(figures, int(figures["rows"]))
+
+
+def test_a_fingerprint_knows_the_rows_and_not_their_order(spark):
+    def of(rows: str, names: str = "a, b") -> str | None:
+        return fingerprint(spark, f"SELECT * FROM VALUES {rows} AS rows({names})")
+
+    first = of("(1, 'x'), (2, 'y'), (3, NULL)")
+    assert first == of("(3, NULL), (1, 'x'), (2, 'y')")
+    assert first == fingerprint(spark, "SELECT b, a FROM VALUES (2, 'y'), (3, NULL), (1, 'x') AS rows(a, b)")
+    others = [
+        of("(1, 'x'), (2, 'y'), (3, '')"),
+        of("(1, 'x'), (2, 'y')"),
+        of("(1, 'x'), (2, 'y'), (3, NULL), (3, NULL), (3, NULL)"),
+        of("(1, 'x'), (1, 'x')"),
+        of("(2, 'x'), (2, 'x')"),
+        of("(1, 'y'), (2, 'x'), (3, NULL)"),
+        of("(1, map('k', array(1, 2)))"),
+        of("(1, map('k', array(2, 1)))"),
+        of("(1, named_struct('m', map('a', 1)))"),
+        of("(1, named_struct('m', map('a', 2)))"),
+    ]
+    assert len({first, *others}) == 11
+    assert of("(1, map('a', 1, 'b', 2))") == of("(1, map('b', 2, 'a', 1))")
+
+
+def test_a_fingerprint_can_be_left_out(spark, produce):
+    assert produce(lambda: rows_of(spark), flights(options={"fingerprint": False}))["flights"].fingerprint is None
+
+
+def test_figures_that_do_not_fit_what_was_written_are_taken_from_there(spark, produce, monkeypatch):
+    from opendataflow.spark import observing
+
+    dataset = flights(checks=(Check("not_null", {"columns": ["carrier"]}),))
+    right = produce(lambda: rows_of(spark), dataset)["flights"]
+    figures = observing.Observed.figures
+    monkeypatch.setattr(observing.Observed, "figures", lambda self: {**figures(self), "rows": 6, "nulls carrier": 2})
+    counted_twice = produce(lambda: rows_of(spark), dataset, epoch=2)["flights"]
+    monkeypatch.setattr(observing.Observed, "figures", lambda self: None)
+    never_told = produce(lambda: rows_of(spark), dataset, epoch=3)["flights"]
+    for manifest in (counted_twice, never_told):
+        assert (manifest.rows, manifest.fingerprint, manifest.checks) == (3, right.fingerprint, right.checks)
+        assert manifest.extra["metrics"] == "read back"
+
+
+def test_observing_what_the_optimiser_removes_does_not_hang(spark, produce):
+    manifest = produce(lambda: rows_of(spark).where("false").limit(0), flights())["flights"]
+    assert manifest.rows == 0
+
+
+def test_a_job_that_gives_other_rows_each_time_cannot_have_a_quarantine(spark, produce):
+    dataset = flights(checks=(Check("range", {"column": "id", "max": 0.5}),), options={"quarantine": True})
+    random = "reflect('java.lang.Math', 'random')"
+    with pytest.raises(JobFailed, match="when asked again"):
+        produce(
+            lambda: spark.range(2000).selectExpr(f"CAST({random} AS DOUBLE) AS id", "DATE'2013-01-01' AS day"), dataset
+        )

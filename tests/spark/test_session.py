@@ -1,0 +1,88 @@
+"""The session: its settings, its Java, and cancelling the work of one run."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from opendataflow.errors import BadConfig
+from opendataflow.spark.session import app_id, cancel, chunk_context, java_problem
+from opendataflow.spark.settings import spark_settings
+
+
+def test_settings_are_written_as_spark_does_or_short():
+    found = spark_settings(
+        {
+            "master": "spark://host:7077",
+            "packages": ["a:b:1", "c:d:2"],
+            "ui": True,
+            "sql": {"shuffle": {"partitions": 8}},
+            "spark": {"executor": {"memory": "2g"}},
+            "spark.x.y": 1.5,
+            "conf": {"spark.z": "1"},
+        }
+    )
+    assert found["spark.master"] == "spark://host:7077"
+    assert found["spark.jars.packages"] == "a:b:1,c:d:2"
+    assert found["spark.ui.enabled"] == "true"
+    assert found["spark.sql.shuffle.partitions"] == "8"
+    assert found["spark.executor.memory"] == "2g"
+    assert (found["spark.x.y"], found["spark.z"]) == ("1.5", "1")
+    assert found["spark.sql.session.timeZone"] == "UTC"
+    assert "spark.driver.host" not in found
+    assert spark_settings({}, "local[1]")["spark.driver.host"] == "127.0.0.1"
+    assert spark_settings({})["spark.master"] == "local[*]"
+    assert "spark.master" not in spark_settings({"master": "local"}, "sc://host")
+    assert spark_settings({"master": "sc://host"})["spark.remote"] == "sc://host"
+    with pytest.raises(BadConfig, match="no such setting"):
+        spark_settings({"mastre": "local"})
+
+
+def test_a_missing_or_wrong_java_is_told(monkeypatch, tmp_path):
+    assert java_problem() is None
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert f"there is no {tmp_path}/bin/java" in str(java_problem())
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    for version, told in (('version "1.8.0_292"', "is Java 8"), ("", "does not tell its version")):
+        java.write_text(f"#!/bin/sh\necho '{version}' >&2\n")
+        java.chmod(0o755)
+        assert told in str(java_problem())
+    java.write_text("#!/bin/sh\n[ $# = 1 ] && echo 'version \"21.0.1\"' >&2 || { echo no module; exit 1; }\n")
+    assert "lacks the module jdk.incubator.vector" in str(java_problem())
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "there is no Java" in str(java_problem())
+
+
+def test_a_run_is_cancelled_by_its_tag_and_only_that_run(spark):
+    failures = []
+
+    def sleep(tag: str, millis: int) -> None:
+        try:
+            with chunk_context(spark, tag, "pool"):
+                assert tag in spark.sparkContext.getJobTags()
+                spark.range(1).selectExpr(f"reflect('java.lang.Thread', 'sleep', {millis}L)").collect()
+        except Exception as problem:
+            failures.append((tag, problem))
+
+    threads = [threading.Thread(target=sleep, args=args) for args in (("odf-1", 60_000), ("odf-2", 100))]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 30
+    while threads[0].is_alive() and time.monotonic() < until:
+        cancel(spark, "odf-1")
+        threads[0].join(0.2)
+    threads[1].join(30)
+    assert [tag for tag, _ in failures] == ["odf-1"]
+    assert not spark.sparkContext.getJobTags()
+
+
+def test_the_session_is_quiet_and_ours(spark):
+    import signal
+
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert app_id(spark).startswith("local-")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
