@@ -184,12 +184,13 @@ def _right(store: Store, given: Answer, inputs: list[tuple[Dataset, str, Publish
 
 def _fits(promised: tuple[str, str], lower: str, upper: str) -> bool:
     """Whether what a chunk holds lies inside what its dataid promises; periods and numbers compare as what they are."""
-    for read in (_moment, float):
+    readers: tuple[Callable[[str], Any], ...] = (_moment, float)
+    for read in readers:
         try:
             first, end, low, high = map(read, (*promised, lower, upper))
         except ValueError:
             continue
-        return first <= low and high < end
+        return bool(first <= low and high < end)
     return promised[0] <= lower and upper < promised[1]
 
 

@@ -110,7 +110,9 @@ def test_a_marker_file_says_when_a_chunk_has_arrived(home: Shell) -> None:
     toml = (shop.folder / "dataflow.toml").read_text()
     shop.write(
         "dataflow.toml",
-        toml.replace('location = "names/{dataid}.csv"', 'location = "names/{dataid}.csv"\nready = { marker = "{dataid}.done" }'),
+        toml.replace(
+            'location = "names/{dataid}.csv"', 'location = "names/{dataid}.csv"\nready = { marker = "{dataid}.done" }'
+        ),
     )
     shop.odf("apply", "--yes")
     assert shop.odf("discover", "names_raw", "--json").data == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -28,7 +29,7 @@ def chain(shell: Shell) -> None:
     """raw → a → b → c, each by a script of its own."""
     names = ("raw", "a", "b", "c")
     shell.dml(*(f"insert into dataset (datasetid, partition) values ('{name}', 'day')" for name in names))
-    for reads, writes in zip(names, names[1:], strict=False):
+    for reads, writes in pairwise(names):
         shell.dml(
             f"insert into job (jobid,itemtype,datasetid) values ('make_{writes}','IN','{reads}')",
             f"insert into job (jobid,itemtype,datasetid) values ('make_{writes}','OUT','{writes}')",
@@ -79,7 +80,9 @@ def test_a_chain_of_three_jobs_heals_after_a_failure_by_one_update(shell: Shell)
         for name in ("c", "b", "a"):
             shell.runjob(f"./make_{name}.sh")
     shell.runjob("./make_c.sh")
-    assert ran(shell)[2:] == ["a 2025-11-12", "b 2025-11-12", "c 2025-11-12"], "in order, whatever the order of the calls"
+    assert ran(shell)[2:] == ["a 2025-11-12", "b 2025-11-12", "c 2025-11-12"], (
+        "in order, whatever the order of the calls"
+    )
     assert set(statuses(shell).values()) == {"READY"}
 
 
@@ -160,7 +163,8 @@ def test_an_interrupted_run_ends_its_child_and_leaves_nothing_locked(home: Shell
     while not (home.folder / "pid").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     running.send_signal(number)
-    assert running.wait(timeout=30) == 130
+    running.communicate(timeout=60)
+    assert running.returncode == 130
     assert statuses(home)["bobout", "1"] == "FAILED"
     home.odf("resubmit", "bobout", "1", "--yes")
     home.script("loadbob.sh", "true")
@@ -197,11 +201,14 @@ def test_a_dataset_named_like_an_obeyed_variable_only_gives_prefixed_ones(home: 
     for name in ("PATH", "LD_PRELOAD", "BASH_ENV"):
         home.dml(f"insert into dataset (datasetid, hostname) values ('{name}', '/evil')")
     home.dml(
-        "insert into job (jobid,itemtype,datasetid) values ('odd','IN','PATH'), ('odd','IN','LD_PRELOAD'), ('odd','OUT','BASH_ENV')",
+        "insert into job (jobid,itemtype,datasetid) values ('odd','IN','PATH'), ('odd','IN','LD_PRELOAD')",
+        "insert into job (jobid,itemtype,datasetid) values ('odd','OUT','BASH_ENV')",
         announce("1", "PATH"),
         announce("1", "LD_PRELOAD"),
     )
-    home.script("odd.sh", 'echo "$PATH_hostname $LD_PRELOAD_hostname $BASH_ENV_hostname ${LD_PRELOAD:-none}"; ls > /dev/null')
+    home.script(
+        "odd.sh", 'echo "$PATH_hostname $LD_PRELOAD_hostname $BASH_ENV_hostname ${LD_PRELOAD:-none}"; ls > /dev/null'
+    )
     assert "/evil /evil /evil none" in home.runjob("./odd.sh").out
 
 
@@ -232,7 +239,9 @@ def test_hostile_dataids_are_refused_and_nothing_is_written(home: Shell, dataid:
 def test_a_wrong_key_is_refused_before_anything_is_claimed(home: Shell) -> None:
     token = home.odf("crypt", "encrypt", "--for", "bobin", stdin="s3cret-passw0rd", PASSKEY="right").out.strip()
     home.dml(f"insert into dataset (datasetid, encryptedpass) values ('bobin', '{token}')", *BOB[1:], announce("1"))
-    home.script("loadbob.sh", 'echo "got ${#bobin_password} characters: $bobin_password"; env | grep -c PASSKEY || true')
+    home.script(
+        "loadbob.sh", 'echo "got ${#bobin_password} characters: $bobin_password"; env | grep -c PASSKEY || true'
+    )
     assert "BAD_KEY" in home.runjob("./loadbob.sh", code=17).err
     assert "BAD_KEY" in home.runjob("./loadbob.sh", code=17, PASSKEY="wrong").err
     assert ("bobout", "1") not in statuses(home)

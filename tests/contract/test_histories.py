@@ -320,7 +320,7 @@ def test_no_history_leads_astray(store: Store) -> None:
     run_state_machine_as_test(
         lambda: History(store),  # type: ignore[arg-type]  # it only calls it
         settings=settings(
-            max_examples=200 if store.dialect == "sqlite" else 60,
+            max_examples=100 if store.dialect == "sqlite" else 50,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -26,6 +26,7 @@ def test_the_public_names_are_these() -> None:
         "Partition",
         "Pool",
         "Store",
+        "job",
         "open",
     ]
     for name in opendataflow.__all__:

@@ -41,7 +41,11 @@ def test_the_in_table_of_the_page_is_the_in_table_of_the_code() -> None:
 
 def test_the_five_questions_have_the_names_and_exit_codes_of_the_page() -> None:
     page = [(row[0], row[1], row[3], row[4]) for row in table_after("## The five questions")]
-    codes = {each.name: each.exit_code for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OdfError)}
+    codes = {
+        each.name: each.exit_code
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, errors.OdfError)
+    }
     assert page == [(str(each.number), each.name, each.no, str(codes[each.no])) for each in QUESTIONS]
 
 

@@ -199,8 +199,9 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
             call.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
         made: Any = call
         for option in _COMMON:
-            made = option(made)  # type: ignore[no-untyped-call]
-        command: click.Command = click.command(name or function.__name__.removesuffix("_verb"), **settings)(made)
+            made = option(made)
+        decorated: Any = click.command(name or function.__name__.removesuffix("_verb"), **settings)
+        command: click.Command = decorated(made)
         return command
 
     return decorate

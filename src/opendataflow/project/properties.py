@@ -47,7 +47,11 @@ def read_properties(file: Path, text: str) -> Environment:
         refuse_password(data["url"])
     url = _address(section, section.text("url"), section.text("user"))
     return Environment(
-        DEFAULT_ENVIRONMENT, (str(file.parent),), (), store_address(url, file.parent), section.text("encrypted"),
+        DEFAULT_ENVIRONMENT,
+        (str(file.parent),),
+        (),
+        store_address(url, file.parent),
+        section.text("encrypted"),
         is_declared=False,
     )
 

@@ -20,8 +20,7 @@ from .quarantine import rejected_id
 from .reading import InputChunk, Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id
-from .staging import Staged, stage_files
-from .tables import stage_table
+from .staging import Staged, stage
 
 Inputs = Mapping[str, Sequence[InputChunk]]
 
@@ -119,7 +118,7 @@ def _stage(
 
     application = app_id(spark)
     staged: dict[str, Staged] = {}
-    for datasetid in sorted(claim.outputs, key=lambda name: catalogue.dataset(name).kind == "table"):
+    for datasetid in claim.outputs:
         dataset = catalogue.dataset(datasetid)
         if not is_readable(dataset):
             continue  # only tracked: that it ran is all there is to know
@@ -135,11 +134,9 @@ def _stage(
             claim.inputs,
             spark_app=application,
         )
-        df = outputs[datasetid]
-        if dataset.kind == "table":
-            staged[datasetid] = stage_table(spark, df, dataset, claim.dataid, claim.epoch, around, password)
-        else:
-            staged[datasetid] = stage_files(spark, project, df, dataset, claim.dataid, claim.epoch, around)
+        staged[datasetid] = stage(
+            spark, project, outputs[datasetid], dataset, claim.dataid, claim.epoch, around, password
+        )
     return staged
 
 

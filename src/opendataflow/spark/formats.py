@@ -67,6 +67,14 @@ def has_header(dataset: Dataset) -> bool:
     return format_of(dataset) == CSV and read_options(dataset, has_schema=True)["header"].lower() == "true"
 
 
+def partitions_of(dataset: Dataset) -> int:
+    """How many connections read a chunk of a table side by side."""
+    declared = _declared(dataset).get("partitions", "1")
+    if not declared.isdigit() or int(declared) < 1:
+        raise BadConfig(f"dataset {dataset.datasetid}: options.partitions is a number from 1, not {shown(declared)}")
+    return int(declared)
+
+
 def _declared(dataset: Dataset) -> dict[str, str]:
     table = dataset.options.get("options", {})
     if not isinstance(table, Mapping):

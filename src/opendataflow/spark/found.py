@@ -19,7 +19,7 @@ from .problems import SPARK_ERRORS, reason_of
 from .reading import CORRUPT, InputChunk, Password, read_chunk, read_names, read_place, read_with_misfits
 from .schema import Difference, differences, to_ddl
 from .session import app_id
-from .tables import table_place
+from .sinks import table_place
 from .versions import names_chunk
 
 NOTHING = Surroundings()

@@ -7,7 +7,7 @@ session lends its Java; Spark's own JDBC writer can only append or replace a who
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,52 +20,60 @@ from .columns import Bounds, type_of
 from .session import is_connect
 
 
-def read_table(spark: SparkSession, dataset: Dataset, password: str) -> DataFrame:
-    """The whole table; conditions on it are pushed down to the database."""
-    return spark.read.format("jdbc").options(**_options(dataset, password, _table(dataset))).load()
+def read_table(spark: SparkSession, dataset: Dataset, password: str, name: str = "") -> DataFrame:
+    """The whole table, or another one beside it; conditions on it are pushed down to the database."""
+    return spark.read.format("jdbc").options(**_options(dataset, password, _table(dataset, name))).load()
 
 
-def load_table(
-    spark: SparkSession,
-    df: DataFrame,
-    dataset: Dataset,
-    password: str,
-    *,
-    dataid: str,
-    epoch: int,
-    bounds: Bounds | None = None,
-) -> int:
-    """Load into a staging table of this epoch, then replace the chunk from there in one transaction."""
+def stage_table(spark: SparkSession, df: DataFrame, dataset: Dataset, password: str, *, dataid: str, epoch: int) -> str:
+    """Load into a staging table of this epoch, and tell its name."""
     if is_connect(spark):
         raise BadConfig(
             f"dataset {dataset.datasetid}: a table cannot be loaded over JDBC through Spark Connect",
             hint="Use a classic master, or format = postgresql for PostgreSQL.",
         )
-    target = read_table(spark, dataset, password)
-    own = {name.lower(): name for name in target.columns}  # databases differ in what they make of case
+    own = {name.lower() for name in read_table(spark, dataset, password).columns}
     missing = [name for name in df.columns if name.lower() not in own]
     if missing:
         raise NotValidated(f"{dataset.datasetid} {dataid}: the table has no column {', '.join(missing)}")
     digest = hashlib.sha256(f"{dataset.datasetid}/{dataid}".encode()).hexdigest()[:8]
-    staging = _table(dataset, f"odf_{digest}_{epoch}")
-    options = _options(dataset, password, staging)
+    staging = f"odf_{digest}_{epoch}"
+    options = _options(dataset, password, _table(dataset, staging))
     df.write.format("jdbc").options(**options).mode("overwrite").save()
-    with _connection(spark, options) as (connection, dialect):
+    return staging
+
+
+def publish_table(
+    spark: SparkSession,
+    dataset: Dataset,
+    password: str,
+    *,
+    dataid: str,
+    bounds: Bounds | None,
+    staging: str,
+    columns: Sequence[str],
+) -> None:
+    """Replace the chunk by what was staged, in one transaction of the target."""
+    target = read_table(spark, dataset, password).schema
+    own = {name.lower(): name for name in target.fieldNames()}  # databases differ in what they make of case
+    with _connection(spark, _options(dataset, password, _table(dataset))) as (connection, dialect):
+        names = ", ".join(dialect.quoteIdentifier(own[name.lower()]) for name in columns)
+        staged = ", ".join(dialect.quoteIdentifier(name) for name in columns)
+        where = _where(spark, dialect, target, dataset, dataid, bounds)
         statement = connection.createStatement()
-        try:
-            where = _where(spark, dialect, target.schema, dataset, dataid, bounds)
-            staged = ", ".join(dialect.quoteIdentifier(name) for name in df.columns)
-            names = ", ".join(dialect.quoteIdentifier(own[name.lower()]) for name in df.columns)
-            statement.executeUpdate(f"DELETE FROM {_table(dataset)} WHERE {where}")
-            loaded = statement.executeUpdate(f"INSERT INTO {_table(dataset)} ({names}) SELECT {staged} FROM {staging}")
-            connection.commit()
-        finally:
-            with suppress(Exception):
-                connection.rollback()
-                statement.executeUpdate(f"DROP TABLE {staging}")
-                connection.commit()
-            statement.close()
-    return int(loaded)
+        statement.executeUpdate(f"DELETE FROM {_table(dataset)} WHERE {where}")
+        statement.executeUpdate(
+            f"INSERT INTO {_table(dataset)} ({names}) SELECT {staged} FROM {_table(dataset, staging)}"
+        )
+        connection.commit()
+    drop_table(spark, dataset, password, staging)
+
+
+def drop_table(spark: SparkSession, dataset: Dataset, password: str, staging: str) -> None:
+    """Drop a staging table; who cannot leaves it for somebody else."""
+    with suppress(Exception), _connection(spark, _options(dataset, password, _table(dataset))) as (connection, _):
+        connection.createStatement().executeUpdate(f"DROP TABLE {_table(dataset, staging)}")
+        connection.commit()
 
 
 @contextmanager
@@ -78,6 +86,8 @@ def _connection(spark: SparkSession, options: dict[str, str]) -> Iterator[tuple[
         connection.setAutoCommit(False)
         yield connection, dialect
     finally:
+        with suppress(Exception):
+            connection.rollback()  # after a commit there is nothing left of it
         connection.close()
 
 

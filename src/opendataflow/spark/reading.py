@@ -14,7 +14,7 @@ from ..errors import BadConfig, DataNotReady, InvalidPath
 from ..model import Dataset, Manifest, span
 from ..project import Environment, Project, resolve_location
 from .columns import Bounds, in_chunk
-from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, read_options
+from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
 from .schema import from_ddl
 from .versions import names_chunk
 
@@ -170,23 +170,32 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
 def _only(df: DataFrame, dataset: Dataset, chunk: InputChunk) -> DataFrame:
     condition = in_chunk(df.schema, dataset.partition, chunk.dataid, chunk.bounds)
     if condition is None:
-        raise BadConfig(
-            f"dataset {dataset.datasetid}: nothing says which rows belong to dataid {chunk.dataid}",
-            hint="Write {dataid} into its location, or name the column: partition = { type = …, column = … }.",
-        )
+        raise _unbounded(dataset, chunk.dataid)
     return df.where(condition)
+
+
+def _unbounded(dataset: Dataset, dataid: str) -> BadConfig:
+    where = "Write {dataid} into its location, or name" if dataset.kind == "file" else "Name"
+    return BadConfig(
+        f"dataset {dataset.datasetid}: nothing says which rows belong to dataid {dataid}",
+        hint=f"{where} its column, and for ranges the bounds: partition = {{ type = …, column = … }}.",
+    )
 
 
 def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, password: Password) -> DataFrame:
     if dataset.format in POSTGRES:
         from .postgres import read_table
 
+        secret, column = password(dataset), dataset.partition.column
+        if column is None:
+            return read_table(spark, dataset, secret)
+        if dataset.partition.type == "text":
+            return read_table(spark, dataset, secret, column=column, equals=chunk.dataid)
         lower, upper = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
-        column = dataset.partition.column
-        if column is None or (lower is None and upper is None):
-            df = read_table(spark, dataset, password(dataset))
-            return df if column is None else _only(df, dataset, chunk)
-        return read_table(spark, dataset, password(dataset), lower=lower, upper=upper, column=column)
+        if lower is None and upper is None:
+            raise _unbounded(dataset, chunk.dataid)
+        parts = partitions_of(dataset)
+        return read_table(spark, dataset, secret, column=column, lower=lower, upper=upper, partitions=parts)
     if dataset.format == JDBC:
         from .jdbc import read_table as read_jdbc
 

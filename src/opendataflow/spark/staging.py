@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -11,18 +10,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import JobFailed
-from ..model import Dataset, File, Manifest
+from ..model import Dataset, Manifest
 from ..project import Environment, Project, resolve_location
-from .auditing import ROWS, Audit, Drift, Surroundings, in_expected_order
+from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, in_expected_order
 from .checking import Probe
-from .files import list_files, move, remove
-from .formats import format_of
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
-from .reading import OURS, read_place
+from .reading import OURS, Password
 from .schema import to_ddl
-from .versions import chunk_place, is_one_file, is_plain, staging_place, version_place
-from .writing import check_nothing_split, free_place, rows_written, write_files
+from .sinks import FileSink, Sink, table_sink
+from .writing import check_nothing_split
 
 KEPT = "What was written is kept for you to look at until the next odf vacuum: {}"
 
@@ -32,11 +29,11 @@ class Staged:
     """An output that passed its checks: what is recorded of it, and what is left to do when it is published."""
 
     manifest: Manifest
-    publish: Callable[[], None] = lambda: None
+    publish: Callable[[], None]
     rejected: Manifest | None = None
 
 
-def stage_files(
+def stage(
     spark: SparkSession,
     where: Project | Environment,
     df: DataFrame,
@@ -44,30 +41,33 @@ def stage_files(
     dataid: str,
     epoch: int,
     around: Surroundings,
+    password: Password,
 ) -> Staged:
-    """Write an output of kind file, judge it, and hand over its manifest; ChecksFailed when it may not be published."""
+    """Write an output, judge it, and hand over its manifest; ChecksFailed when it may not be published."""
     drift = Drift(dataset, around.past, df.schema)
     df = in_expected_order(df, drift.expected)
     audit = Audit(df, dataset, dataid, around, drift)
     if drift.found:
         audit.require(drift.results({}))  # before anything is written
-    location = resolve_location(where, dataset, dataid)
-    target = chunk_place(dataset, location, dataid)
-    wanted = staging_place(target, epoch) if is_plain(dataset) else version_place(dataset, location, dataid, epoch)
-    written = _write(spark, df, audit, wanted)
-    hint = KEPT.format(written.place)
+    sink: Sink
+    if dataset.kind == "table":
+        sink = table_sink(spark, dataset, dataid, epoch, password(dataset), around.bounds)
+    else:
+        sink = FileSink(spark, dataset, dataid, epoch, resolve_location(where, dataset, dataid), audit.schema)
+    written = _write(df, audit, sink)
     total = written.total if audit.keeps_aside else None
-    results = audit.results(written.figures, written.rows, written.read_back, total=total)
-    audit.require(results, hint)
-    rejected = None
-    if total is not None and total > written.rows:
-        rejected = _write_rejected(spark, where, df, audit, dataid, epoch, total - written.rows, around)
+    results = audit.results(written.figures, written.rows, sink.read_back, total=total)
+    try:
+        audit.require(results, KEPT.format(sink.kept()) if sink.kept() else "")
+        rejected = None
+        if total is not None and total > written.rows:
+            rejected = _keep_aside(spark, where, df, audit, epoch, total - written.rows)
+    except (ChecksFailed, JobFailed):
+        sink.discard()
+        raise
     lower, upper = audit.span(written.figures)
-    manifest = Manifest(
-        place=written.place,
-        format=format_of(dataset),
-        files=written.files,
-        bytes=sum(file.bytes for file in written.files),
+    manifest = replace(
+        sink.facts(),
         rows=written.rows,
         schema=to_ddl(audit.schema),
         span_lower=lower,
@@ -78,65 +78,51 @@ def stage_files(
         spark_app=around.spark_app,
         extra=_extra(written, total),
     )
-    if is_plain(dataset):
-        return _plain(spark, manifest, dataset, target, rejected)
-    return Staged(manifest, rejected=rejected)
+    return Staged(manifest, sink.publish, rejected)
 
 
 @dataclass(frozen=True)
 class _Written:
-    place: str
-    files: tuple[File, ...]
     rows: int
     total: int
     figures: Figures
-    observed: bool
-    read_back: Callable[[], DataFrame]
+    source: str
 
 
-def _write(spark: SparkSession, df: DataFrame, audit: Audit, place: str) -> _Written:
+def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     """Write in one pass with everything that is observed, and believe that only where it fits what is there."""
-    dataset = audit.dataset
     apart = audit.row_checks if audit.keeps_aside else []
     before = Observed(df, _before(apart)) if apart else None
     good = before.df.where(~_any_bad(apart)) if before else df
     metrics = audit.metrics(without=apart)
-    observed = Observed(audit.with_hash(good), metrics)
-    output = audit.without_hash(observed.df)
-    place = free_place(spark, place)
-    write_files(output.coalesce(1) if is_one_file(dataset) else output, dataset, place)
-    files = list_files(spark, place)
-
-    def read_back() -> DataFrame:
-        return read_place(spark, dataset, place, schema=audit.schema, is_ours=True)
-
-    figures, rows, is_observed = _believed(spark, audit, observed.figures(), place, files, metrics, read_back)
+    if sink.is_staged:
+        observed = Observed(audit.with_hash(good), metrics)
+        sink.write(audit.without_hash(observed.df))
+        figures, rows, source = _believed(audit, observed.figures(), sink, metrics)
+    else:
+        sink.write(good)
+        figures, source = computed(audit.with_hash(good), metrics), "computed before"
+        rows = int(figures[ROWS])
     total = rows
     if before is not None:
-        found = before.figures()
-        if found is None or not is_observed:
+        found = before.figures() if source == "observed" else None
+        if found is None:
             found = computed(df, _before(apart))
         figures, total = {**found, **figures}, int(found["total"])
-    return _Written(place, files, rows, total, figures, is_observed, read_back)
+    return _Written(rows, total, figures, source)
 
 
 def _believed(
-    spark: SparkSession,
-    audit: Audit,
-    figures: Figures | None,
-    place: str,
-    files: Sequence[File],
-    metrics: dict[str, Column],
-    read_back: Callable[[], DataFrame],
-) -> tuple[Figures, int, bool]:
+    audit: Audit, figures: Figures | None, sink: Sink, metrics: Mapping[str, Column]
+) -> tuple[Figures, int, str]:
     seen = None if figures is None else int(figures[ROWS])
-    rows = rows_written(spark, audit.dataset, place, files)
+    rows = sink.rows()
     if rows is None or rows != seen:
-        rows = read_back().count()
+        rows = sink.read_back().count()
     if figures is not None and seen == rows:
-        return figures, rows, True
-    check_nothing_split(audit.dataset, place, seen, rows)
-    return computed(audit.with_hash(read_back()), metrics), rows, False
+        return figures, rows, "observed"
+    check_nothing_split(audit.dataset, sink.kept(), seen, rows)
+    return computed(audit.with_hash(sink.read_back()), metrics), rows, "read back"
 
 
 def _before(apart: Sequence[Probe]) -> dict[str, Column]:
@@ -150,63 +136,34 @@ def _any_bad(apart: Sequence[Probe]) -> Column:
     return reduce(lambda one, other: one | other, (probe.bad for probe in apart if probe.bad is not None))
 
 
-def _write_rejected(
-    spark: SparkSession,
-    where: Project | Environment,
-    df: DataFrame,
-    audit: Audit,
-    dataid: str,
-    epoch: int,
-    expected: int,
-    around: Surroundings,
+def _keep_aside(
+    spark: SparkSession, where: Project | Environment, df: DataFrame, audit: Audit, epoch: int, expected: int
 ) -> Manifest:
     """The bad rows with what is wrong with each, as a chunk of their own."""
-    dataset = rejected_dataset(audit.dataset)
+    dataset, dataid = rejected_dataset(audit.dataset), audit.dataid
     reasons = [F.when(probe.bad, F.lit(probe.check.label)) for probe in audit.row_checks if probe.bad is not None]
     bad = df.where(_any_bad(audit.row_checks)).withColumn(BECAUSE, F.concat_ws(", ", *reasons))
     schema = bad.schema
-    location = resolve_location(where, dataset, dataid)
-    place = free_place(spark, version_place(dataset, location, dataid, epoch))
-    write_files(bad, dataset, place)
-    files = list_files(spark, place)
-    rows = rows_written(spark, dataset, place, files)
+    sink = FileSink(spark, dataset, dataid, epoch, resolve_location(where, dataset, dataid), schema)
+    sink.write(bad)
+    rows = sink.rows()
     if rows is None:
-        rows = read_place(spark, dataset, place, schema=schema, is_ours=True).count()
+        rows = sink.read_back().count()
     if rows != expected:
         raise JobFailed(
             f"{audit.dataset.datasetid} {dataid}: {expected} rows were rejected, but {rows} when asked again",
             hint="The job gives other rows each time that it is computed. Make it deterministic, or cache its result.",
         )
-    return Manifest(
-        place=place,
-        format=format_of(dataset),
-        files=files,
-        bytes=sum(file.bytes for file in files),
+    return replace(
+        sink.facts(),
         rows=rows,
         schema=to_ddl(schema),
-        inputs=around.inputs,
-        spark_app=around.spark_app,
+        inputs=audit.around.inputs,
+        spark_app=audit.around.spark_app,
         extra={"writer": OURS, "rejected_from": audit.dataset.datasetid},
     )
 
 
 def _extra(written: _Written, total: int | None) -> dict[str, object]:
-    extra: dict[str, object] = {"writer": OURS, "metrics": "observed" if written.observed else "read back"}
-    if total is not None:
-        extra["rejected"] = total - written.rows
-    return extra
-
-
-def _plain(spark: SparkSession, manifest: Manifest, dataset: Dataset, target: str, rejected: Manifest | None) -> Staged:
-    """A fixed place: what is staged takes it when it is published."""
-    staged, files, source = manifest.place, manifest.files, manifest.place
-    if is_one_file(dataset):
-        source = posixpath.join(staged, files[0].path)
-        files = (files[0]._replace(path=posixpath.basename(target)),)
-
-    def publish() -> None:
-        move(spark, source, target)
-        if source != staged:
-            remove(spark, staged)
-
-    return Staged(replace(manifest, place=target, files=files), publish, rejected)
+    extra: dict[str, object] = {"writer": OURS, "metrics": written.source}
+    return extra if total is None else {**extra, "rejected": total - written.rows}

@@ -36,7 +36,7 @@ def write_files(df: DataFrame, dataset: Dataset, place: str) -> None:
         raise
 
 
-def rows_written(spark: SparkSession, dataset: Dataset, place: str, files: Sequence[File]) -> int | None:
+def rows_written(dataset: Dataset, place: str, files: Sequence[File]) -> int | None:
     """How many rows the files hold, where that is cheap to know without Spark; None where it is not."""
     if not is_local(place) or not os.path.exists(place):
         return None

@@ -192,9 +192,23 @@ class PostgresBackend(Backend):
             found = self._connection.execute("select to_regclass('dataflow.migration') is not null").fetchone()
         return bool(found and found[0])
 
+    @contextmanager
+    def _a_persons_transaction(self, *, force_rollback: bool = False) -> Iterator[None]:
+        rolled_back = True
+        with self._translated():
+            try:
+                with self._connection.transaction(force_rollback=force_rollback):
+                    yield
+                rolled_back = force_rollback
+            finally:
+                if rolled_back and not self._connection.closed:
+                    # psycopg drops all prepared statements of the connection when it rolls back, and ours with its own.
+                    self._prepared.clear()
+                    self._connection.execute("deallocate all")
+
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         try:
-            with self._translated(), self._connection.transaction():
+            with self._a_persons_transaction():
                 self._connection.execute("set transaction read only")
                 cursor = self._connection.execute(
                     sql.encode(), prepare=True
@@ -209,7 +223,7 @@ class PostgresBackend(Backend):
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
         try:
-            with self._translated(), self._connection.transaction(force_rollback=dry_run):
+            with self._a_persons_transaction(force_rollback=dry_run):
                 return max(self._connection.execute(sql.encode()).rowcount, 0)
         except psycopg.Error as error:
             raise UsageError(f"the store refused it: {_first_line(error)}") from None

@@ -1,0 +1,225 @@
+"""Sinks: where an output goes. Each takes the rows to a place of one epoch, and makes them visible when asked."""
+
+from __future__ import annotations
+
+import posixpath
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from ..errors import OdfError
+from ..model import Dataset, File, Manifest, span
+from .columns import Bounds, in_chunk
+from .files import list_files, move, remove
+from .formats import JDBC, POSTGRES, format_of
+from .reading import read_place, table_name
+from .versions import chunk_place, is_one_file, is_plain, staging_place, version_place
+from .writing import free_place, rows_written, write_files
+
+
+class Sink(ABC):
+    """One output of one epoch: staged, then published or left alone."""
+
+    is_staged = True  # whether the rows can be judged where they are before anybody sees them
+
+    def __init__(self, spark: SparkSession, dataset: Dataset, dataid: str, epoch: int) -> None:
+        self.spark, self.dataset, self.dataid, self.epoch = spark, dataset, dataid, epoch
+
+    @abstractmethod
+    def write(self, df: DataFrame) -> None:
+        """Take the rows to a place of this epoch alone."""
+
+    @abstractmethod
+    def read_back(self) -> DataFrame:
+        """What was written, read from there."""
+
+    @abstractmethod
+    def facts(self) -> Manifest:
+        """Place, format and files as they will be when published."""
+
+    def rows(self) -> int | None:
+        """How many rows were really written, where that is cheap to know."""
+        return None
+
+    def kept(self) -> str:
+        """Where somebody can look at what was written and not published; empty where nothing is left."""
+        return ""
+
+    def publish(self) -> None:
+        """Make visible what the store will not: nothing, where the store's pointer is all there is."""
+
+    def discard(self) -> None:
+        """Give up what was staged."""
+
+
+class FileSink(Sink):
+    """A folder of this epoch; or a fixed place, which is replaced when published."""
+
+    def __init__(
+        self, spark: SparkSession, dataset: Dataset, dataid: str, epoch: int, location: str, schema: StructType
+    ) -> None:
+        super().__init__(spark, dataset, dataid, epoch)
+        self.schema = schema
+        self.target = chunk_place(dataset, location, dataid)
+        place = (
+            staging_place(self.target, epoch) if is_plain(dataset) else version_place(dataset, location, dataid, epoch)
+        )
+        self.place = free_place(spark, place)
+        self.files: tuple[File, ...] = ()
+
+    def write(self, df: DataFrame) -> None:
+        write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.place)
+        self.files = list_files(self.spark, self.place)
+
+    def read_back(self) -> DataFrame:
+        return read_place(self.spark, self.dataset, self.place, schema=self.schema, is_ours=True)
+
+    def rows(self) -> int | None:
+        return rows_written(self.dataset, self.place, self.files)
+
+    def kept(self) -> str:
+        return self.place
+
+    def facts(self) -> Manifest:
+        place, files = self.place, self.files
+        if is_plain(self.dataset):
+            place = self.target
+        if is_one_file(self.dataset):
+            files = (files[0]._replace(path=posixpath.basename(place)),)
+        return Manifest(
+            place=place, format=format_of(self.dataset), files=files, bytes=sum(file.bytes for file in files)
+        )
+
+    def publish(self) -> None:
+        if is_one_file(self.dataset):
+            move(self.spark, posixpath.join(self.place, self.files[0].path), self.target)
+            remove(self.spark, self.place)
+        elif is_plain(self.dataset):
+            move(self.spark, self.place, self.target)
+
+
+class TableSink(Sink):
+    """A table of a database."""
+
+    def __init__(
+        self, spark: SparkSession, dataset: Dataset, dataid: str, epoch: int, password: str, bounds: Bounds | None
+    ) -> None:
+        super().__init__(spark, dataset, dataid, epoch)
+        self.password, self.bounds = password, bounds
+
+    def facts(self) -> Manifest:
+        return Manifest(place=table_place(self.dataset), format=self.dataset.format or POSTGRES[-1])
+
+
+class PostgresSink(TableSink):
+    """A staging table of this epoch; one transaction replaces the chunk by it."""
+
+    def write(self, df: DataFrame) -> None:
+        from .postgres import stage_table
+
+        self.staged = stage_table(self.spark, df, self.dataset, self.password, dataid=self.dataid, epoch=self.epoch)
+
+    def read_back(self) -> DataFrame:
+        from dataclasses import replace
+
+        from .postgres import read_table
+
+        return read_table(self.spark, replace(self.dataset, tablename=self.staged.staging), self.password)
+
+    def rows(self) -> int | None:
+        return self.staged.rows
+
+    def publish(self) -> None:
+        from .postgres import publish_table
+
+        lower, upper = self.bounds or (None, None)
+        limits = (lower, upper) if lower is not None and upper is not None else None
+        publish_table(
+            self.dataset,
+            self.password,
+            dataid=self.dataid,
+            epoch=self.epoch,
+            partition=self.dataset.partition,
+            span=limits or span(self.dataset.partition, self.dataid),
+            staging=self.staged,
+        )
+
+    def discard(self) -> None:
+        from .postgres import drop_staging
+
+        with suppress(OdfError):
+            drop_staging(self.dataset, self.password, dataid=self.dataid, older_than_epoch=self.epoch + 1)
+
+
+class JdbcSink(TableSink):
+    """The same over JDBC."""
+
+    def write(self, df: DataFrame) -> None:
+        from .jdbc import stage_table
+
+        self.columns = df.columns
+        self.staging = stage_table(self.spark, df, self.dataset, self.password, dataid=self.dataid, epoch=self.epoch)
+
+    def read_back(self) -> DataFrame:
+        from .jdbc import read_table
+
+        return read_table(self.spark, self.dataset, self.password, self.staging)
+
+    def publish(self) -> None:
+        from .jdbc import publish_table
+
+        publish_table(
+            self.spark,
+            self.dataset,
+            self.password,
+            dataid=self.dataid,
+            bounds=self.bounds,
+            staging=self.staging,
+            columns=self.columns,
+        )
+
+    def discard(self) -> None:
+        from .jdbc import drop_table
+
+        drop_table(self.spark, self.dataset, self.password, self.staging)
+
+
+class CatalogueSink(TableSink):
+    """A table of Spark's own catalogue: Delta and Iceberg replace rows by a transaction of their own."""
+
+    is_staged = False
+
+    def write(self, df: DataFrame) -> None:
+        self.df = df
+
+    def read_back(self) -> DataFrame:
+        return self.df
+
+    def publish(self) -> None:
+        condition = in_chunk(self.df.schema, self.dataset.partition, self.dataid, self.bounds)
+        writer = self.df.writeTo(table_name(self.dataset))
+        if condition is None:
+            writer.overwritePartitions()
+        else:
+            writer.overwrite(condition)
+
+
+def table_sink(
+    spark: SparkSession, dataset: Dataset, dataid: str, epoch: int, password: str, bounds: Bounds | None
+) -> TableSink:
+    """The sink of a table, by its format."""
+    if dataset.format in POSTGRES:
+        return PostgresSink(spark, dataset, dataid, epoch, password, bounds)
+    kind = JdbcSink if dataset.format == JDBC else CatalogueSink
+    return kind(spark, dataset, dataid, epoch, password, bounds)
+
+
+def table_place(dataset: Dataset) -> str:
+    """Where a table is, as a manifest says it."""
+    if dataset.format in POSTGRES or dataset.format == JDBC:
+        names = ".".join(part for part in (dataset.schemaname, dataset.tablename) if part)
+        scheme = POSTGRES[-1] if dataset.format in POSTGRES else JDBC
+        return f"{scheme}://{dataset.hostname}/{dataset.database}/{names}"
+    return table_name(dataset)
