@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -47,9 +48,11 @@ class Sink(ABC):
         """Where somebody can look at what was written and not published; empty where nothing is left."""
         return ""
 
+    @abstractmethod
     def publish(self) -> None:
-        """Make visible what the store will not: nothing, where the store's pointer is all there is."""
+        """Make visible what the store's own pointer does not."""
 
+    @abstractmethod
     def discard(self) -> None:
         """Give up what was staged."""
 
@@ -99,6 +102,9 @@ class FileSink(Sink):
         elif is_plain(self.dataset):
             move(self.spark, self.place, self.target)
 
+    def discard(self) -> None:
+        pass  # nobody sees it, somebody may want to look at it, and vacuum takes it away
+
 
 class TableSink(Sink):
     """A table of a database."""
@@ -122,8 +128,6 @@ class PostgresSink(TableSink):
         self.staged = stage_table(self.spark, df, self.dataset, self.password, dataid=self.dataid, epoch=self.epoch)
 
     def read_back(self) -> DataFrame:
-        from dataclasses import replace
-
         from .postgres import read_table
 
         return read_table(self.spark, replace(self.dataset, tablename=self.staged.staging), self.password)
@@ -204,6 +208,9 @@ class CatalogueSink(TableSink):
             writer.overwritePartitions()
         else:
             writer.overwrite(condition)
+
+    def discard(self) -> None:
+        pass  # nothing was written
 
 
 def table_sink(

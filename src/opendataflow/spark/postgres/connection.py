@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import BadConfig, BadDefinition, MissingDependency
 from ...model import Dataset
 from ...model.ids import shown
-from .problems import connect_error, statement_error
+from .problems import connect_error, statement_error, stream_error
 
 DEFAULT_SCHEMA = "public"
 _is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
@@ -152,6 +152,8 @@ class Connection:
             yield
         except adbc_driver_manager.Error as problem:
             raise _without_secret(statement_error(problem, self.address.place), self.address) from None
+        except OSError as problem:  # what goes wrong while rows arrive comes through Arrow
+            raise _without_secret(stream_error(problem, self.address.place), self.address) from None
 
 
 @contextmanager

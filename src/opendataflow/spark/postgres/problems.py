@@ -63,6 +63,17 @@ def statement_error(problem: Exception, place: str) -> OdfError:
     return JobFailed(said)
 
 
+def stream_error(problem: OSError, place: str) -> OdfError:
+    """Why rows stopped arriving."""
+    text = _one_line(str(problem))
+    _, error, said = text.partition("ERROR: ")
+    if "malformed array literal" in said:
+        return NotValidated(f"{place}: {said.strip()}", hint=AS_TEXT)
+    if error and "administrator command" not in said:
+        return JobFailed(f"{place}: {said.strip()}")
+    return ConnectionLost(f"the connection broke: {place}: {text}", hint="Run it again.")
+
+
 def value_error(problem: Exception, column: str) -> OdfError:
     """Why a column's values cannot be converted without losing something."""
     return NotValidated(f"column {column}: {_one_line(str(problem))}", hint="Cast or round it in the job.")
