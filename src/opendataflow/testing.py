@@ -11,6 +11,7 @@ def test_flights_without_delay_are_dropped(odf_spark):
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,10 +37,11 @@ def odf_spark() -> SparkSession:
 
 
 def small_session() -> SparkSession:
-    """The session of a test process; started when it is first asked for."""
+    """The session of a test process: local, or on the master that ODF_TEST_MASTER names."""
     from .spark.session import session
 
-    return session(SETTINGS, app_name="opendataflow-tests", master="local[2]")
+    master = os.environ.get("ODF_TEST_MASTER", "local[2]")
+    return session(SETTINGS, app_name="opendataflow-tests", master=master)
 
 
 def run_job(

@@ -137,8 +137,11 @@ def test_a_row_belongs_to_its_chunk_whatever_the_type_of_its_column(spark):
     asked = []
     for n, (kind, dataid, _, _) in enumerate(BELONGS):
         for name in (f"yes{n}", f"no{n}"):
-            asked.append(in_chunk(df.schema, Partition(kind, column=name), dataid).alias(name))
+            belongs = in_chunk(df.schema, Partition(kind, column=name), dataid)
+            assert belongs is not None
+            asked.append(belongs.alias(name))
     found = df.select(*asked).collect()[0].asDict()
     assert found == {name: name.startswith("yes") for name in found}
     shard = in_chunk(df.schema, Partition("range", column="yes10", count=2, lower="0", upper="14"), "2")
+    assert shard is not None
     assert df.select(shard, F.lit(1)).collect()[0][0] is True

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -497,7 +498,7 @@ def test_a_table_without_a_column_is_replaced_only_when_that_is_said(spark, sql,
 def test_columns_must_fit_and_defaults_are_respected(spark, sql, days: Dataset) -> None:
     df = rows_of_day(spark, 1)
     for wrong in (df.drop("s"), df.withColumnRenamed("s", "renamed"), df.selectExpr("*", "1 as more")):
-        with pytest.raises(NotValidated, match="renamed|missing|more"):
+        with pytest.raises(NotValidated, match=r"renamed|missing|more"):
             load(spark, wrong, days)
     sql(
         "create table d (id int generated always as identity, day date, n int, s text, at timestamptz default now(),"
@@ -554,7 +555,9 @@ class LosesAnswer:
         self.server_port, self.word, self.lost = port, word, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.sockets: list[socket.socket] = []
+        self.threads = [threading.Thread(target=self._accept, daemon=True)]
+        self.threads[0].start()
 
     def _accept(self) -> None:
         while True:
@@ -564,8 +567,10 @@ class LosesAnswer:
                 return
             server = socket.create_connection(("127.0.0.1", self.server_port))
             seen: list[bytes] = []
-            threading.Thread(target=self._forward, args=(client, server, seen, True), daemon=True).start()
-            threading.Thread(target=self._forward, args=(server, client, seen, False), daemon=True).start()
+            self.sockets += [client, server]
+            for way in ((client, server, seen, True), (server, client, seen, False)):
+                self.threads.append(threading.Thread(target=self._forward, args=way, daemon=True))
+                self.threads[-1].start()
 
     def _forward(self, source: socket.socket, sink: socket.socket, seen: list[bytes], is_client: bool) -> None:
         try:
@@ -576,22 +581,22 @@ class LosesAnswer:
                     self.lost += 1
                     sink.sendall(data)
                     threading.Event().wait(0.3)  # the server commits
-                    source.close()
-                    sink.close()
                     return
                 sink.sendall(data)
         except OSError:
             pass
         finally:
             for each in (source, sink):
-                with_suppressed_close(each)
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
 
-
-def with_suppressed_close(each: socket.socket) -> None:
-    try:
-        each.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for thread in self.threads:
+            thread.join(10)
+        for each in self.sockets:
+            each.close()
 
 
 def test_a_lost_answer_to_commit_is_found_out(spark, sql, days: Dataset) -> None:
@@ -601,7 +606,7 @@ def test_a_lost_answer_to_commit_is_found_out(spark, sql, days: Dataset) -> None
     assert publish(through, staged) == 4
     assert proxy.lost == 1
     assert sql("select count(*), min(s) from t where day = '2025-01-02'") == [(4, "new")]
-    proxy.listener.close()
+    proxy.close()
 
 
 @pytest.mark.parametrize(

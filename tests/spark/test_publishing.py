@@ -9,6 +9,7 @@ import pytest
 
 from opendataflow.errors import JobFailed, LeaseLost, NotValidated
 from opendataflow.model import Check, Dataset, Partition
+from opendataflow.spark.auditing import ChecksFailed
 from opendataflow.spark.reading import InputChunk
 
 DAY = Partition("day", column="day")
@@ -55,7 +56,7 @@ def test_a_location_that_does_not_name_the_chunk_gets_the_dataid(spark, produce)
 
 def test_a_failing_check_publishes_nothing_and_tells_its_figures(spark, produce):
     dataset = flights(checks=(Check("rows", {"min": 10}), Check("not_null", {"columns": ["carrier"]})))
-    with pytest.raises(NotValidated) as problem:
+    with pytest.raises(ChecksFailed) as problem:
         produce(lambda: rows_of(spark), dataset)
     assert "rows: rows 3, min 10" in problem.value.message
     assert [result["passed"] for result in problem.value.results] == [False, True]

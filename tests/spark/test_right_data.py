@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opendataflow.errors import BadConfig, JobFailed, NotValidated
@@ -61,7 +63,7 @@ BAD = (
 )
 
 
-def bad_rows(spark):
+def bad_rows(spark: Any) -> Any:
     return spark.sql(
         """SELECT * FROM VALUES (1L, DATE'2013-01-01', 'AA'), (2L, DATE'2013-01-01', NULL), (9L, DATE'2013-01-02', 'UA'),
         (3L, DATE'2013-01-01', 'UA') AS rows(id, day, carrier)"""
@@ -157,7 +159,9 @@ def test_figures_that_do_not_fit_what_was_written_are_taken_from_there(spark, pr
     dataset = flights(checks=(Check("not_null", {"columns": ["carrier"]}),))
     right = produce(lambda: rows_of(spark), dataset)["flights"]
     figures = observing.Observed.figures
-    monkeypatch.setattr(observing.Observed, "figures", lambda self: {**figures(self), "rows": 6, "nulls carrier": 2})
+    monkeypatch.setattr(
+        observing.Observed, "figures", lambda self: {**(figures(self) or {}), "rows": 6, "nulls carrier": 2}
+    )
     counted_twice = produce(lambda: rows_of(spark), dataset, epoch=2)["flights"]
     monkeypatch.setattr(observing.Observed, "figures", lambda self: None)
     never_told = produce(lambda: rows_of(spark), dataset, epoch=3)["flights"]

@@ -195,6 +195,125 @@ def steer(
     return changed
 
 
+def rollback(
+    tx: Transaction,
+    catalogue: Catalogue,
+    datasetid: str,
+    dataid: str,
+    to: int | None,
+    who: str,
+    why: str | None,
+    *,
+    dry_run: bool,
+) -> list[tuple[str, str, int, int]]:
+    """Let a READY chunk be another of its published versions; returns (datasetid, dataid, version before, version after).
+
+    One run writes all its outputs, so its other outputs go back with it. Epochs stay: the next one is still a new one.
+    """
+    dataset = catalogue.dataset(datasetid)
+    check_dataid(dataset.partition, dataid, datasetid)
+    producer = catalogue.producer(datasetid)
+    group = producer.outputs if producer is not None else (datasetid,)
+    there = {row[0]: row for row in tx.rows("chunks_given", chunks=compact([(each, dataid) for each in group]))}
+    _must_be_ready(datasetid, dataid, there.get(datasetid))
+    version = _version_before(tx, datasetid, dataid, there[datasetid][5]) if to is None else to
+    changed, put, events = [], [], []
+    for name in group:
+        row = there.get(name)
+        _must_be_ready(name, dataid, row)
+        assert row is not None
+        before = int(row[5])
+        if before == version and name != datasetid:
+            continue
+        _must_be_there(tx, catalogue, name, dataid, before, version)
+        put.append(_row(name, dataid, row[2], READY, row[4], version, None, row[9]))
+        told = f"version {before} → {version}" + (f": {why}" if why else "")
+        events.append(_event("rolled back", name, dataid, row[2], READY, READY, who, told, row[4]))
+        changed.append((name, dataid, before, version))
+    if not dry_run:
+        tx.run("chunks_put", chunks=compact(put))
+        tx.run("events_put", events=compact(events))
+    return changed
+
+
+def _must_be_ready(datasetid: str, dataid: str, row: Row | None) -> None:
+    status = row[3] if row else None
+    if status != READY:
+        raise BadTransition(
+            f"{datasetid} {dataid} {f'is {status}' if status else 'was never produced'}: rollback needs READY",
+            hint=f"see: odf explain {datasetid} {dataid}",
+        )
+
+
+def _version_before(tx: Transaction, datasetid: str, dataid: str, now: int) -> int:
+    gone = {row[0] for row in tx.rows("vacuumed_versions", datasetid=datasetid, dataid=dataid)}
+    for row in tx.rows("manifests_of_chunk", datasetid=datasetid, dataid=dataid):
+        if row[2] < now and row[2] not in gone:
+            return int(row[2])
+    raise BadTransition(
+        f"{datasetid} {dataid} has no version before {now} that is still there",
+        hint=f"see: odf explain {datasetid} {dataid}",
+    )
+
+
+def _must_be_there(
+    tx: Transaction, catalogue: Catalogue, datasetid: str, dataid: str, now: int, version: int
+) -> None:
+    """Refuse a version that cannot be the current one, as far as the store can tell."""
+    dataset = catalogue.dataset(datasetid)
+    here = f"{datasetid} {dataid}"
+    if dataset.options.get("layout") == "plain" or dataset.kind == "table":
+        what = "is a table" if dataset.kind == "table" else 'has layout = "plain"'
+        raise BadTransition(
+            f"dataset {datasetid} {what}: a new version replaces the old one, which is gone",
+            hint=f"have it produced again: odf resubmit {here}",
+        )
+    if version == now:
+        raise BadTransition(f"{here} is version {version} already")
+    found = tx.row("manifest", datasetid=datasetid, dataid=dataid, version=version)
+    if found is None:
+        known = [str(row[2]) for row in tx.rows("manifests_of_chunk", datasetid=datasetid, dataid=dataid)]
+        raise BadTransition(
+            f"{here} has no version {version}", hint=f"it has {', '.join(known)}" if known else "it has none"
+        )
+    if version in {row[0] for row in tx.rows("vacuumed_versions", datasetid=datasetid, dataid=dataid)}:
+        raise BadTransition(
+            f"the files of {here} version {version} were removed by odf vacuum",
+            hint=f"have it produced again: odf resubmit {here}",
+        )
+    if found[11] and not dataset.options.get("repeats"):
+        _refuse_repeat(tx, datasetid, dataid, found[11], {})
+
+
+def vacuumed(
+    tx: Transaction, datasetid: str, versions: Sequence[tuple[str, int]], who: str, why: str | None
+) -> list[tuple[str, int]]:
+    """Record that the files of old versions are about to be removed; returns those that nobody needs: they may go.
+
+    From here on nobody can roll back to them.
+    """
+    chunks = sorted({(datasetid, dataid) for dataid, _ in versions})
+    there = {
+        row[1]: row
+        for start in range(0, len(chunks), _BATCH)
+        for row in tx.rows("chunks_given", chunks=compact(chunks[start : start + _BATCH]))
+    }
+    free, events = [], []
+    for dataid, version in versions:
+        row = there.get(dataid)
+        readers = tx.rows("readers_of_chunk", datasetid=datasetid, dataid=dataid)
+        if (row and row[5] == version) or any(each[3] == RUNNING and each[6] == version for each in readers):
+            continue
+        free.append((dataid, version))
+        known = {each[0] for each in tx.rows("vacuumed_versions", datasetid=datasetid, dataid=dataid)}
+        if version not in known:
+            jobid = row[2] if row else OUTSIDE
+            events.append(_event("vacuumed", datasetid, dataid, jobid, None, None, who, why, version))
+    if events:
+        tx.run("events_put", events=compact(events))
+    return free
+
+
 def _after(verb: str, before: str | None, row: Row | None, datasetid: str, dataid: str, force: bool) -> str | None:
     transitions = TRANSITIONS[verb]
     if before == RUNNING:

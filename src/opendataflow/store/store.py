@@ -541,6 +541,32 @@ class Store:
         """Make chunks never produced; history and epochs stay."""
         return self._steer("forget", datasetid, dataids, why, force, dry_run)
 
+    def rollback(
+        self, datasetid: str, dataid: str, to: int | None = None, *, why: str | None = None, dry_run: bool = False
+    ) -> list[tuple[str, str, int, int]]:
+        """Let a READY chunk be an older published version again, by default the one before.
+
+        Returns (datasetid, dataid, version before, version after) of the chunk and of what the same runs produced with
+        it. Whoever reads it next reads that version; who consumed another one keeps saying so.
+        """
+
+        def work(tx: Transaction) -> list[tuple[str, str, int, int]]:
+            catalogue = self._known(tx)
+            folding.fold(tx, catalogue)
+            return steering.rollback(tx, catalogue, datasetid, dataid, to, self._who, why, dry_run=dry_run)
+
+        return self._do(work)
+
+    def vacuumed(
+        self, datasetid: str, versions: Iterable[tuple[str, int]], *, why: str | None = None
+    ) -> list[tuple[str, int]]:
+        """Say that the files of old versions (dataid, version) are to be removed; returns those that may be.
+
+        What is current, or read right now, may not. Manifests stay: they are history.
+        """
+        wanted = list(dict.fromkeys(versions))
+        return self._do(lambda tx: steering.vacuumed(tx, datasetid, wanted, self._who, why))
+
     # Reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -679,6 +705,17 @@ class Store:
     def manifests(self, datasetid: str, dataid: str) -> list[Published]:
         """All manifests of a chunk, newest first."""
         return [records.published(row) for row in self._read("manifests_of_chunk", datasetid=datasetid, dataid=dataid)]
+
+    def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
+        """The chunks of a dataset that were published more often than this."""
+        return [str(row[0]) for row in self._read("dataids_with_versions", datasetid=datasetid, n=more_than)]
+
+    def unpublished_attempts(self) -> Iterator[tuple[str, str, int, datetime | None]]:
+        """(jobid, dataid, epoch, started) of every attempt that failed or lost its chunk, oldest first."""
+        after = 0
+        while page := self._read("attempts_unpublished_page", after=after, n=10_000):
+            yield from ((row[1], row[2], row[3], records.moment(row[4])) for row in page)
+            after = page[-1][0]
 
     def rows_before(self, datasetid: str, key: str, n: int) -> list[int]:
         """The row counts of the last n published chunks before a place in the order, newest first."""

@@ -56,7 +56,7 @@ def stage_table(
         connection.commit()
     try:
         load = Load(address, found, staging, note)
-        chosen = [_cast(source) for source in found]
+        chosen = [_cast(source).alias(f"c{number}") for number, source in enumerate(found)]  # mapInArrow trips over some names
         loaders = int(str(dataset.options.get("loaders", MOST_LOADERS)))
         answers = df.select(*chosen).coalesce(loaders).mapInArrow(load.load_postgres, RESULT).collect()
         for answer in answers:
@@ -160,7 +160,7 @@ def _cast(source: Source) -> SparkColumn:
     from pyspark.sql import functions as F
 
     column = F.col("`" + source.column.replace("`", "``") + "`")
-    return column.cast(source.cast).alias(source.column) if source.cast else column
+    return column.cast(source.cast) if source.cast else column
 
 
 def _staging_name(table: str, dataid: str, epoch: int) -> str:

@@ -253,6 +253,18 @@ from data_manifest where datasetid = :datasetid and dataid = :dataid and version
 select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
 
+-- name: dataids_with_versions
+-- The chunks of a dataset that were published more often than this.
+select dataid from data_manifest where datasetid = :datasetid group by dataid having count(*) > :n order by dataid
+
+-- name: vacuumed_versions
+-- The versions of a chunk whose files were removed.
+select epoch from event where datasetid = :datasetid and dataid = :dataid and kind = 'vacuumed'
+
+-- name: attempts_unpublished_page
+-- Attempts that ended without publishing, oldest first, after a given one; what was refused never wrote anything.
+select runid, jobid, dataid, epoch, started from run where runid > :after and status in ('FAILED', 'LOST') order by runid limit :n
+
 -- name: same_content
 -- Chunks of a dataset, other than this one, that were published with the same content and still stand.
 select m.dataid, m.version from data_manifest m
