@@ -43,7 +43,7 @@ def files(place: str) -> list[File] | None:
 def is_writable(place: str) -> bool:
     """Whether something could be written there: the nearest folder that exists lets us."""
     if "://" in place:
-        _file_system(place)
+        file_system(place)
         return True
     path = os.path.abspath(place)
     while not os.path.exists(path):
@@ -93,7 +93,7 @@ def difference(manifest: Manifest) -> str:
 
 def _read(place: str, file: File) -> BinaryIO:
     if "://" in place:
-        system = _file_system(place)
+        system = file_system(place)
         path = place if system.isfile(place) else place.rstrip("/") + "/" + file.path
         opened: BinaryIO = system.open(path, "rb")
         return opened
@@ -129,7 +129,7 @@ def _fingerprint(place: str, listed: list[File]) -> str | None:
     return "bytes:" + hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=16).hexdigest()
 
 
-def _file_system(place: str) -> Any:
+def file_system(place: str) -> Any:
     try:
         import fsspec
     except ImportError:
@@ -144,7 +144,7 @@ def _file_system(place: str) -> Any:
 
 
 def _remote_files(place: str) -> list[File] | None:
-    system = _file_system(place)
+    system = file_system(place)
     try:
         if system.isfile(place):
             details = system.info(place)

@@ -35,6 +35,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "release": ("steer", "Give held chunks back what they were."),
     "fail": ("steer", "Say that chunks are bad, until they are produced again."),
     "forget": ("steer", "Make chunks never produced; history stays."),
+    "rollback": ("versions", "Let a chunk be an older version of itself again."),
+    "vacuum": ("versions", "Remove what no version points to, and old versions."),
     "pool": ("steer", "Limits on running chunks across all machines."),
     "crypt": ("secret", "Encrypt, decrypt and rekey passwords."),
     "sql": ("raw", "Read the store by SQL."),

@@ -44,6 +44,10 @@ def known_job(app: App, jobid: str, target: str) -> None:
         return
     if any(job.jobid == jobid for job in app.project.jobs):
         raise UnknownJob(f"job {jobid} is declared in the project, but not in the store yet", hint="odf apply")
+    from ..run.declared import is_mentioned
+
+    if is_mentioned(app.project, jobid):
+        raise UnknownJob(f"job {jobid} is declared in the project's code, but not in the store yet", hint="odf apply")
     lines = [
         "register it, with the names of what it reads and writes:",
         *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),

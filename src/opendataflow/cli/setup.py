@@ -41,6 +41,8 @@ def migrate_verb(app: App, dry_run: bool) -> int:
 def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
     """Bring the store in line with dataflow.toml: shows the difference first, then applies it in one transaction.
 
+    Jobs that only a decorator declares, @job(reads=…, writes=…) in the project's code, are registered as well.
+
     \b
       odf apply --dry-run
       odf apply
@@ -49,9 +51,12 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
     project = app.project
     if project.file is None or project.file.suffix != ".toml":
         raise BadConfig("there is no dataflow.toml here or in a folder above", hint="make one with: odf init")
+    from ..run.declared import jobs_of
+
+    jobs = jobs_of(project)
     store = app.store
     store.check_environment(project.environment.name)
-    changes = store.register(project.datasets, project.jobs, project.pools, prune=prune, dry_run=True)
+    changes = store.register(project.datasets, jobs, project.pools, prune=prune, dry_run=True)
     removed = [change for change in changes if change.action == "remove"]
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
     if changes and not dry_run:
@@ -61,7 +66,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
         if removed or (sys.stdin.isatty() and not yes):
             confirm(app, f"apply {len(changes)} changes to {store.url}?", yes)
         store.stamp(project.environment.name)
-        store.register(project.datasets, project.jobs, project.pools, prune=prune)
+        store.register(project.datasets, jobs, project.pools, prune=prune)
         app.say(f"applied {len(changes)} changes to {store.url} ({project.environment.name})")
         lines = []
     elif not dry_run:

@@ -38,8 +38,8 @@ class Source:
 
     @property
     def is_newer(self) -> bool:
-        """Whether the input was published again since."""
-        return self.version_now is not None and self.version_now > self.version
+        """Whether another version of the input stands now: it was published again, or rolled back."""
+        return self.version_now is not None and self.version_now != self.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _right(dataset: Dataset, dataid: str, chunk: Chunk | None, sources: tuple[So
     if newer:
         first = newer[0]
         text = (
-            f"{len(newer)} of its inputs were published again since: {first.datasetid} {first.dataid} "
+            f"{len(newer)} of its inputs were published again since, or rolled back: {first.datasetid} {first.dataid} "
             f"is version {first.version_now}, and version {first.version} was read"
         )
         return Answer(

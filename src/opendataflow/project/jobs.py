@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,10 +122,15 @@ def _input(section: Section, key: str, item: object) -> Input:
 
 def _env(section: Section) -> dict[str, str]:
     env: dict[str, str] = section.get("env", TEXT_TABLE, {})
+    check_env(env)
+    return env
+
+
+def check_env(env: Iterable[str]) -> None:
+    """Refuse env items that would be taken for something else."""
     for name in env:
         if name in _RESERVED or name.startswith(_RESERVED_PREFIXES):
             raise BadConfig(f"{shown(name)} is set by the program itself", hint="Call the item something else.")
-    return env
 
 
 def _retry(section: Section) -> Retry:

@@ -53,6 +53,7 @@ class Drain:
         self._workers, self._follow, self._on_result = workers, follow, on_result
         self._lock = threading.Lock()
         self._running = 0
+        self._finished = 0
         self._refused: Counter[str] = Counter()
         self._drained = Drained()
         self._stop = worker.cancelled
@@ -84,9 +85,10 @@ class Drain:
     def _loop(self) -> None:
         try:
             while not self._stop.is_set():
+                seen = self._finished
                 found = self._claim()
                 if found is None:
-                    if self._is_over():
+                    if self._is_over(seen):
                         return
                     self._stop.wait(_POLL)
                     continue
@@ -96,6 +98,7 @@ class Drain:
                 finally:
                     with self._lock:
                         self._running -= 1
+                        self._finished += 1
                 with self._lock:
                     self._drained.results.append(result)
                     if result.receipt is not None:
@@ -118,12 +121,12 @@ class Drain:
                 self._running -= 1
         return None
 
-    def _is_over(self) -> bool:
+    def _is_over(self, seen: int) -> bool:
         if self._follow:
             return False
         with self._lock:
-            if self._running:
-                return False
+            if self._running or self._finished != seen:
+                return False  # what ended since we looked may have made more to do
         waiting = self._store.candidate_counts()
         # A chunk that failed and is tried again is waited for; one that was refused is not.
         return not any(

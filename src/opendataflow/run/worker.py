@@ -17,13 +17,13 @@ from ..secrets import Key, Redactor
 from ..store import Claim, Store
 from .audit import past_of, published_chunks
 from .context import passwords
+from .declared import file_of
 from .logs import LogFile
 from .script import Result, admitted, execute_script, new_log
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from ..spark.reading import InputChunk
+    from ..spark.types import SparkSession
 
 
 def is_for_spark(path: Path) -> bool:
@@ -51,18 +51,22 @@ class Worker:
         self._lock = threading.Lock()
         self._spark: SparkSession | None = None
         self._code: dict[str, Any] = {}
+        self._homes: dict[str, Path | None] = {}
         self.cancelled = threading.Event()
 
     def path_of(self, job: Job) -> Path | None:
         """The file that holds a job's code; None for a copy, which has none."""
         if "copy" in job.options:
             return None
-        path = code_of(self.project, job.jobid)
+        path = code_of(self.project, job.jobid) or self._homes.get(job.jobid)
+        if path is None:
+            # No file is named after it: it may be one of several functions of a file.
+            path = self._homes[job.jobid] = file_of(self.project, job.jobid)
         if path is None:
             folders = ", ".join(map(str, self.project.job_folders))
             raise BadConfig(
                 f"no code for job {job.jobid} was found in {folders}",
-                hint=f"write {job.jobid}.py, {job.jobid}.sql or {job.jobid}.sh there",
+                hint=f"write {job.jobid}.py, {job.jobid}.sql or {job.jobid}.sh there, or an @job function {job.jobid}",
             )
         return path
 
@@ -172,7 +176,6 @@ class Worker:
                         fence=lambda: void(self.store.heartbeat(claim)),
                         bounds=_bounds(self.store, claim),
                     )
-                self._refuse_repeats(catalogue, claim, manifests)
                 self.store.commit(claim, {name: each for name, each in manifests.items() if name in job.outputs})
                 self._remember(catalogue, claim, manifests)
             except BaseException as error:
@@ -183,22 +186,6 @@ class Worker:
                 raise
             log.end("READY")
         return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, log=log.path)
-
-    def _refuse_repeats(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
-        from ..errors import WrongData
-
-        for name, manifest in manifests.items():
-            if (
-                name in catalogue.datasets
-                and manifest.fingerprint
-                and not catalogue.dataset(name).options.get("repeats")
-            ):
-                other = self.store.same_content(name, claim.dataid, manifest.fingerprint)
-                if other is not None and manifest.rows:
-                    raise WrongData(
-                        f"{name} {claim.dataid} would have exactly the content of {name} {other}",
-                        hint="is its input the right one? If repeats are normal here, set repeats = true on the dataset",
-                    )
 
     def _remember(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
         """Pin the schema of a first publish, and announce the rows that were kept aside."""

@@ -49,7 +49,7 @@ class Verdict:
     figures: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # columns do not compare to true or false
 class Probe:
     """One check, ready to be asked: what to observe, which rows are bad, and how to judge."""
 

@@ -110,13 +110,23 @@ def _read(path: Path) -> str:
         raise BadConfig(f"{path}: this is not UTF-8", hint="Save the file as UTF-8.") from None
 
 
-def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
-    own: dict[str, Callable[..., Any]] = {
+def jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
+    """The @job functions of a file, by the names of their jobs; BadConfig when the file cannot be loaded."""
+    return {name_of(thing): thing for thing in _own(_module(path)).values() if is_job(thing)}
+
+
+def _own(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """What a file itself defines, without what it imports."""
+    return {
         name: thing
         for name, thing in vars(module).items()
         if callable(thing) and getattr(thing, "__module__", None) == module.__name__
     }
-    marked: dict[str, Callable[..., Any]] = {name_of(thing): thing for thing in own.values() if is_job(thing)}
+
+
+def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
+    own = _own(module)
+    marked = {name_of(thing): thing for thing in own.values() if is_job(thing)}
     if jobid in marked:
         return marked[jobid]
     plain = own.get(jobid) or own.get(argument_of(jobid))

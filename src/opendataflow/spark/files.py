@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from ..errors import InvalidPath
 from ..model import File
 from .session import is_connect
-from .versions import is_version
+from .versions import is_leftover, is_version, old_name
 
 
 def is_local(place: str) -> bool:
@@ -32,9 +32,9 @@ def list_files(spark: SparkSession, place: str) -> tuple[File, ...]:
 
 def exists(spark: SparkSession, place: str) -> bool:
     """Whether there is anything at this place."""
-    if is_local(place) and os.path.lexists(place):
-        return True
-    if is_local(place) or is_connect(spark):
+    if is_local(place) and (os.path.lexists(place) or not is_connect(spark)):
+        return os.path.lexists(place)
+    if is_connect(spark):
         return bool(_list_by_reading(spark, place, missing_is_empty=True))
     path, system = _hadoop(spark, place)
     return bool(system.exists(path))
@@ -42,12 +42,20 @@ def exists(spark: SparkSession, place: str) -> bool:
 
 def list_versions(spark: SparkSession, place: str) -> list[str]:
     """The version folders of a chunk whose own place this is, oldest first; the rest is none of our business."""
-    if is_local(place):
-        names = os.listdir(place) if os.path.isdir(place) else []
-    else:
-        path, system = _hadoop(spark, place)
-        names = [each.getPath().getName() for each in system.listStatus(path)] if system.exists(path) else []
-    return [posixpath.join(place, name) for name in sorted(names) if is_version(name)]
+    return [posixpath.join(place, name) for name in _names(spark, place) if is_version(name)]
+
+
+def list_leftovers(spark: SparkSession, place: str) -> list[str]:
+    """What attempts left beside a fixed place: staged, or replaced and not yet removed."""
+    folder, name = posixpath.split(place.rstrip("/"))
+    return [posixpath.join(folder, each) for each in _names(spark, folder) if is_leftover(each, name)]
+
+
+def _names(spark: SparkSession, folder: str) -> list[str]:
+    if is_local(folder):
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    path, system = _hadoop(spark, folder)
+    return sorted(each.getPath().getName() for each in system.listStatus(path)) if system.exists(path) else []
 
 
 def remove(spark: SparkSession, place: str) -> None:
@@ -64,7 +72,8 @@ def remove(spark: SparkSession, place: str) -> None:
 
 def move(spark: SparkSession, staged: str, place: str) -> None:
     """Put what is staged at the fixed place, instead of what was there."""
-    old = f"{posixpath.join(posixpath.dirname(staged), posixpath.basename(staged))}.old"
+    folder, name = posixpath.split(place)
+    old = posixpath.join(folder, old_name(name))
     if is_local(place):
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if os.path.isfile(place) and os.path.isfile(staged):

@@ -16,10 +16,9 @@ from ..project import Environment, Project, resolve_location
 from .columns import Bounds, in_chunk
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
 from .schema import from_ddl
-from .versions import names_chunk
+from .versions import OURS, names_chunk
 
 CORRUPT = "__odf_corrupt"
-OURS = "opendataflow"
 
 Password = Callable[[Dataset], str]
 

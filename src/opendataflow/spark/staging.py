@@ -16,9 +16,10 @@ from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, in_expecte
 from .checking import Probe
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
-from .reading import OURS, Password
+from .reading import Password
 from .schema import to_ddl
 from .sinks import FileSink, Sink, table_sink
+from .versions import OURS
 from .writing import check_nothing_split
 
 KEPT = "What was written is kept for you to look at until the next odf vacuum: {}"

@@ -11,6 +11,7 @@ from ..model.catalogue import ALL
 from ..model.dataid import TYPES
 
 PLAIN = "plain"
+OURS = "opendataflow"  # the writer that a manifest names when this program wrote the files
 
 _is_version = re.compile(r"v[0-9]{6,}(?:-[0-9a-f]{6})?").fullmatch
 _PARTS = {"year": 4, "month": 7, "day": 10, "hour": 13}
@@ -52,11 +53,29 @@ def is_plain(dataset: Dataset) -> bool:
 
 
 def is_one_file(dataset: Dataset) -> bool:
-    """Whether a plain chunk is one file, because its location is named like one."""
-    return is_plain(dataset) and dataset.location.lower().endswith(_SUFFIXES)
+    """Whether a plain chunk is one file, because its location is named like one.
+
+    Text that is compressed as a whole would not be what the name says: it stays a folder.
+    """
+    is_named_so = is_plain(dataset) and dataset.location.lower().endswith(_SUFFIXES)
+    return is_named_so and not (dataset.format in ("csv", "json", "text") and dataset.options.get("compression"))
 
 
 def staging_place(place: str, epoch: int) -> str:
     """Where an epoch prepares what will replace a fixed place; hidden from everyone who reads beside it."""
     folder, name = posixpath.split(place.rstrip("/"))
-    return posixpath.join(folder, f".odf-{name}-v{epoch:06d}")
+    return posixpath.join(folder, f"{_staged(name)}{epoch:06d}")
+
+
+def old_name(name: str) -> str:
+    """What a fixed place is called while it is being replaced."""
+    return f"{_staged(name)}{token_hex(3)}.old"
+
+
+def is_leftover(name: str, of: str) -> bool:
+    """Whether a name beside a fixed place is what an attempt to replace it left there."""
+    return name.startswith(_staged(of))
+
+
+def _staged(name: str) -> str:
+    return f".odf-{name}-v"

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import LeaseLost
+from ..errors import LeaseLost, WrongData
 from ..model import (
     DONE,
     FAILED,
@@ -127,7 +127,7 @@ def commit(
     check_revision: Callable[[str], None],
 ) -> None:
     """Publish: only if the epoch is still ours, and all of it at once."""
-    ends, manifests, chunks = [], [], []
+    ends, manifests, chunks, contents = [], [], [], []
     for claim, given, exit_code in done:
         end = ending(
             claim,
@@ -146,6 +146,10 @@ def commit(
                 row["body"] = compact({**json.loads(row["body"]), "inputs": claim.inputs})
             manifests.append(row)
             chunks.append((datasetid, claim.dataid))
+            dataset = catalogue.datasets.get(datasetid)
+            if manifest.fingerprint and manifest.rows and dataset and not dataset.options.get("repeats"):
+                contents.append((datasetid, manifest.fingerprint, claim.dataid))
+    contents.sort()
     answers = candidates.settle(
         tx,
         catalogue,
@@ -155,12 +159,28 @@ def commit(
             ("revision", {}),
             *ends,
             ("manifest_put", {"manifests": compact(manifests)}),
+            *(
+                (query, {"datasetid": datasetid, "fingerprint": fingerprint, **rest})
+                for datasetid, fingerprint, dataid in contents
+                for query, rest in (("lock_content", {}), ("same_content", {"dataid": dataid}))
+            ),
         ],
     )
     check_revision(answers[1][0][0])  # a consumer that was registered meanwhile must get its candidates too
     for (claim, _, _), ended in zip(done, answers[2:], strict=False):
         if len(ended) != len(claim.outputs):
             raise lease_lost(claim)
+    for (datasetid, _, dataid), same in zip(contents, answers[4 + len(ends) :: 2], strict=False):
+        if same:
+            raise repeated(datasetid, dataid, same[0][0])
+
+
+def repeated(datasetid: str, dataid: str, other: str) -> WrongData:
+    """Why a chunk may not be published that has exactly what another one has."""
+    return WrongData(
+        f"{datasetid} {dataid} would have exactly the content of {datasetid} {other}",
+        hint="is its input the right one? If repeats are normal here, set repeats = true on the dataset",
+    )
 
 
 def lease_lost(claim: Claim) -> LeaseLost:

@@ -256,9 +256,7 @@ def _version_before(tx: Transaction, datasetid: str, dataid: str, now: int) -> i
     )
 
 
-def _must_be_there(
-    tx: Transaction, catalogue: Catalogue, datasetid: str, dataid: str, now: int, version: int
-) -> None:
+def _must_be_there(tx: Transaction, catalogue: Catalogue, datasetid: str, dataid: str, now: int, version: int) -> None:
     """Refuse a version that cannot be the current one, as far as the store can tell."""
     dataset = catalogue.dataset(datasetid)
     here = f"{datasetid} {dataid}"

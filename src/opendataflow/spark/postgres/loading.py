@@ -56,7 +56,9 @@ def stage_table(
         connection.commit()
     try:
         load = Load(address, found, staging, note)
-        chosen = [_cast(source).alias(f"c{number}") for number, source in enumerate(found)]  # mapInArrow trips over some names
+        chosen = [
+            _cast(source).alias(f"c{number}") for number, source in enumerate(found)
+        ]  # mapInArrow trips over some names
         loaders = int(str(dataset.options.get("loaders", MOST_LOADERS)))
         answers = df.select(*chosen).coalesce(loaders).mapInArrow(load.load_postgres, RESULT).collect()
         for answer in answers:
@@ -272,7 +274,8 @@ def _insert(
 def _value(column: Column, staged: str) -> str:
     name = identifier(column.name)
     # A cast to varchar(3) would cut silently; without one it is an error.
-    return name if column.type == staged or column.base in TEXTS else f"{name}::{column.type} as {name}"
+    is_text_already = column.base in TEXTS and column.is_array == staged.endswith("[]")
+    return name if column.type == staged or is_text_already else f"{name}::{column.type} as {name}"
 
 
 def _not_all(connection: Connection, staging: LoadResult, inserted: int, dataid: str) -> OdfError:

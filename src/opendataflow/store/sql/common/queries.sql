@@ -267,9 +267,11 @@ select runid, jobid, dataid, epoch, started from run where runid > :after and st
 
 -- name: same_content
 -- Chunks of a dataset, other than this one, that were published with the same content and still stand.
+-- What is to be produced again does not stand: two days that were mixed up can be mended.
 select m.dataid, m.version from data_manifest m
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
-where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid order by m.dataid limit 1
+where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
+  and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
 
 -- name: rows_before
 -- How many rows the published chunks before a place in the order have, newest first.

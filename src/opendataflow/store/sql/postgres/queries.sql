@@ -146,6 +146,10 @@ select pg_advisory_xact_lock_shared(727102)
 -- Announcements of one dataset come one after the other, so that each sees the versions and contents of the others; claims do not wait.
 select 1 from dataset where datasetid = :datasetid for no key update
 
+-- name: lock_content
+-- Two runs that publish the same content do it one after the other, so that the second one sees the first.
+select pg_advisory_xact_lock(hashtextextended(:datasetid || ' ' || :fingerprint, 727103))
+
 -- name: lock_pairs
 -- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed.
 select count(*) from (

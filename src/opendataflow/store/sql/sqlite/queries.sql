@@ -136,6 +136,10 @@ select 1
 -- Nothing to do here: a writing transaction is alone.
 select 1 where :datasetid is null
 
+-- name: lock_content
+-- Nothing to do here: a writing transaction is alone.
+select 1 where :datasetid is null and :fingerprint is null
+
 -- name: lock_pairs
 -- Nothing to do here: a writing transaction is alone.
 select 1 where :pairs is null

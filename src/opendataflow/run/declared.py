@@ -1,0 +1,111 @@
+"""Declared jobs: those that a decorator declares in the project's own code, beside those of dataflow.toml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..api import declared
+from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool
+from ..model import Job
+from ..project import Project
+from ..project.jobs import check_env
+
+# What a decorator can say; a job of dataflow.toml may say more.
+_SAID: tuple[tuple[str, Callable[[Job], Any]], ...] = (
+    ("reads", lambda job: job.inputs),
+    ("writes", lambda job: job.outputs),
+    ("env", lambda job: dict(job.env)),
+    ("retries", lambda job: job.retry.retries),
+    ("timeout", lambda job: job.timeout),
+    ("pool", lambda job: job.pool),
+)
+
+
+def jobs_of(project: Project) -> tuple[Job, ...]:
+    """Every job of the project: those of its file, and those that only a decorator declares."""
+    in_file = {job.jobid: job for job in project.jobs}
+    found: dict[str, tuple[Job, Path]] = {}
+    for path in _files(project, "@job("):
+        for function in _jobs_in(path).values():
+            job = declared(function)
+            if job is None:
+                continue
+            if job.jobid in found:
+                raise BadConfig(f"job {job.jobid} is declared in {found[job.jobid][1]} and in {path}", hint="Use one.")
+            if job.jobid in in_file:
+                _must_agree(project, in_file[job.jobid], job, path)
+            else:
+                _check(project, job, path)
+                found[job.jobid] = job, path
+    return (*project.jobs, *(job for job, _ in found.values()))
+
+
+def file_of(project: Project, jobid: str) -> Path | None:
+    """The file with the @job function of a job that no file is named after."""
+    broken: OdfError | None = None
+    found = []
+    for path in _files(project, "@job"):
+        try:
+            if jobid in _jobs_in(path):
+                found.append(path)
+        except OdfError as error:
+            broken = error  # it may be the one, or none of our business
+    if len(found) > 1:
+        raise BadConfig(f"job {jobid}: its code could be {found[0]} and {found[1]}", hint="Keep one of them.")
+    if not found and broken is not None:
+        raise broken
+    return found[0] if found else None
+
+
+def is_mentioned(project: Project, jobid: str) -> bool:
+    """Whether the project's code seems to declare this job; nothing is loaded."""
+    pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")
+    return any(pattern.search(_text(path)) for path in _files(project, "@job("))
+
+
+def _files(project: Project, word: str) -> Iterator[Path]:
+    for folder in dict.fromkeys(project.job_folders):
+        for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
+            if word in _text(path):
+                yield path
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
+    if find_spec("pyspark") is None:
+        raise MissingDependency(
+            f"{path} declares jobs for Spark, and pyspark is not installed", hint="pip install 'opendataflow[spark]'"
+        )
+    from ..spark.code import jobs_in
+
+    return jobs_in(path)
+
+
+def _must_agree(project: Project, in_file: Job, job: Job, path: Path) -> None:
+    """What the decorator says must be what the file says; where it says nothing, the file alone counts."""
+    unsaid = Job(job.jobid, outputs=("unsaid",))
+    for word, said in _SAID:
+        is_said = bool(said(job)) if word == "writes" else said(job) != said(unsaid)
+        if is_said and said(job) != said(in_file):
+            raise BadConfig(
+                f"job {job.jobid}: {word} is declared in {project.file} [job.{job.jobid}] and otherwise in {path}",
+                hint="Use one: leave it out of the decorator, or take the table out of the file.",
+            )
+
+
+def _check(project: Project, job: Job, path: Path) -> None:
+    try:
+        check_env(job.env)
+    except BadConfig as error:
+        raise BadConfig(f"{path}: job {job.jobid}: {error.message}", hint=error.hint) from None
+    if job.pool and job.pool not in {pool.poolid for pool in project.pools}:
+        raise UnknownPool(
+            f"{path}: job {job.jobid}: there is no pool {job.pool}", hint=f"Declare it: [pool.{job.pool}]."
+        )

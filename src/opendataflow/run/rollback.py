@@ -1,0 +1,42 @@
+"""Rollback: a chunk becomes an older version of itself again, if what was published then is still what lies there."""
+
+from __future__ import annotations
+
+from .. import probe
+from ..errors import BadTransition, InvalidPath
+from ..project import Project, is_inside
+from ..store import Store
+
+
+def rollback(
+    store: Store,
+    project: Project,
+    datasetid: str,
+    dataid: str,
+    to: int | None = None,
+    *,
+    why: str | None = None,
+    dry_run: bool = False,
+) -> list[tuple[str, str, int, int]]:
+    """Look at the files of the older version, then move the pointer: (datasetid, dataid, version before, after) of each."""
+    environment = project.environment
+    store.check_environment(environment.name)
+    planned = store.rollback(datasetid, dataid, to, dry_run=True)
+    for name, chunk, _, version in planned:
+        published = store.manifest(name, chunk, version)
+        place = published.manifest.place if published else ""
+        if place and environment.is_declared and not is_inside(place, environment.roots):
+            raise InvalidPath(
+                f"{name} {chunk} version {version} is at {place}, outside the roots of environment {environment.name}",
+                hint="was the environment moved? Have it produced again: odf resubmit",
+            )
+        difference = probe.difference(published.manifest) if published else ""
+        if difference:
+            raise BadTransition(
+                f"{name} {chunk} version {version} is not what was published: {difference}",
+                hint=f"have it produced again: odf resubmit {name} {chunk}",
+            )
+    if dry_run:
+        return planned
+    # The version that was looked at, whatever is published meanwhile.
+    return store.rollback(datasetid, dataid, planned[0][3], why=why)

@@ -1,0 +1,226 @@
+"""Vacuum takes what no version points to, and leaves everything else: no Spark, real folders, the embedded store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import opendataflow
+from opendataflow import Dataset, Input, Job, Manifest, Partition, Store
+from opendataflow.errors import BadTransition, InvalidPath
+from opendataflow.project import Environment, Project
+from opendataflow.run.rollback import rollback
+from opendataflow.run.vacuum import Plan, _NotOver, plan, vacuum
+from opendataflow.store import Claim
+
+RAW = Dataset("raw", partition=Partition("number"))
+CLEAN = Dataset("clean", kind="file", location="clean/{dataid}", format="csv", partition=Partition("number"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with opendataflow.open(f"sqlite:///{tmp_path}/store.db", create=True) as found:
+        found.register([RAW, CLEAN], [Job("make", (Input("raw"),), ("clean",))])
+        found.announce("raw", ["1"])
+        yield found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    data = tmp_path / "data"
+    return Project(tmp_path, None, "p", (), Environment("dev", (str(data),)), ("dev",), tmp_path / "logs")
+
+
+def claim(store: Store) -> Claim:
+    if store.chunk("clean", "1"):
+        store.resubmit("clean", ["1"])
+    return store.claim("make")[0]
+
+
+def written(project: Project, epoch: int, name: str = "") -> Manifest:
+    folder = Path(project.environment.roots[0]) / "clean/1" / (name or f"v{epoch:06d}")
+    folder.mkdir(parents=True)
+    (folder / "part-0.csv").write_text(f"rows of {epoch}\n")
+    from opendataflow.probe import files
+
+    return Manifest(place=str(folder), files=tuple(files(str(folder)) or ()), extra={"writer": "opendataflow"})
+
+
+def publish(store: Store, project: Project) -> int:
+    taken = claim(store)
+    store.commit(taken, {"clean": written(project, taken.epoch)})
+    return taken.epoch
+
+
+def fail(store: Store, project: Project) -> int:
+    taken = claim(store)
+    written(project, taken.epoch)
+    store.fail(taken)
+    return taken.epoch
+
+
+def found(planned: Plan) -> list[tuple[str, int]]:
+    return [(stray.what, stray.number) for stray in planned.strays]
+
+
+def folders(project: Project) -> list[str]:
+    return sorted(os.listdir(Path(project.environment.roots[0]) / "clean/1"))
+
+
+def test_failed_attempts_and_old_versions_go_and_the_rest_stays(store: Store, project: Project) -> None:
+    for _ in range(4):
+        publish(store, project)  # 1 to 4
+    fail(store, project)  # 5
+    running = claim(store)
+    written(project, running.epoch)  # 6
+    planned = plan(store, project)
+    assert found(planned) == [("attempt", 5), ("version", 2), ("version", 1)]
+    assert planned.bytes == 3 * len("rows of 1\n")
+    assert len(folders(project)) == 6, "a plan changes nothing"
+    gone, problems = vacuum(store, project, planned)
+    assert (len(gone), problems) == (3, [])
+    assert folders(project) == ["v000003", "v000004", "v000006"]
+    assert plan(store, project).strays == []
+    assert [each.version for each in store.manifests("clean", "1")] == [4, 3, 2, 1], "what they were stays known"
+    store.commit(running, {"clean": Manifest()})
+
+
+def test_the_current_version_stays_however_old_it_is(store: Store, project: Project) -> None:
+    for _ in range(4):
+        publish(store, project)
+    assert rollback(store, project, "clean", "1", 1) == [("clean", "1", 4, 1)]
+    vacuum(store, project, plan(store, project, ["clean"], keep=1))
+    assert folders(project) == ["v000001", "v000004"]
+
+
+def test_who_went_back_to_a_version_after_it_was_listed_keeps_it(store: Store, project: Project) -> None:
+    for _ in range(3):
+        publish(store, project)
+    planned = plan(store, project, keep=1)
+    assert found(planned) == [("version", 2), ("version", 1)]
+    store.rollback("clean", "1", 2)
+    vacuum(store, project, planned)
+    assert folders(project) == ["v000002", "v000003"]
+
+
+def test_the_dataset_says_how_many_versions_it_keeps(store: Store, project: Project) -> None:
+    store.register([replace(CLEAN, options={"keep": 3})])
+    for _ in range(4):
+        publish(store, project)
+    assert found(plan(store, project)) == [("version", 1)]
+
+
+def test_folders_that_are_not_ours_stay(store: Store, project: Project) -> None:
+    epoch = fail(store, project)
+    home = Path(project.environment.roots[0]) / "clean/1"
+    for name in ("v000009", "notes", "v1"):
+        (home / name).mkdir()
+    os.utime(home / f"v{epoch:06d}", (1e9, 1e9))  # of another store, long before this attempt
+    assert plan(store, project).strays == []
+
+
+def test_what_somebody_else_announced_stays(store: Store, project: Project) -> None:
+    for epoch in range(1, 5):
+        manifest = replace(written(project, epoch), extra={})
+        store.announce("clean", ["1"], manifests={"1": replace(manifest, fingerprint=str(epoch))})
+    assert plan(store, project).strays == []
+
+
+def test_nothing_outside_the_roots_is_ever_touched(store: Store, project: Project, tmp_path: Path) -> None:
+    for _ in range(4):
+        publish(store, project)
+    fail(store, project)
+    planned = plan(store, project)
+    inner = replace(project, environment=Environment("dev", (str(tmp_path / "other"),)))
+    (tmp_path / "other").mkdir()
+    assert plan(store, inner).strays == []
+    gone, problems = vacuum(store, inner, planned)
+    assert gone == []
+    assert len(problems) == 3
+    assert len(folders(project)) == 5
+
+
+def test_a_link_is_not_followed(store: Store, project: Project, tmp_path: Path) -> None:
+    taken = claim(store)
+    written(project, taken.epoch)
+    store.fail(taken)
+    home = Path(project.environment.roots[0]) / "clean/1"
+    (home / "v000001").rename(tmp_path / "elsewhere")
+    (home / "v000001").symlink_to(tmp_path / "elsewhere")
+    assert plan(store, project).strays == []
+
+
+def test_what_was_prepared_for_a_fixed_place_goes_too(store: Store, project: Project) -> None:
+    store.register([replace(CLEAN, options={"layout": "plain"})])
+    taken = claim(store)
+    store.fail(taken)
+    home = Path(project.environment.roots[0]) / "clean"
+    for name in (".odf-1-v000001", ".odf-1-v000001.old", ".odf-2-v000001", ".odf-1-v000002"):
+        (home / name).mkdir(parents=True)
+    vacuum(store, project, plan(store, project))
+    left = [".odf-1-v000001.old", ".odf-1-v000002", ".odf-2-v000001"]
+    assert sorted(os.listdir(home)) == left, "the only copy of what was there before stays"
+    (home / "1").mkdir()
+    vacuum(store, project, plan(store, project))
+    assert sorted(os.listdir(home)) == [*left[1:], "1"]
+
+
+def test_the_rejected_rows_of_a_failed_attempt_go_with_it(store: Store, project: Project) -> None:
+    from opendataflow.spark.quarantine import rejected_dataset
+
+    store.register([rejected_dataset(CLEAN)])
+    taken = claim(store)
+    folder = Path(project.environment.roots[0]) / "clean__rejected/1/v000001"
+    folder.mkdir(parents=True)
+    store.fail(taken)
+    assert [stray.place for stray in plan(store, project).strays] == [str(folder)]
+
+
+def test_staging_tables_of_what_runs_or_is_unknown_stay(store: Store) -> None:
+    failed = store.claim("make")[0]
+    store.fail(failed)
+    store.resubmit("clean", ["1"])
+    store.claim("make")
+    not_over = _NotOver(store, "make")
+    assert list(not_over) == [("1", 2)]
+    assert [(1, ("1", 1) in not_over), (2, ("1", 2) in not_over), (3, ("1", 3) in not_over)] == [
+        (1, False),
+        (2, True),
+        (3, True),
+    ]
+
+
+def test_rollback_looks_at_the_files_first(store: Store, project: Project, tmp_path: Path) -> None:
+    for _ in range(2):
+        publish(store, project)
+    old = Path(project.environment.roots[0]) / "clean/1/v000001"
+    (old / "part-0.csv").write_text("")
+    with pytest.raises(BadTransition, match=r"part-0\.csv"):
+        rollback(store, project, "clean", "1")
+    (old / "part-0.csv").unlink()
+    old.rmdir()
+    with pytest.raises(BadTransition, match="gone"):
+        rollback(store, project, "clean", "1")
+    with pytest.raises(InvalidPath):
+        rollback(store, replace(project, environment=Environment("dev", (str(tmp_path / "x"),))), "clean", "1")
+    chunk = store.chunk("clean", "1")
+    assert chunk is not None
+    assert chunk.version == 2
+
+
+def test_a_remote_place_is_vacuumed_through_fsspec(store: Store) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    remote = Project(Path("/"), None, "p", (), Environment("dev", ("memory://lake",)), ("dev",), Path("/"))
+    taken = claim(store)
+    store.fail(taken)
+    system.pipe("/lake/clean/1/v000001/part-0.csv", b"rows")
+    system.pipe("/lake/clean/1/v000002/part-0.csv", b"rows")
+    planned = plan(store, remote)
+    assert [(stray.place, stray.bytes) for stray in planned.strays] == [("memory://lake/clean/1/v000001", 4)]
+    vacuum(store, remote, planned)
+    assert [path.rsplit("/", 2)[-2] for path in system.find("/lake")] == ["v000002"]
