@@ -41,7 +41,7 @@ checks = { not_null = ["id"], accepted = { carrier = ["AA", "UA"] }, span = true
 
 [dataset.by_carrier]
 location = "by_carrier/{dataid}"
-partition = "day"
+partition = { type = "day", start = "2013-01-29", end = "2013-01-31" }
 
 [dataset.lake]                      # a copy for people with spreadsheets
 location = "lake/{dataid}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from opendataflow import Manifest, Store
+from opendataflow import Dataset, Input, Job, Manifest, Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Receipt, Retry
 from opendataflow.store import Claim
@@ -217,3 +217,16 @@ def test_epochs_grow_past_what_was_announced(store: Store) -> None:
     again = store.chunk("product", "1")
     assert again is not None
     assert again.version == 5
+
+
+def test_a_running_row_that_somebody_deletes_is_as_if_it_had_never_been(store: Store) -> None:
+    store.register([Dataset("raw"), Dataset("clean")], [Job("load", (Input("raw"),), ("clean",))])
+    store.announce("raw", ["1"])
+    claim = store.claim("load")[0]
+    store.dml("delete from datastatus where datasetid = 'clean' and dataid = '1' and locktype = 'OUT'")
+    again = store.claim("load")[0]
+    assert (again.dataid, again.epoch) == ("1", 2)
+    with pytest.raises(LeaseLost):
+        store.commit(claim)
+    store.commit(again)
+    assert store.run(claim.runid).status == "LOST"

@@ -710,7 +710,9 @@ def test_pools_have_a_long_and_a_short_form(loaded):
 def test_without_a_file_there_is_only_a_store(tmp_path):
     project = without_file(tmp_path, None)
     assert (project.file, project.datasets, project.jobs, project.pools) == (None, (), (), ())
-    assert project.environment == Environment("default", (str(tmp_path),), (), f"sqlite:///{tmp_path}/dataflow.db")
+    assert project.environment == Environment(
+        "default", (str(tmp_path),), (), f"sqlite:///{tmp_path}/dataflow.db", is_declared=False
+    )
     assert without_file(tmp_path, "sqlite:///x/y.db").environment.store_url == f"sqlite:///{tmp_path}/x/y.db"
     assert without_file(tmp_path, "sqlite:////srv/y.db").environment.store_url == "sqlite:////srv/y.db"
     assert without_file(tmp_path, "postgresql://h/d").environment.store_url == "postgresql://h/d"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from ..errors import BadDataid, BadId, LeaseLost
-from ..model import FAILED, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
+from ..model import FAILED, IN, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
 from . import candidates, definitions
 from .backend import Row, Transaction
 from .records import compact
@@ -45,6 +46,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: list[Row]) -> Non
     tx.rows("lock_candidates", pairs=compact(list(candidates.touched(catalogue, chunks))))
     rows = tx.rows("chunks_given", chunks=compact(chunks))
     _end_lost_runs(tx, rows)
+    _forget_deleted_runs(tx, notes, rows)
     siblings = _siblings(tx, catalogue, rows)
     tx.run(
         "chunks_put",
@@ -105,6 +107,20 @@ def _end_lost_runs(tx: Transaction, rows: list[Row]) -> None:
     lost = dict.fromkeys(row[6] for row in rows if row[10] == RUNNING and row[3] != RUNNING)
     for runid in lost:
         end_lost_run(tx, runid, "the status was changed from outside")
+
+
+def _forget_deleted_runs(tx: Transaction, notes: list[Row], rows: list[Row]) -> None:
+    """Somebody deleted the row of a running chunk: its attempt is over, and its inputs are as if it had never been."""
+    there = {(row[0], row[1]) for row in rows}
+    for _, datasetid, dataid, jobid, locktype, before, after, _ in notes:
+        if locktype == OUT and before == RUNNING and after is None and (datasetid, dataid) not in there:
+            for run in tx.rows("runs_of_dataid", jobid=jobid, dataid=dataid):
+                if run[4] == RUNNING:
+                    end_lost_run(tx, run[0], "its row was deleted from outside")
+                    for name, input_id, _ in json.loads(run[8]):
+                        names = {"datasetid": name, "jobid": jobid, "locktype": IN, "dataids": compact([input_id])}
+                        tx.run("chunks_mark", **names)
+                        tx.run("chunks_forget", **names)
 
 
 def end_lost_run(tx: Transaction, runid: int, detail: str) -> None:
