@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -41,7 +42,11 @@ from opendataflow.spark.postgres import (
     read_table,
     stage_table,
 )
-from opendataflow.spark.postgres.connection import address_of
+from opendataflow.spark.postgres.columns import sources, table_columns
+from opendataflow.spark.postgres.conditions import split
+from opendataflow.spark.postgres.connection import address_of, connected
+from opendataflow.spark.postgres.problems import TaskFailed
+from opendataflow.spark.postgres.tasks import Fetch, Load
 from tests.support.postgres import Server
 
 pytestmark = [
@@ -218,31 +223,59 @@ def test_what_spark_sees_has_the_right_types(spark, sql, postgres_url: str) -> N
     assert decimals.first().u == Decimal("1.1")
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("timestamp", "infinity"),
-        ("timestamptz", "-infinity"),
-        ("date", "infinity"),
-        ("int[]", "{{1,2},{3,4}}"),
-        ("int[]", "[0:1]={1,2}"),
-        ("text[]", "{{a},{b}}"),
-        ("numeric(5,2)", "NaN"),
-        ("timestamp", "294276-12-31"),
-    ],
-)
-def test_what_spark_cannot_hold_is_refused_or_read_as_text(
-    spark, sql, postgres_url: str, kind: str, value: str
-) -> None:
-    sql(f"create table t (x {kind})", f"insert into t values ('{value}')", f"create table back (x {kind})")
-    with pytest.raises(Exception, match="odf-error") as caught:
-        read_table(spark, dataset_of(postgres_url), None).collect()
-    problem = named_error(caught.value)
-    assert isinstance(problem, NotValidated)
-    assert "x" in problem.message or "dimensions" in problem.message
-    as_text = read_table(spark, dataset_of(postgres_url, options={"as_text": ["x"]}), None)
-    load(spark, as_text, dataset_of(postgres_url, "back", partition=Partition(), options={"replace": "table"}), "all")
-    assert sql("select x::text from back") == sql("select x::text from t")
+TOO_MUCH_FOR_SPARK = {
+    "timestamp": ["infinity", "294276-12-31 00:00:00"],
+    "timestamptz": ["-infinity"],
+    "date": ["infinity", "-infinity"],
+    "int[]": ["{{1,2},{3,4}}", "[0:1]={1,2}"],
+    "text[]": ["{{a},{b}}"],
+    "numeric(5,2)": ["NaN"],
+    "timestamp[]": ["{infinity}"],
+}
+
+
+@pytest.mark.parametrize("kind", TOO_MUCH_FOR_SPARK)
+def test_what_spark_cannot_hold_is_refused(sql, postgres_url: str, kind: str) -> None:
+    sql(f"create table t (x {kind})")
+    for value in TOO_MUCH_FOR_SPARK[kind]:
+        sql("truncate t", f"insert into t values ('{value}')")
+        with pytest.raises(TaskFailed) as caught:
+            read_here(dataset_of(postgres_url))
+        problem = named_error(caught.value)
+        assert isinstance(problem, NotValidated)
+        assert "as_text" in problem.hint
+
+
+def test_what_spark_cannot_hold_can_be_read_and_loaded_as_text(spark, sql, postgres_url: str) -> None:
+    names = [f"c{number}" for number in range(len(TOO_MUCH_FOR_SPARK))]
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, TOO_MUCH_FOR_SPARK, strict=True))
+    sql(f"create table t ({columns})", "create table back (like t)")
+    for row in range(2):
+        values = (each[row % len(each)] for each in TOO_MUCH_FOR_SPARK.values())
+        sql(f"insert into t values ({', '.join(map(repr, values))})")
+    df = read_table(spark, dataset_of(postgres_url, options={"as_text": names}), None)
+    load(spark, df, dataset_of(postgres_url, "back", partition=Partition(), options={"replace": "table"}), "all")
+    assert sql("select back::text from back order by 1") == sql("select t::text from t order by 1")
+
+
+def read_here(dataset: Dataset) -> list[Any]:
+    """What a task of Spark would read, read in this process."""
+    address = address_of(dataset, None)
+    with connected(address) as connection:
+        columns = table_columns(connection, dataset)
+    part = pa.RecordBatch.from_pydict({"id": [0]})
+    return [
+        row for batch in Fetch(address, columns, ("true",)).read_postgres(iter([part])) for row in batch.to_pylist()
+    ]
+
+
+def load_here(df, dataset: Dataset) -> OdfError | None:
+    """What a task of Spark would answer, loaded in this process."""
+    address = address_of(dataset, None)
+    with connected(address) as connection:
+        found = sources(table_columns(connection, dataset), df.schema, address.place)
+    (answer,) = Load(address, found, "t__odf_here", "").load_postgres(iter(df.toArrow().to_batches()))
+    return named_error(answer.to_pylist()[0]["error"])
 
 
 @pytest.mark.parametrize(
@@ -253,24 +286,51 @@ def test_what_spark_cannot_hold_is_refused_or_read_as_text(
         ("numeric(10,2)", "cast(1.005 as decimal(10,3))"),
         ("numeric(3,0)", "123456"),
         ("varchar(3)", "'abcd'"),
-        ("varchar(3)[]", "array('abcd')"),
-        ("uuid", "'no uuid'"),
-        ("int4", "'no number'"),
         ("text", "concat('a', char(0))"),
-        ("jsonb", "'{'"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_in_the_task(
+    spark, sql, postgres_url: str, kind: str, expression: str
+) -> None:
+    sql(f"create table t (x {kind})")
+    problem = load_here(spark.sql(f"select {expression} as x"), dataset_of(postgres_url))
+    assert isinstance(problem, NotValidated)
+    assert "x" in problem.message
+    assert staging_tables(sql) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"),
+    [
         ("int4", "1.5d"),
         ("numeric(10,2)", "1.5d"),
         ("bool", "1"),
         ("int4[]", "1"),
+        ("numeric(10,2)[]", "array(cast(1.005 as decimal(10,3)))"),
         ("float4", "1.1d"),
         ("date", "timestamp '2025-01-01 10:00:00'"),
-        ("int4 not null", "cast(null as int)"),
-        ("int4 check (x > 0)", "-1"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_and_leave_nothing(
+def test_types_that_do_not_fit_are_refused_before_anything_runs(
     spark, sql, postgres_url: str, kind: str, expression: str
 ) -> None:
+    sql(f"create table t (x {kind})")
+    with pytest.raises(NotValidated, match="column x is"):
+        stage_table(spark, spark.sql(f"select {expression} as x"), dataset_of(postgres_url), None, dataid="a", epoch=1)
+    assert staging_tables(sql) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"),
+    [
+        ("int2", "100000"),
+        ("varchar(3)[]", "array('abcd')"),
+        ("uuid", "'no uuid'"),
+        ("jsonb", "'{'"),
+        ("int4 not null check (x > 0)", "-1"),
+    ],
+)
+def test_rows_that_the_table_refuses_leave_nothing(spark, sql, postgres_url: str, kind: str, expression: str) -> None:
     sql(f"create table t (x {kind})")
     dataset = dataset_of(postgres_url, partition=Partition(), options={"replace": "table"})
     with pytest.raises(NotValidated):
@@ -348,20 +408,31 @@ def test_the_day_of_an_instant_is_the_day_of_the_datasets_zone(sql, postgres_url
         ("text", "i::text", "1", "5"),
     ],
 )
-def test_parallel_reads_see_every_row_exactly_once(
-    spark, sql, postgres_url: str, kind: str, value: str, lower: str, upper: str
+def test_parts_of_a_range_hold_every_row_exactly_once(
+    sql, postgres_url: str, kind: str, value: str, lower: str, upper: str
 ) -> None:
     sql(
         f"create table t as select i, ({value})::{kind} as k from generate_series(1, 1000) i",
         "insert into t values (0)",
     )
-    dataset = dataset_of(postgres_url)
-    for low, high in ((lower, upper), (None, None), (lower, None), (None, upper)):
-        df = read_table(spark, dataset, None, column="k", lower=low, upper=high, columns=["i"], partitions=3)
-        seen = sorted(row.i for row in df.collect())
-        collate = ' collate "C"' if kind == "text" else ""
-        clause = [f"k >= '{low}'{collate}" for _ in [0] if low] + [f"k < '{high}'{collate}" for _ in [0] if high]
-        assert seen == [i for (i,) in sql(f"select i from t where {' and '.join(clause) or 'true'} order by i")]
+    collate = ' collate "C"' if kind == "text" else ""
+    with connected(address_of(dataset_of(postgres_url), None)) as connection:
+        column = table_columns(connection, dataset_of(postgres_url))[1]
+        for low, high in ((lower, upper), (None, None), (lower, None), (None, upper)):
+            parts = split(connection, column, low, high, 3)
+            assert len(parts) == (1 if kind == "text" else 3)
+            seen = [number for part in parts for number in connection.rows(f"select i from t where {part}")]
+            bounds = [f"k {sign} '{bound}'{collate}" for sign, bound in ((">=", low), ("<", high)) if bound]
+            assert sorted(seen) == sql(f"select i from t where {' and '.join(bounds) or 'true'} order by i")
+
+
+def test_parallel_reads_are_the_rows_of_the_chunk(spark, sql, postgres_url: str) -> None:
+    sql("create table t as select i, i * 2 as k from generate_series(1, 1000) i")
+    df = read_table(
+        spark, dataset_of(postgres_url), None, column="k", lower="11", upper="1501", columns=["i"], partitions=4
+    )
+    assert df.rdd.getNumPartitions() == 4
+    assert sorted(row.i for row in df.collect()) == list(range(6, 751))
 
 
 def test_the_whole_table_or_one_value_is_read(spark, days: Dataset) -> None:
@@ -709,7 +780,8 @@ def dies_before(batches):
 
 
 settings = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "true", "spark.eventLog.dir": log,
-            "spark.eventLog.compress": "false", "spark.driver.host": "127.0.0.1",
+            "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "2",
+            "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1", "spark.ui.showConsoleProgress": "false"}
 spark = SparkSession.builder.master("local[2,3]").config(map=settings).getOrCreate()
 loading.Load = DiesAfterItsCopy

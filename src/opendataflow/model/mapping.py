@@ -209,6 +209,9 @@ def _other_side(
     input: Partition,
     output: Partition,
 ) -> list[str]:
+    if mapping.kind == "identity" and this.type == other.type and other.start is other.end is other.count is None:
+        check_form(this, dataid)  # by far the most common case: a bulk announcement asks it for every chunk
+        return [dataid]
     if between is None:
         raise BadMapping(
             f"{mapping} depends on which chunks exist", hint="Ask resolve() or touches() with the known dataids."

@@ -181,6 +181,9 @@ def manifest_row(
     return row
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def compact(data: object) -> str:
     """JSON without needless spaces."""
-    return json.dumps(data, separators=(",", ":"))
+    return _encode(data)

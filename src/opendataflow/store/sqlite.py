@@ -153,7 +153,8 @@ class SqliteBackend(Backend):
         connection.execute(
             "pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000"
         ).fetchall()
-        connection.create_scalar_function("now", lambda *_: self._now(), 0)
+        # Deterministic within one statement: called once for it, not for every row.
+        connection.create_scalar_function("now", lambda *_: self._now(), 0, deterministic=True)
         connection.create_scalar_function("lease_now", lambda *_: self.lease_now(), 0)
         self._offset: float | None = None
 
