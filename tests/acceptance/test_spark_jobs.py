@@ -122,7 +122,10 @@ def make_flow(home: Shell) -> None:
         "from opendataflow import job\n\n@job\ndef month(by_carrier):\n"
         "    return by_carrier.groupBy('carrier').sum('flights').withColumnRenamed('sum(flights)', 'flights')\n",
     )
-    home.script("jobs/report.sh", 'ls "$month_location" | grep -c parquet > "$report_location"')
+    home.script(
+        "jobs/report.sh",
+        'mkdir -p "${report_location%/*}"; ls "$month_location" | grep -c parquet > "$report_location"',
+    )
     home.write("data/raw/2013-01-29.csv", raw("2013-01-29", "1 AA,5", "2 UA,-3", "3 AA,"))
     home.write("data/raw/2013-01-30.csv", raw("2013-01-30", "4 AA,5", "5 UA,7"))
     home.write("data/raw/2013-01-31.csv", raw("2013-01-31", "6 AA,5", "7 XX,7", "8 ZZ,9"))

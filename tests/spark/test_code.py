@@ -128,11 +128,11 @@ def test_functions_may_give_back_several_and_ask_for_bounds(spark):
 def test_a_select_sees_its_inputs_as_views_and_its_chunk_as_parameters(spark, write):
     path = write(
         "report.sql",
-        "WITH late AS (SELECT * FROM raw_x WHERE delay > 0)\nSELECT carrier, :dataid AS day, :CUR AS cur FROM late -- all\n",
+        "WITH late AS (SELECT * FROM raw_x WHERE delay > 0)\nSELECT carrier, :dataid AS day, :CUR AS cur, '{x}' AS b FROM late -- all\n",
     )
     found = run_job(path, {"raw-x": FLIGHTS}, "2013-01-01", spark=spark, env={"CUR": "USD"})
-    assert [tuple(row) for row in found.collect()] == [("AA", "2013-01-01", "USD")]
-    assert not [table.name for table in spark.catalog.listTables() if table.name.startswith("odf_")]
+    assert [tuple(row) for row in found.collect()] == [("AA", "2013-01-01", "USD", "{x}")]
+    assert not [table.name for table in spark.catalog.listTables() if table.isTemporary]
     with pytest.raises(JobFailed, match=r"bad\.sql: .*nowhere"):
         run_job(write("bad.sql", "SELECT nowhere FROM raw"), {"raw": FLIGHTS}, spark=spark)
 

@@ -6,7 +6,6 @@ import inspect
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -59,26 +58,26 @@ def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str
 
 
 def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], chunk: Chunk) -> DataFrame:
-    """Chunks run side by side in one session: each has views of its own, under names that only its query sees."""
-    views = {name: f"odf_{uuid4().hex}" for name in frames}
+    """Chunks run side by side in one session: the inputs are named inside the query only, not as views of all."""
+    given = {f"input_{place}": frame for place, frame in enumerate(frames.values())}
+    query = sql.text
+    if given:
+        named = (
+            f"{quoted(argument_of(name))} AS (SELECT * FROM {{{key}}})" for name, key in zip(frames, given, strict=True)
+        )
+        # What is in braces here is filled in by Spark, so braces of the query itself are doubled.
+        text = sql.text.replace("{", "{{").replace("}", "}}")
+        query = f"WITH {', '.join(named)} SELECT * FROM (\n{text}\n)"
+    values = {**chunk.env, "dataid": chunk.dataid, "epoch": chunk.epoch, "jobid": chunk.jobid}
+    bounds = {"lower": chunk.lower, "upper": chunk.upper}
     try:
-        for name, view in views.items():
-            frames[name].createTempView(view)
-        named = ", ".join(f"{quoted(argument_of(name))} AS (SELECT * FROM {view})" for name, view in views.items())
-        query = f"WITH {named} SELECT * FROM (\n{sql.text}\n)" if views else sql.text
-        values = {**chunk.env, "dataid": chunk.dataid, "epoch": chunk.epoch, "jobid": chunk.jobid}
-        bounds = {"lower": chunk.lower, "upper": chunk.upper}
-        df = spark.sql(query, args={**values, **{key: text for key, text in bounds.items() if text is not None}})
-        _ = df.schema  # Connect looks at a query only now, and needs the views
+        df = spark.sql(query, {**values, **{key: text for key, text in bounds.items() if text is not None}}, **given)
+        _ = df.schema  # Connect looks at a query only now
         return df
     except PySparkException as problem:
         chunk.log.error("%s", problem)
-        raise JobFailed(
-            f"{sql.path}: {reason_of(problem)}", hint="Its inputs are " + ", ".join(map(argument_of, frames))
-        ) from None
-    finally:
-        for view in views.values():
-            spark.catalog.dropTempView(view)
+        inputs = ", ".join(map(argument_of, frames))
+        raise JobFailed(f"{sql.path}: {reason_of(problem)}", hint=f"Its inputs are {inputs}.") from None
 
 
 def _copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:

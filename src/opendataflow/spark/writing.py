@@ -27,7 +27,7 @@ def free_place(spark: SparkSession, place: str) -> str:
 def write_files(df: DataFrame, dataset: Dataset, place: str) -> None:
     """Write the rows to a folder that does not exist yet."""
     try:
-        df.write.format(format_of(dataset)).mode("errorifexists").options(**write_options(dataset)).save(place)
+        df.write.format(format_of(dataset)).mode("error").options(**write_options(dataset)).save(place)
     except AnalysisException:
         raise
     except Exception as problem:

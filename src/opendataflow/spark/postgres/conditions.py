@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
 from ...errors import BadDefinition
@@ -83,15 +83,14 @@ def split(connection: Connection, column: Column, lower: str | None, upper: str 
         query = f"select min({name})::text, max({name})::text from {connection.address.target} where {whole}"
         least, greatest = connection.rows(query)[0]
         low, high = low if low is not None else least, high if high is not None else greatest
-    inner = _cuts(column, low, high, parts) if low is not None and high is not None else []
-    if not inner:
+    cuts = _cuts(column, low, high, parts) if low is not None and high is not None else []
+    if not cuts:
         return [whole]
+    # The cuts part the whole line, nulls included, and each part is still bounded: no mistake in a cut can add a row.
     name = identifier(column.name)
-    edges: list[str | None] = [lower, *inner, upper]
-    conditions = [between(column, edges[i], edges[i + 1]) for i in range(len(edges) - 1)]
-    if lower is None and upper is None:
-        conditions[0] = f"({conditions[0]} or {name} is null)"
-    return conditions
+    first = f"({name} is null or {between(column, None, cuts[0])})"
+    rest = [between(column, since, until) for since, until in zip(cuts, [*cuts[1:], None], strict=True)]
+    return [f"{whole} and {part}" for part in (first, *rest)]
 
 
 def _cuts(column: Column, low: str, high: str, parts: int) -> list[str]:
@@ -106,6 +105,8 @@ def _cuts(column: Column, low: str, high: str, parts: int) -> list[str]:
             texts = {format(cut, "f"): cut for cut in cuts if first < cut < last}
             return sorted(texts, key=texts.__getitem__)
         since, until = datetime.fromisoformat(low), datetime.fromisoformat(high)
+        if column.base == "timestamptz":  # as instants, for the hours of a zone do not always come in order
+            since, until = (each if each.tzinfo else each.replace(tzinfo=UTC) for each in (since, until))
         steps = (until - since) // _MICROSECOND
         cut_at = sorted({since + _MICROSECOND * (steps * i // parts) for i in range(1, parts)})
         if column.base == "date":
