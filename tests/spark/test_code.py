@@ -121,14 +121,17 @@ def test_functions_may_give_back_several_and_ask_for_bounds(spark):
         run_job(lambda raw: raw, {"raw": []}, spark=spark)
     with pytest.raises(BadConfig, match="not a DataFrame"):
         run_job(lambda raw: 3, {"raw": FLIGHTS}, spark=spark)
-    with pytest.raises(JobFailed, match="nowhere"):
-        run_job(lambda raw: raw.nowhere, {"raw": FLIGHTS}, spark=spark)
+    with pytest.raises(JobFailed, match="ZeroDivisionError"):
+        run_job(lambda raw: 1 // 0, {"raw": FLIGHTS}, spark=spark)
+    with pytest.raises(BadConfig, match="not a DataFrame"):
+        run_job(lambda raw: raw["carrier"], {"raw": FLIGHTS}, spark=spark)
 
 
 def test_a_select_sees_its_inputs_as_views_and_its_chunk_as_parameters(spark, write):
     path = write(
         "report.sql",
-        "WITH late AS (SELECT * FROM raw_x WHERE delay > 0)\nSELECT carrier, :dataid AS day, :CUR AS cur, '{x}' AS b FROM late -- all\n",
+        "WITH late AS (SELECT * FROM raw_x WHERE delay > 0)\n"
+        "SELECT carrier, :dataid AS day, :CUR AS cur, '{x}' AS b FROM late -- all\n",
     )
     found = run_job(path, {"raw-x": FLIGHTS}, "2013-01-01", spark=spark, env={"CUR": "USD"})
     assert [tuple(row) for row in found.collect()] == [("AA", "2013-01-01", "USD", "{x}")]

@@ -128,4 +128,4 @@ def by_output(result: object, outputs: Sequence[str], where: str) -> Frames:
 
 def is_dataframe(thing: object) -> bool:
     """Whether this is a DataFrame of Spark, classic or Connect."""
-    return isinstance(thing, DataFrame) or type(thing).__module__.startswith("pyspark.sql.connect")
+    return isinstance(thing, DataFrame)
