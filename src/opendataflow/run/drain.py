@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import LeaseLost
+from ..errors import JobFailed, LeaseLost
 from ..model import READY, Catalogue
 from ..store import Claim, Store
 from .script import Result
@@ -62,6 +62,7 @@ class Drain:
     def run(self) -> Drained:
         """Work until nothing is claimable and nothing runs here any more; with follow, until stopped."""
         start = time.monotonic()
+        self._start_spark()
         threads = [
             threading.Thread(target=self._loop, name=f"drain-{number}", daemon=True) for number in range(self._workers)
         ]
@@ -82,9 +83,16 @@ class Drain:
         self._drained.seconds = time.monotonic() - start
         return self._drained
 
+    def _start_spark(self) -> None:
+        """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
+        catalogue = self._store.catalogue()
+        jobs = [catalogue.job(jobid) for jobid in self._wanted]
+        if any(self._store.claimable(job.jobid, 1) and self._worker.needs_spark(job) for job in jobs):
+            self._worker.spark()
+
     def _loop(self) -> None:
         try:
-            while not self._stop.is_set():
+            while not self._stop.is_set() and not self._broken:
                 seen = self._finished
                 found = self._claim()
                 if found is None:
@@ -104,6 +112,9 @@ class Drain:
                     if result.receipt is not None:
                         self._refused[claim.jobid] += 1
                 self._on_result(result)
+                if result.outcome != READY and self._worker.lost_spark() and not self._broken:
+                    # What runs as a process goes on to its end; nothing more is claimed.
+                    self._broken.append(JobFailed("Spark died", hint="was its memory enough? Then: odf drain"))
         except BaseException as error:
             self._broken.append(error)
             self._stop.set()

@@ -138,6 +138,19 @@ class Worker:
                 self._spark = session(self.project.spark, app_name=f"odf {self.project.name}", master=self._master)
             return self._spark
 
+    def needs_spark(self, job: Job) -> bool:
+        """Whether a job's chunks run on Spark rather than as processes."""
+        path = self.path_of(job)
+        return path is None or is_for_spark(path)
+
+    def lost_spark(self) -> bool:
+        """Whether Spark was started and does not answer any more: every further chunk would fail with it."""
+        if self._spark is None:
+            return False
+        from ..spark.session import is_alive
+
+        return not is_alive(self._spark)
+
     def _run_spark(
         self,
         catalogue: Catalogue,

@@ -319,7 +319,8 @@ def _sql(subject: _Subject, check: Check) -> Probe:
 def _is_by_row(df: DataFrame, condition: Column) -> bool:
     """Whether the expression speaks of a row, and not of all of them: count(*) > 5 is no condition of a row."""
     try:
-        return isinstance(df.where(condition).schema, StructType)
+        # Connect knows the schema of a filter without asking its server; that of a projection it must ask for.
+        return isinstance(df.where(condition).select(F.lit(1)).schema, StructType)
     except AnalysisException as problem:
         if problem.getCondition() in ("INVALID_WHERE_CONDITION", "GROUP_BY_AGGREGATE"):
             return False

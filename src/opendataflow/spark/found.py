@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..errors import NotValidated
+from ..errors import InvalidPath, NotValidated
 from ..model import Dataset, Manifest
 from ..project import Environment, Project, resolve_location
 from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
@@ -51,6 +52,9 @@ def audit_place(
             df = _only_chunk(df, dataset, dataid, around)
         return _judged(spark, df, dataset, place, dataid, around, Drift(dataset, around.past, df.schema, found))
     except SPARK_ERRORS as problem:
+        if isinstance(problem, PySparkException) and problem.getCondition() == "PATH_NOT_FOUND":
+            # Connect looks for the files only when they are read.
+            raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {place}") from None
         raise NotValidated(
             f"{dataset.datasetid} {dataid}: {place} cannot be read as {format_of(dataset)}: {reason_of(problem)}"
         ) from problem

@@ -61,6 +61,14 @@ def app_id(spark: SparkSession) -> str:
     return str(spark.conf.get("spark.app.id", "") or "")
 
 
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the session still answers; its Java may have been killed."""
+    try:
+        return bool(spark.version) if is_connect(spark) else not spark.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
 @contextmanager
 def chunk_context(spark: SparkSession, run_tag: str, pool: str | None = None) -> Iterator[None]:
     """Everything that this thread asks of Spark inside carries the tag of its run, and its pool."""
