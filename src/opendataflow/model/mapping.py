@@ -200,6 +200,10 @@ def outputs(mapping: Mapping, input: Partition, output: Partition, input_id: str
     return _other_side(mapping, KINDS[mapping.kind].touches, input, output, input_id, input, output)
 
 
+def _is_unbounded(partition: Partition) -> bool:
+    return partition.start is None and partition.end is None and partition.count is None
+
+
 def _other_side(
     mapping: Mapping,
     between: Between | None,
@@ -209,7 +213,7 @@ def _other_side(
     input: Partition,
     output: Partition,
 ) -> list[str]:
-    if mapping.kind == "identity" and this.type == other.type and other.start is other.end is other.count is None:
+    if mapping.kind == "identity" and this.type == other.type and _is_unbounded(other):
         check_form(this, dataid)  # by far the most common case: a bulk announcement asks it for every chunk
         return [dataid]
     if between is None:
