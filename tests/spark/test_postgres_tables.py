@@ -814,7 +814,7 @@ def test_retried_tasks_load_exactly_and_the_password_shows_nowhere(sql, days: Da
     script.write_text(RETRIED)
     command = [sys.executable, str(script), days.hostname, days.database, str(log)]
     environment = {**os.environ, "PYTHONPATH": "."}
-    done = subprocess.run(command, input=SECRET, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, input=SECRET, capture_output=True, text=True, timeout=240, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "LOADED 3000" in done.stdout
     assert "FAILED NotValidated" in done.stdout
