@@ -103,6 +103,14 @@ def clean(raw, chunk):
 def late(raw):
     return raw
 """
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Shell:
+    """An empty folder with the embedded store."""
+    return Shell(tmp_path)
+
+
 DAYS = ("2013-01-29", "2013-01-30", "2013-01-31")
 
 
