@@ -20,6 +20,8 @@ PLACE = ("hostname", "database", "schemaname", "tablename", "username", "encrypt
 OPTIONS: dict[str, Shape] = {
     "layout": one_of("versioned", "plain"),
     "repeats": FLAG,
+    "fingerprint": FLAG,
+    "drift": one_of("refuse", "warn", "allow"),
     "empty": either(FLAG, TEXT),
     "ready": either(FLAG, TEXT, TABLE),
     "quarantine": either(FLAG, TEXT, TABLE),
