@@ -62,10 +62,10 @@ def lineitem(folder: Path, scale: float) -> str:
     subprocess.run(
         [
             str(Path(sys.executable).parent / "tpchgen-cli"),
+            "parquet",
             "-s",
             str(scale),
             "--tables=lineitem",
-            "--format=parquet",
             f"--output-dir={place}",
         ],
         check=True,

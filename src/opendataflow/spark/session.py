@@ -137,7 +137,7 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
         import pyspark.sql.connect.session  # noqa: F401
     except ImportError as problem:
         raise MissingDependency(
-            f"Spark Connect needs more packages: {problem}", hint="pip install 'pyspark[connect]'"
+            f"Spark Connect needs more packages: {problem}", hint="pip install 'opendataflow[connect]'"
         ) from None
     try:
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
