@@ -203,6 +203,15 @@ def test_explain_answers_the_five_questions_now_and_then(flow: Store, odf: Odf):
     assert [each["verdict"] for each in data["decisions"]] == ["YES"]
 
 
+def test_the_last_receipt_alone_fits_on_a_screen(flow: Store, odf: Odf):
+    answer = odf("explain", "--receipt", "clean", "2013-01-02").out
+    assert "YES" in answer
+    assert answer.count("  yes  ") == 5
+    assert "inputs: raw 2013-01-02 READY" in answer
+    assert odf("explain", "--receipt", "clean", "2013-01-02", "--json").data["verdict"] == "YES"
+    assert "nobody asked" in odf("explain", "--receipt", "raw", "2013-01-06").out
+
+
 def test_explain_of_an_input_says_who_read_which_version(flow: Store, odf: Odf):
     (reader,) = odf("explain", "raw", "2013-01-01", "--json").data["read_by"]
     assert reader == {

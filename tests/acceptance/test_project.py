@@ -55,6 +55,17 @@ def test_yesterdays_file_under_todays_name_is_wrong_data(home: Shell) -> None:
     assert ("names_raw", "2025-11-14") not in statuses(shop)
 
 
+def test_of_many_arrivals_only_the_refused_ones_are_listed(home: Shell) -> None:
+    shop = make(home)
+    for day in range(14, 29):
+        shop.write(f"data/names/2025-11-{day}.csv", f"name of {day}\n")
+    shutil.copy(shop.folder / "data/names/2025-11-14.csv", shop.folder / "data/names/2025-11-15.csv")
+    told = shop.odf("discover", "names_raw", code=11).out
+    assert "16 READY, 1 WRONG_DATA" in told
+    assert "2025-11-15  WRONG_DATA" in told
+    assert "2025-11-20" not in told
+
+
 def test_a_file_that_changed_after_it_was_published_is_not_validated(home: Shell) -> None:
     shop = make(home)
     shop.odf("ready", "names_raw", "2025-11-12..2025-11-13")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TYPE_CHECKING
+
 import click
 
 from ..errors import UsageError
 from .common import App, table, verb
+
+if TYPE_CHECKING:
+    from ..run.arrival import Arrived
+
+_MOST = 12  # lines that people read
 
 
 @verb("ready")
@@ -71,7 +79,17 @@ def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool
             hint=f"announce its chunks yourself: odf ready {dataset} DATAID",
         )
     arrived = discover(app.store, app.project, found, quiet_for=quiet_for, dry_run=dry_run)
-    rows = [(each.dataid, each.verdict, each.why) for each in arrived]
-    lines = table(["dataid", "verdict", "why"], rows) if rows else ["nothing new arrived"]
-    app.show([{"dataid": each.dataid, "verdict": each.verdict, "why": each.why} for each in arrived], lambda: lines)
+    app.show(
+        [{"dataid": each.dataid, "verdict": each.verdict, "why": each.why} for each in arrived], lambda: _told(arrived)
+    )
     return next((each.exit_code for each in arrived if each.exit_code), 0)
+
+
+def _told(arrived: list[Arrived]) -> list[str]:
+    """A line for each chunk; where there are many, for those that were refused, and how many there are of each."""
+    many = len(arrived) > _MOST
+    rows = [(each.dataid, each.verdict, each.why) for each in arrived if not many or each.exit_code]
+    lines = table(["dataid", "verdict", "why"], rows) if rows else []
+    if many:
+        lines.append(", ".join(f"{n:,} {verdict}" for verdict, n in Counter(each.verdict for each in arrived).items()))
+    return lines or ["nothing new arrived"]

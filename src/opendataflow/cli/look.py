@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..model import check_id
+from ..model import Answer, check_id
 from .common import App, Line, clean, one_line, table, verb, when
 
 if TYPE_CHECKING:
-    from ..insight.explain import Explanation
+    from ..insight.explain import Decision, Explanation
     from ..insight.why import Why
-    from ..model import Answer, Dataset, Job
+    from ..model import Dataset, Job
     from ..store import Run
 
 
@@ -349,30 +349,73 @@ def _why_lines(answer: Why) -> Iterator[Line]:
 
 
 @verb("explain")
+@click.option("--receipt", is_flag=True, help="Only the five answers of the last decision, with their evidence.")
 @click.argument("dataset")
 @click.argument("dataid")
-def explain_verb(app: App, dataset: str, dataid: str) -> int:
+def explain_verb(app: App, dataset: str, dataid: str, receipt: bool) -> int:
     """The five questions about one chunk, now and at each past run: where it is, what it was made from, who read it.
 
     \b
       odf explain flights_clean 2013-01-05
+      odf explain --receipt flights_clean 2013-01-05
     """
     from ..insight.explain import explain
 
     found = explain(app.store, check_id("dataset", dataset), check_id("dataid", dataid))
-    app.show(found, lambda: _explanation(found))
+    if receipt:
+        app.show(found.decisions[-1] if found.decisions else None, lambda: _last_receipt(found))
+    else:
+        app.show(found, lambda: _explanation(found))
     return 0
 
 
-def _explanation(found: Explanation) -> Iterator[Line]:
+def _last_receipt(found: Explanation) -> Iterator[Line]:
+    yield _headline(found)
+    if not found.decisions:
+        yield "nobody asked the five questions about it yet"
+        return
+    decision = found.decisions[-1]
+    yield _asked(decision)
+    for answer in decision.receipt.answers:
+        yield _answer(Answer(answer.question, answer.yes, {}, answer.why))
+        for name, value in answer.evidence.items():
+            if value is not None:
+                yield [(f"            {one_line(name)}: {_said(value)}", "faint")]
+
+
+def _headline(found: Explanation) -> Line:
     since = f" since {when(found.chunk.modified)}" if found.chunk and found.chunk.modified else ""
     version = f", version {found.chunk.version}" if found.chunk and found.chunk.version else ""
-    yield [
+    return [
         (f"{found.datasetid} {found.dataid}", "strong"),
         (" is ", ""),
         (found.status or "not there", found.status or "faint"),
         (f"{since}{version}: {found.meaning}", ""),
     ]
+
+
+def _asked(decision: Decision) -> Line:
+    run = f" of run {decision.runid}" if decision.runid else ""
+    return [
+        (f"The five questions{run}", "strong"),
+        (f" at {when(decision.at)}: ", ""),
+        (decision.verdict, "yes" if decision.verdict == "YES" else "no"),
+        (f" ({decision.kind})", "faint"),
+    ]
+
+
+def _said(value: object) -> str:
+    """A piece of evidence in words: 3; flights 2013-01-05 READY; version 1, files 1."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_said(each)}" for name, each in value.items() if each is not None)
+    if isinstance(value, (list, tuple)):
+        is_deep = any(isinstance(each, (list, tuple, dict)) for each in value)
+        return ("; " if is_deep else " ").join(map(_said, value))
+    return one_line(value)
+
+
+def _explanation(found: Explanation) -> Iterator[Line]:
+    yield _headline(found)
     yield f"produced by {found.producer}" if found.producer else "produced outside"
     yield ""
     yield [("The five questions now", "strong")]
@@ -417,14 +460,7 @@ def _explanation(found: Explanation) -> Iterator[Line]:
             )
         )
     for decision in found.decisions:
-        yield ""
-        run = f" of run {decision.runid}" if decision.runid else ""
-        yield [
-            (f"The five questions{run}", "strong"),
-            (f" at {when(decision.at)}: ", ""),
-            (decision.verdict, "yes" if decision.verdict == "YES" else "no"),
-            (f" ({decision.kind})", "faint"),
-        ]
+        yield from ("", _asked(decision))
         yield from map(_answer, decision.receipt.answers)
     if found.events:
         yield from ("", [("History" + (", the last of it" if found.more_events else ""), "strong")])
