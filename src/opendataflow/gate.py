@@ -130,16 +130,10 @@ def _safe(store: Store, catalogue: Catalogue, job: Job, dataid: str, needed: lis
                 {"input": [name, each, row.status]},
                 f"{job.jobid} has {name} {each} as {row.status} already",
             )
-    pool = catalogue.pools.get(job.pool)
-    if pool is not None and pool.places is not None:
-        taken = store.places_taken(pool.poolid)
-        if taken >= pool.places:
-            return Answer(
-                "safe",
-                False,
-                {"pool": pool.poolid, "places": pool.places, "taken": taken},
-                f"pool {pool.poolid} has no free place ({taken} of {pool.places})",
-            )
+    for limit in store.limits(job.jobid):
+        if not limit.free:
+            evidence: dict[str, object] = {limit.what: limit.name, "places": limit.places, "taken": limit.taken}
+            return Answer("safe", False, evidence, str(limit))
     candidate = store.candidate(job.jobid, dataid)
     if candidate is not None and candidate[0] == "DEFERRED":
         return Answer(

@@ -119,6 +119,10 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(flow: Store, odf:
         (("pool", "set", "etl", "many"), "USAGE"),
         (("pool", "set", "e t l", "1"), "BAD_ID"),
         (("pool", "drop", "etl"), "BAD_DEFINITION"),
+        (("pool", "set", "etl", "4", "--hours", "sometimes -> 4"), "BAD_DEFINITION"),
+        (("pool", "set", "etl", "4", "--timezone", "Mars/Base"), "BAD_DEFINITION"),
+        (("pool", "set", "etl", "--always", "--hours", "00:00-24:00 -> 4"), "USAGE"),
+        (("pool", "set", "nothing", "--hours", "00:00-24:00 -> 4"), "UNKNOWN_POOL"),
         (("pool", "drop", "nothing"), "UNKNOWN_POOL"),
     ):
         answer = odf(*words, code=2)
@@ -136,9 +140,17 @@ def test_ranges_need_numbered_dataids(store: Store, odf: Odf):
 
 def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     claim_one(flow, "use")
-    assert odf("pool", "--json").data == [
-        {"poolid": "etl", "places": 8, "taken": 1, "waiting": 4, "at_least": False, "jobs": ["make", "use"]}
-    ]
+    (found,) = odf("pool", "--json").data
+    assert {name: found[name] for name in ("poolid", "what", "places", "now", "changes", "taken", "waiting")} == {
+        "poolid": "etl",
+        "what": "pool",
+        "places": 8,
+        "now": 8,
+        "changes": None,
+        "taken": 1,
+        "waiting": 4,
+    }
+    assert found["jobs"] == ["make", "use"]
     before = dump(flow)
     assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 places; it was 8\n"
     assert dump(flow) == before
@@ -148,6 +160,29 @@ def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     assert {name: pool.places for name, pool in flow.catalogue().pools.items()} == {"etl": None, "spare": 3}
     odf("pool", "drop", "spare")
     assert list(flow.catalogue().pools) == ["etl"]
+
+
+def test_hours_say_when_other_places_hold(flow: Store, odf: Odf):
+    answer = odf("pool", "set", "etl", "20", "--hours", "00:00-24:00 -> 3", "--timezone", "Asia/Tokyo")
+    assert answer.out == "pool etl is 20 places; it was 8\n  00:00-24:00 -> 3\nnow it has 3\n"
+    odf("pool", "set", "etl", "30")
+    pool = flow.catalogue().pool("etl")
+    assert (pool.places, pool.options) == (30, {"hours": ["00:00-24:00 -> 3"], "timezone": "Asia/Tokyo"})
+    (found,) = odf("pool", "--json").data
+    assert (found["places"], found["now"], found["hours"]) == (30, 3, ["00:00-24:00 -> 3"])
+    assert "now it has 0 (paused)" in odf("pool", "set", "etl", "0").out
+    odf("pool", "set", "etl", "--always")
+    assert flow.catalogue().pool("etl").options == {}
+
+
+def test_a_dataset_that_limits_its_readers_is_listed_and_named(flow: Store, odf: Odf):
+    flow.dml("update dataset set options = '{\"readers\": 1}' where datasetid = 'product'")
+    claim = claim_one(flow, "use")
+    assert "readers of product" in odf("pool").out
+    assert "dataset product is full: 1 of 1 readers are at work" in odf("why", "use").out
+    assert flow.claim("use") == []
+    flow.commit(claim)
+    claim_one(flow, "use")
 
 
 def test_the_original_s_verbs_do_the_handshake(flow: Store, odf: Odf):

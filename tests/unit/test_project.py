@@ -301,8 +301,12 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         ("[pool.etl]\nplaces = -1", BadDefinition, "[pool.etl] places", "-1"),
         ("[pool.etl]\nplaces = true", BadDefinition, "[pool.etl] places", "True"),
         ("[pool.etl]\nplace = 1", BadConfig, "[pool.etl] place", "places?"),
-        ("[pool.etl]\nquiet = 'Mon'", BadConfig, "[pool.etl] quiet", "list"),
-        ("[pool.etl]\nquiet = [8]", BadConfig, "[pool.etl] quiet", "8"),
+        ("[pool.etl]\nhours = 'Mon'", BadConfig, "[pool.etl] hours", "list"),
+        ("[pool.etl]\nhours = [8]", BadConfig, "[pool.etl] hours", "8"),
+        ("[pool.etl]\nhours = ['Mon']", BadDefinition, "[pool.etl] hours", "Mon"),
+        ("[pool.etl]\ntimezone = 'Mars/Base'", BadDefinition, "[pool.etl] timezone", "Mars"),
+        ("[dataset.a]\nreaders = -1", BadConfig, "[dataset.a] readers", "-1"),
+        ("[dataset.a]\nreaders = false", BadConfig, "[dataset.a] readers", "False"),
         ("[pools]\netl = 'ten'", BadDefinition, "[pools] etl", "ten"),
         ("[pools]\n'a b' = 1", BadId, "[pools]", "a b"),
         ("[pools]\netl = 1\n[pool.etl]\nplaces = 1", BadConfig, "[pools] etl", "twice"),
@@ -697,10 +701,10 @@ def test_a_copy_may_say_how_its_dataids_map(loaded):
 
 
 def test_pools_have_a_long_and_a_short_form(loaded):
-    project = loaded("[pools]\na = 10\nb = 0\n[pool.c]\n[pool.d]\nplaces = 2\nquiet = ['Mon-Fri 08:00-18:00 -> 4']")
-    quiet = {"quiet": ["Mon-Fri 08:00-18:00 -> 4"]}
+    project = loaded("[pools]\na = 10\nb = 0\n[pool.c]\n[pool.d]\nplaces = 2\nhours = ['Mon-Fri 08:00-18:00 -> 4']")
+    hours = {"hours": ["Mon-Fri 08:00-18:00 -> 4"]}
     assert set(map(repr, project.pools)) == set(
-        map(repr, (Pool("a", 10), Pool("b", 0), Pool("c"), Pool("d", 2, quiet)))
+        map(repr, (Pool("a", 10), Pool("b", 0), Pool("c"), Pool("d", 2, hours)))
     )
 
 

@@ -1,4 +1,4 @@
-"""Verbs that steer: resubmit, hold, release, fail, forget, pool."""
+"""Verbs that steer chunks: resubmit, hold, release, fail, forget."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from ..errors import UsageError
-from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, check_id
+from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT
 from .common import App, Line, confirm, table, verb
 
 _LISTED = 20
@@ -161,79 +160,3 @@ def forget_verb(app: App, **how: Any) -> int:
       odf forget flights_clean --all --yes
     """
     return _steer(app, "forget", (READY, FAILED, RESUBMIT, HOLD, PENDING), **how)
-
-
-@verb("pool")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.argument("action", type=click.Choice(["list", "set", "drop"]), default="list")
-@click.argument("name", required=False)
-@click.argument("places", metavar="[N|unlimited]", required=False)
-def pool_verb(app: App, action: str, name: str | None, places: str | None, dry_run: bool) -> int:
-    """How many chunks may run at once, across all machines. A change holds for the next claim; nothing is killed.
-
-    \b
-      odf pool                     places, taken, waiting
-      odf pool set etl 8
-      odf pool set etl 0           pause
-      odf pool set etl unlimited
-      odf pool drop etl
-    """
-    from ..insight import pools
-    from ..model import Pool
-
-    if action == "list":
-        if name is not None:
-            raise UsageError(f"odf pool list takes no name, but was given {name[:40]!r}")
-        found = pools.pools(app.store)
-        rows = [
-            (
-                each.poolid,
-                "unlimited" if each.places is None else each.places,
-                each.taken,
-                each.waiting_text,
-                ", ".join(each.jobs),
-            )
-            for each in found
-        ]
-        app.show(
-            found,
-            lambda: (
-                table(["pool", "places", "taken", "waiting", "jobs"], rows)
-                if rows
-                else ["no pools; for instance: odf pool set etl 8"]
-            ),
-        )
-        return 0
-    if name is None or (action == "set") != (places is not None):
-        raise UsageError(
-            f"odf pool {action} needs {'a name and a number' if action == 'set' else 'one name'}",
-            hint="for instance: odf pool set etl 8",
-        )
-    poolid = check_id("pool", name)
-    would = "would be" if dry_run else "is"
-    if action == "drop":
-        app.store.catalogue().pool(poolid)
-        if not dry_run:
-            app.store.drop_pool(poolid)
-        app.show(
-            {"pool": poolid, "dropped": not dry_run, "dry_run": dry_run}, lambda: [f"pool {poolid} {would} dropped"]
-        )
-        return 0
-    number = _places(places or "")
-    before = app.store.catalogue().pools.get(poolid)
-    changes = app.store.register(pools=[Pool(poolid, number, before.options if before else {})], dry_run=dry_run)
-    shown = "unlimited" if number is None else "paused (0 places)" if number == 0 else f"{number} places"
-    was = "" if before is None else f"; it was {'unlimited' if before.places is None else before.places}"
-    app.show(
-        {"pool": poolid, "places": number, "changed": bool(changes), "dry_run": dry_run},
-        lambda: [f"pool {poolid} {would} {shown}{was}"],
-    )
-    return 0
-
-
-def _places(word: str) -> int | None:
-    if word.lower() == "unlimited":
-        return None
-    if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise UsageError(f"{word[:40]!r} is not a number of places", hint="a number from 0, or unlimited")
-    return int(word)

@@ -1,18 +1,24 @@
-"""Pools: how many places there are, how many are taken, and how many chunks wait for one."""
+"""Pools and limited datasets: how many chunks may run, how many do, and how many wait for a place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from ..store import Store
 from .matrix import see_changes
 
 _MOST = 10_000
 
+Change = tuple[float, int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """One pool and its use; places is None without a limit."""
+    """A pool, or a dataset that limits its readers, and its use; places is None without a limit.
+
+    now is what holds at this moment, by the hours of a pool; changes is when that is next something else, and then what.
+    """
 
     poolid: str
     places: int | None
@@ -20,22 +26,66 @@ class PoolUse:
     waiting: int
     at_least: bool
     jobs: tuple[str, ...]
+    what: str = "pool"
+    now: int | None = None
+    changes: Change | None = None
+    hours: tuple[str, ...] = ()
 
     @property
     def waiting_text(self) -> str:
         """How many wait, as far as anybody counted."""
         return f"≥{self.waiting:,}" if self.at_least else f"{self.waiting:,}"
 
+    @property
+    def now_text(self) -> str:
+        """What holds now, and until when."""
+        change = change_text(self.changes)
+        return places_text(self.now) + (f", {change}" if change else "")
+
+
+def places_text(places: int | None) -> str:
+    """A number of places in words."""
+    return "unlimited" if places is None else "0 (paused)" if places == 0 else f"{places:,}"
+
+
+def change_text(change: Change | None) -> str:
+    """When how many places hold next: 20 from Mon 18:00."""
+    if change is None:
+        return ""
+    when = datetime.fromtimestamp(change[0], UTC).astimezone()
+    return f"{places_text(change[1])} from {when:%a %H:%M}"
+
 
 def pools(store: Store) -> list[PoolUse]:
-    """All pools with their use."""
+    """All pools with their use, then all datasets that limit their readers."""
     see_changes(store)
     catalogue = store.catalogue()
     found = []
     for poolid, pool in sorted(catalogue.pools.items()):
         jobs = tuple(sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid))
-        counts = [store.claimable(jobid, _MOST) for jobid in jobs]
+        now, changes = store.pool_now(poolid)
+        lines = pool.options.get("hours")
         found.append(
-            PoolUse(poolid, pool.places, store.places_taken(poolid), sum(counts), any(n >= _MOST for n in counts), jobs)
+            PoolUse(
+                poolid,
+                pool.places,
+                store.places_taken(poolid),
+                *_waiting(store, jobs),
+                jobs,
+                now=now,
+                changes=changes,
+                hours=tuple(map(str, lines)) if isinstance(lines, list) else (),
+            )
         )
+    for datasetid, dataset in sorted(catalogue.datasets.items()):
+        readers = dataset.options.get("readers")
+        if isinstance(readers, int):
+            jobs = tuple(sorted(job.jobid for job, _ in catalogue.consumers(datasetid)))
+            taken = store.readers_running(datasetid)
+            found.append(PoolUse(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
     return found
+
+
+def _waiting(store: Store, jobs: tuple[str, ...]) -> tuple[int, bool]:
+    counts = [store.claimable(jobid, _MOST) for jobid in jobs]
+    return sum(counts), any(n >= _MOST for n in counts)

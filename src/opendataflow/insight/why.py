@@ -29,6 +29,7 @@ from ..model import (
 from ..store import Run, Store
 from .axis import FIRST_KEY, LAST_KEY, ranges
 from .matrix import see_changes
+from .pools import change_text
 
 _MOST = 10_000
 _SAMPLE = 2_000
@@ -88,7 +89,7 @@ def _about_dataid(store: Store, catalogue: Catalogue, job: Job, dataid: str) -> 
         found = list(_inputs_in_the_way(store, catalogue, job, dataid))
         found += _consumed_already(store, catalogue, job, dataid, output)
         found += _deferred(store, job, dataid)
-        found += _pool_in_the_way(store, catalogue, job)
+        found += _limits_in_the_way(store, job)
     if found:
         yield from found
         return
@@ -334,19 +335,16 @@ def _deferred(store: Store, job: Job, dataid: str) -> Iterator[Reason]:
     )
 
 
-def _pool_in_the_way(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
-    pool = catalogue.pools.get(job.pool) if job.pool else None
-    if pool is None or pool.places is None:
-        return
-    taken = store.places_taken(pool.poolid)
-    if pool.places == 0:
-        yield Reason("LOCKED", f"pool {pool.poolid} is paused: it has 0 places", (f"odf pool set {pool.poolid} 4",))
-    elif taken >= pool.places:
-        yield Reason(
-            "LOCKED",
-            f"pool {pool.poolid} is full: {taken} of {pool.places} places are taken",
-            ("odf pool", f"odf pool set {pool.poolid} {pool.places * 2}"),
-        )
+def _limits_in_the_way(store: Store, job: Job) -> Iterator[Reason]:
+    for limit in store.limits(job.jobid):
+        if limit.free:
+            continue
+        if limit.what == "pool":
+            more = f"odf pool set {limit.name} {limit.places * 2 or 4}"
+            change = change_text(store.pool_now(limit.name)[1])
+            yield Reason("LOCKED", str(limit), ("odf pool", more), (f"by its hours it has {change}",) if change else ())
+        else:
+            yield Reason("LOCKED", str(limit), ("odf pool", f"odf datasets {limit.name}"))
 
 
 # The whole job ------------------------------------------------------------------------------------------------------
@@ -354,20 +352,18 @@ def _pool_in_the_way(store: Store, catalogue: Catalogue, job: Job) -> Iterator[R
 
 def _about_job(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     claimable = store.claimable(job.jobid, _MOST)
-    pool = list(_pool_in_the_way(store, catalogue, job))
+    full = list(_limits_in_the_way(store, job))
     running = [run for run in store.running() if run.jobid == job.jobid]
     deferred = store.deferred(job.jobid, _SHOWN)
     waiting = list(_waiting(store, catalogue, job))
     failed = list(_failed_outputs(store, job))
     if claimable:
-        yield from pool
-        following = ", ".join(store.next_dataids(job.jobid, _SHOWN)) if not pool else ""
+        yield from full
+        following = ", ".join(store.next_dataids(job.jobid, _SHOWN)) if not full else ""
         text = f"{_many(claimable)} of {job.jobid} can run" + (
-            f" now; next: {following}" + ("…" if claimable > _SHOWN else "")
-            if following
-            else ", once the pool has a place"
+            f" now; next: {following}" + ("…" if claimable > _SHOWN else "") if following else ", once there is a place"
         )
-        yield Reason("LOCKED" if pool else YES, text, () if pool else (f"odf run {job.jobid}",))
+        yield Reason("LOCKED" if full else YES, text, () if full else (f"odf run {job.jobid}",))
     if running:
         first = ", ".join(f"{run.dataid} (run {run.runid})" for run in running[:_SHOWN])
         yield Reason(

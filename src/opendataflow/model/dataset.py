@@ -53,6 +53,9 @@ class Dataset:
         self._check_location(where)
         object.__setattr__(self, "checks", in_order(self.checks))
         object.__setattr__(self, "options", plain_table(self.options, where))
+        readers = self.options.get("readers", 0)
+        if not isinstance(readers, int) or isinstance(readers, bool) or readers < 0:
+            raise BadDefinition(f"{where}: readers must be a whole number from 0, not {shown(readers)}")
 
     def _check_location(self, where: str) -> None:
         known = placeholders(self.partition)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ..errors import BadDefinition
+from .hours import Hours, next_change, parse_window, places_at, zone
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping
 from .plain import plain_table
@@ -143,7 +144,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """How many runs of the jobs in it may run at the same time; None is unlimited, 0 is paused."""
+    """How many runs of the jobs in it may run at the same time; None is unlimited, 0 is paused.
+
+    options["hours"] names parts of the week in which other places hold, options["timezone"] where it is that week.
+    """
 
     poolid: str
     places: int | None = None
@@ -157,3 +161,23 @@ class Pool:
                 hint="0 pauses the pool; leave it out for no limit.",
             )
         object.__setattr__(self, "options", plain_table(self.options, f"pool {self.poolid}"))
+        if "hours" in self.options or "timezone" in self.options:
+            self.hours()
+
+    def hours(self) -> Hours:
+        """The windows in which other places hold, and the time zone that they are meant in; BadDefinition if they are wrong."""
+        lines, name = self.options.get("hours", []), self.options.get("timezone", "UTC")
+        if not isinstance(lines, list) or not isinstance(name, str):
+            raise BadDefinition(f"pool {self.poolid}: hours are a list of texts, and timezone is a text")
+        try:
+            return tuple(map(parse_window, lines)), zone(name)
+        except BadDefinition as problem:
+            raise BadDefinition(f"pool {self.poolid}: {problem.message}", hint=problem.hint) from None
+
+    def places_at(self, now: float) -> int | None:
+        """How many places hold at a moment; None is unlimited."""
+        return places_at(self.places, *self.hours(), now) if "hours" in self.options else self.places
+
+    def next_change(self, now: float) -> tuple[float, int | None] | None:
+        """When the places change by themselves, and to how many."""
+        return next_change(self.places, *self.hours(), now) if "hours" in self.options else None

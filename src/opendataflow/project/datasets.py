@@ -12,7 +12,7 @@ from ..model.dataset import KINDS
 from ..model.ids import shown
 from ..model.plain import plain
 from .places import check_written
-from .section import COUNT, FLAG, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
+from .section import COUNT, FLAG, PLACES, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
 
 # What differs between environments; everything else is the same data everywhere.
 PLACE = ("hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location")
@@ -29,6 +29,7 @@ OPTIONS: dict[str, Shape] = {
     "schema": TEXT,
     "compression": TEXT,
     "limit": COUNT,
+    "readers": PLACES,
     "keep": either(COUNT, TEXT),
     "key": either(TEXT, TEXTS),
     "port": COUNT,

@@ -28,6 +28,7 @@ OPTIONS: dict[str, Shape] = {
 }
 RETRY = ("retries", "backoff", "backoff_max", "retry_on")
 KEYS = ("reads", "writes", "env", *RETRY, "lease", "timeout", "pool", *OPTIONS)
+POOL: dict[str, Shape] = {"hours": TEXTS, "timezone": TEXT, "description": TEXT}
 COPY: dict[str, Shape] = {"from": TEXT, "to": TEXT, "columns": TEXTS, "rename": TEXT_TABLE}
 
 _NUMBER = Shape(lambda value: isinstance(value, (int, float)) and not isinstance(value, bool), "a number")
@@ -74,10 +75,11 @@ def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     """The pools of [pool.X], and those of the short form [pools]."""
     found = []
     for section in root.each("pool"):
-        section.only(("places", "quiet", "description"))
-        options = {"quiet": list(section.texts("quiet"))} if section.get("quiet", TEXTS) is not None else {}
-        if "description" in section:
-            options["description"] = section.get("description", TEXT)
+        section.only(("places", *POOL))
+        options = {key: section.get(key, shape) for key, shape in POOL.items() if key in section}
+        for key in options:
+            with section.at(key):
+                Pool("any", None, {key: options[key]})  # told with its key
         found.append((section, _pool(section, section.name, "places", section.data.get("places"), options)))
     short = root.inner("pools")
     for name, places in short.data.items():

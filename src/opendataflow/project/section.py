@@ -44,6 +44,7 @@ TEXT = Shape(_is_text, "text")
 TEXTS = Shape(_are_texts, "a list of texts")
 FLAG = Shape(lambda value: isinstance(value, bool), "true or false")
 COUNT = Shape(_is_count, "a whole number from 1")
+PLACES = Shape(lambda value: (value == 0 and value is not False) or _is_count(value), "a whole number from 0")
 TABLE = Shape(lambda value: isinstance(value, dict), "a table")
 TEXT_TABLE = Shape(_is_table_of_texts, "a table of texts")
 

@@ -168,12 +168,10 @@ def _environment(
 
 def refused(store: Store, catalogue: Catalogue, project: Project, jobid: str, dataid: str | None) -> Result:
     """Nothing was claimed: say why, and keep the answers."""
-    job = catalogue.job(jobid)
     if dataid is None:
-        pool = catalogue.pools.get(job.pool)
-        if pool is not None and pool.places is not None and store.next_dataids(jobid, 1):
-            detail = f"pool {pool.poolid} has no free place ({store.places_taken(pool.poolid)} of {pool.places})"
-            return Result("LOCKED", 14, detail)
+        full = [str(limit) for limit in store.limits(jobid) if not limit.free]
+        if full and store.next_dataids(jobid, 1):
+            return Result("LOCKED", 14, "; ".join(full))
         return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
     receipt = gate.refusal(store, catalogue, project.environment, jobid, dataid)
     verdict = receipt.verdict if receipt.verdict != YES else "LOCKED"

@@ -7,10 +7,22 @@ from collections.abc import Callable
 from ..errors import MissingDependency, UsageError
 from . import migrations
 from .backend import Backend
-from .records import Announced, Change, Chunk, Claim, Event, InputRow, Published, Run
+from .records import Announced, Change, Chunk, Claim, Event, InputRow, Limit, Published, Run
 from .store import Store
 
-__all__ = ["Announced", "Change", "Chunk", "Claim", "Event", "InputRow", "Published", "Run", "Store", "open_store"]
+__all__ = [
+    "Announced",
+    "Change",
+    "Chunk",
+    "Claim",
+    "Event",
+    "InputRow",
+    "Limit",
+    "Published",
+    "Run",
+    "Store",
+    "open_store",
+]
 
 
 def open_store(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..errors import LeaseLost, WrongData
@@ -22,16 +23,48 @@ from ..model import (
     Consumed,
     Job,
     Manifest,
+    Pool,
     Receipt,
 )
 from . import candidates
 from .backend import Row, Transaction
 from .folding import lost_run, outputs_of_run
-from .records import Claim, compact, manifest_row
+from .records import Claim, Limit, compact, manifest_row
 
 
 class Stale(Exception):
     """A candidate was not what its rows say: it has to be derived anew."""
+
+
+def limits(tx: Transaction, catalogue: Catalogue, job: Job, *, lock: bool) -> list[Limit]:
+    """What limits the running chunks of a job, with its use; locked for a claim, in one order, so that nobody waits in a circle."""
+    found = []
+    row = tx.row("pool_lock" if lock else "pool_row", pool=job.pool) if job.pool else None
+    if row is not None:
+        places = row[0] if row[1] == "{}" else _pool(job.pool, *row[:2]).places_at(row[2])
+        if places is not None:
+            found.append(Limit("pool", job.pool, places, tx.rows("places_taken", pool=job.pool)[0][0]))
+    limited = {item.datasetid: catalogue.datasets[item.datasetid].options.get("readers") for item in job.inputs}
+    for datasetid, readers in sorted(limited.items()):
+        if isinstance(readers, int):
+            if lock:
+                tx.run("lock_readers", datasetid=datasetid)
+            taken = tx.rows("readers_running", datasetid=datasetid)[0][0]
+            found.append(Limit("dataset", datasetid, readers, taken))
+    return found
+
+
+@lru_cache(100)
+def _pool(poolid: str, places: int | None, options: str) -> Pool:
+    return Pool(poolid, places, json.loads(options))
+
+
+def pool_now(
+    poolid: str, places: int | None, options: str, now: float
+) -> tuple[int | None, tuple[float, int | None] | None]:
+    """How many places a pool has at a moment, and when that changes to how many."""
+    pool = _pool(poolid, places, options)
+    return pool.places_at(now), pool.next_change(now)
 
 
 def take(
@@ -216,8 +249,10 @@ def fail(
     return out_status
 
 
-def _come_back(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tries: int) -> None:
-    delay = job.retry.delay(tries, random.random())
+def _come_back(
+    tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tries: int, *, waited: float = 0.0
+) -> None:
+    delay = max(job.retry.delay(tries, random.random()) - waited, 0.0)
     now = tx.rows("lease_clock")[0][0]
     candidates.decide(tx, catalogue, [(job.jobid, dataid)], not_before=now + delay if delay else 0.0)
 
@@ -296,7 +331,7 @@ def remove(tx: Transaction, rows: Iterable[tuple[str, str, str, str]]) -> None:
 def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[tuple[int, str, str, str]]:
     """Turn expired leases into FAILED or, by the job's retry rule, RESUBMIT: (runid, jobid, dataid, status) of each."""
     rescued = []
-    for runid, jobid, dataid, epoch, owner, inputs, tries in tx.rows("runs_expired", n=n):
+    for runid, jobid, dataid, epoch, owner, inputs, lease, tries in tx.rows("runs_expired", n=n):
         job = catalogue.jobs.get(jobid)
         again = job is not None and job.retry.applies(tries, LeaseLost.name)
         status = RESUBMIT if again else FAILED
@@ -312,6 +347,6 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[tuple[i
         )
         tx.rows("end_run", **{**end, "kind": "rescued", "out_status": status})
         if job is not None and again:
-            _come_back(tx, catalogue, job, dataid, tries)
+            _come_back(tx, catalogue, job, dataid, tries, waited=lease)  # the pause begins at its last sign of life
         rescued.append((runid, jobid, dataid, status))
     return rescued

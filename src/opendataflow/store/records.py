@@ -27,6 +27,26 @@ class Claim(NamedTuple):
     receipt: Receipt
 
 
+class Limit(NamedTuple):
+    """A limit on chunks that run at the same time, on all machines, and how many run: of a pool, or readers of a dataset."""
+
+    what: str  # pool | dataset
+    name: str
+    places: int
+    taken: int
+
+    @property
+    def free(self) -> int:
+        """How many more may begin."""
+        return max(self.places - self.taken, 0)
+
+    def __str__(self) -> str:
+        if self.places == 0:
+            return f"{self.what} {self.name} is paused: it has 0 {'places' if self.what == 'pool' else 'readers'}"
+        kind = "places are taken" if self.what == "pool" else "readers are at work"
+        return f"{self.what} {self.name} is full: {self.taken} of {self.places} {kind}"
+
+
 class Chunk(NamedTuple):
     """One chunk as a product: its OUT row."""
 

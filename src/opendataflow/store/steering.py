@@ -53,8 +53,12 @@ def announce(
     why: str | None,
     *,
     repeats: bool,
+    only_new: bool = False,
 ) -> Announced:
-    """Make chunks READY that something outside produced; what is READY already, with the same content, stays as it is."""
+    """Make chunks READY that something outside produced; what is READY already, with the same content, stays as it is.
+
+    only_new refuses chunks that are there at all.
+    """
     dataset = catalogue.dataset(datasetid)
     partition = dataset.partition
     wanted = list(dict.fromkeys(check_dataid(partition, dataid, datasetid) for dataid in dataids))
@@ -73,6 +77,8 @@ def announce(
             status = row[3] if row else None
             if status in (RUNNING, HOLD, PENDING):
                 raise Locked(f"{datasetid} {dataid} is {status}", hint=_way_out(status, datasetid, dataid))
+            if status and only_new:
+                raise Locked(f"{datasetid} {dataid} is there already", hint=f"see: odf explain {datasetid} {dataid}")
             manifest = manifests.get(dataid)
             if row is not None and status == READY and _is_same(tx, row, manifest):
                 unchanged.append(dataid)

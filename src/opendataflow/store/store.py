@@ -15,7 +15,7 @@ from ..errors import BadDefinition, InvalidPath, StoreUnreachable, UnknownRun, U
 from ..model import READY, RUNNING, Catalogue, Dataset, Job, Manifest, Pool, Receipt, canonical, check_dataid
 from . import candidates, claims, definitions, folding, migrations, records, steering
 from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
-from .records import Announced, Change, Chunk, Claim, Event, InputRow, Published, Run
+from .records import Announced, Change, Chunk, Claim, Event, InputRow, Limit, Published, Run
 
 _T = TypeVar("_T")
 _REFUSED_WAIT = 60.0
@@ -154,8 +154,23 @@ class Store:
     # Definitions -------------------------------------------------------------------------------------------------
 
     def catalogue(self) -> Catalogue:
-        """All datasets, jobs and pools as they are registered now."""
-        return self._do(definitions.load, reading=True)
+        """All datasets, jobs and pools as they are registered now; loaded when they are not what they were."""
+
+        def work(tx: Transaction) -> Catalogue:
+            revision = tx.rows("revision")[0][0]
+            if self._catalogue is None or revision != self._revision:
+                found = definitions.load(tx)
+                if found.implicit:
+                    return found  # whoever writes next stores them
+                self._catalogue, self._revision = found, revision
+            return self._catalogue
+
+        return self._do(work, reading=True)
+
+    @property
+    def known(self) -> Catalogue:
+        """The catalogue that the last claim or commit went by; for who has just claimed."""
+        return self._catalogue or self.catalogue()
 
     def register(
         self,
@@ -243,7 +258,7 @@ class Store:
                 if force:
                     self._force(tx, catalogue, job, dataid)
                 prepared = True
-            free = n if force else self._free_places(tx, job, n)
+            free = n if force else min([n, *(each.free for each in claims.limits(tx, catalogue, job, lock=True))])
             if dataid is None:
                 rows = tx.rows("claim_pick", jobid=jobid, n=free)
             else:
@@ -266,14 +281,6 @@ class Store:
                 return claims.take(
                     tx, catalogue, job, [row[4:] for row in rows], owner, forced=force, lease=lease or job.lease
                 )
-
-    def _free_places(self, tx: Transaction, job: Job, n: int) -> int:
-        if not job.pool:
-            return n
-        row = tx.row("pool_lock", pool=job.pool)
-        if row is None or row[0] is None:
-            return n
-        return max(0, min(n, int(row[0]) - int(tx.rows("places_taken", pool=job.pool)[0][0])))
 
     def _force(self, tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> None:
         pair = candidates.pair(tx, catalogue, job.jobid, dataid)
@@ -456,15 +463,28 @@ class Store:
         manifests: Mapping[str, Manifest] | None = None,
         bounds: Mapping[str, tuple[str, str]] | None = None,
         why: str | None = None,
+        only_new: bool = False,
     ) -> Announced:
-        """An outside producer says that chunks are there: they become READY, all of them or none."""
+        """An outside producer says that chunks are there: they become READY, all of them or none.
+
+        only_new refuses, as Locked, chunks that are there already.
+        """
         wanted = [dataids] if isinstance(dataids, str) else list(dataids)
 
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
             return steering.announce(
-                tx, catalogue, datasetid, wanted, manifests or {}, bounds or {}, self._who, why, repeats=repeats
+                tx,
+                catalogue,
+                datasetid,
+                wanted,
+                manifests or {},
+                bounds or {},
+                self._who,
+                why,
+                repeats=repeats,
+                only_new=only_new,
             )
 
         return self._do(work)
@@ -706,6 +726,15 @@ class Store:
         """All manifests of a chunk, newest first."""
         return [records.published(row) for row in self._read("manifests_of_chunk", datasetid=datasetid, dataid=dataid)]
 
+    def all_published(self, datasetid: str) -> Iterator[Published]:
+        """The manifest of the current version of every READY chunk that has one, in order, page by page."""
+        after = ("", "")
+        while page := self._read(
+            "published_page", datasetid=datasetid, after_key=after[0], after_dataid=after[1], n=10_000
+        ):
+            yield from map(records.published, page)
+            after = (page[-1][15], page[-1][1])
+
     def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
         """The chunks of a dataset that were published more often than this."""
         return [str(row[0]) for row in self._read("dataids_with_versions", datasetid=datasetid, n=more_than)]
@@ -739,6 +768,28 @@ class Store:
     def places_taken(self, poolid: str) -> int:
         """How many chunks run in a pool now, on all machines."""
         return int(self._read("places_taken", pool=poolid)[0][0])
+
+    def limits(self, jobid: str) -> list[Limit]:
+        """The limits on running chunks that a job is under now, with their use."""
+        catalogue = self.catalogue()
+        return self._do(lambda tx: claims.limits(tx, catalogue, catalogue.job(jobid), lock=False), reading=True)
+
+    def pool_now(self, poolid: str) -> tuple[int | None, tuple[float, int | None] | None]:
+        """How many places a pool has by its hours at this moment, and when (seconds since 1970) that changes to how many."""
+        rows = self._read("pool_row", pool=poolid)
+        return claims.pool_now(poolid, *rows[0]) if rows else (None, None)
+
+    def readers_running(self, datasetid: str) -> int:
+        """How many chunks run now, on all machines, that read a dataset."""
+        return int(self._read("readers_running", datasetid=datasetid)[0][0])
+
+    def claimable_jobs(self) -> set[str]:
+        """Every job that has something to claim, whatever limits say; with an empty name while a claim has to look first."""
+        return {str(row[0]) for row in self._read("jobs_claimable")}
+
+    def deferred_counts(self) -> dict[str, int]:
+        """How many chunks of each job wait until they are tried again."""
+        return {str(jobid): int(n) for jobid, n in self._read("deferred_counts")}
 
     # Looking: bounded answers for people --------------------------------------------------------------------------
 

@@ -149,6 +149,24 @@ insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :
 -- How many chunks run in a pool now, on all machines.
 select count(*) from run where pool = :pool and status = 'RUNNING'
 
+-- name: readers_running
+-- How many chunks run now, on all machines, that read a dataset.
+select count(*) from run r
+where r.status = 'RUNNING' and exists (select 1 from job i where i.datasetid = :datasetid and i.itemtype = 'IN' and i.jobid = r.jobid)
+
+-- name: jobs_claimable
+-- Every job that has something to claim, whatever limits say; and the empty name while something has to be folded in first.
+select '' where exists (select 1 from note)
+             or exists (select 1 from run where status = 'RUNNING' and lease_until < lease_now())
+             or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now())
+union all
+select j.jobid from (select distinct jobid from job where itemtype = 'OUT') j
+where exists (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE')
+
+-- name: deferred_counts
+-- How many chunks of each job wait until they are tried again.
+select jobid, count(*) from candidate where state = 'DEFERRED' group by jobid
+
 -- name: heartbeat
 -- Extend the lease of an attempt that still holds its chunk.
 update run set lease_until = lease_now() + lease

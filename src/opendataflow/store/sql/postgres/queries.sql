@@ -130,7 +130,7 @@ select r.runid from r
 
 -- name: runs_expired
 -- Attempts whose lease ran out, with the tries made so far; those that somebody else rescues right now are left to them.
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs,
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
                                      and d.locktype = 'OUT' and d.runid = r.runid offset 0) s
@@ -246,8 +246,16 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: pool_lock
--- The limit of a pool, locked: claims that share a pool are counted one after the other.
-select places from pool where poolid = :pool for update
+-- The places of a pool and the time of day, locked: claims that share a pool are counted one after the other.
+select places, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool for update
+
+-- name: pool_row
+-- The same for who only looks.
+select places, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool
+
+-- name: lock_readers
+-- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
+select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
 
 -- name: span_counts
 -- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.

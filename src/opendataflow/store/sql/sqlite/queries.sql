@@ -122,7 +122,7 @@ where runid = :runid and status = 'RUNNING' returning runid
 
 -- name: runs_expired
 -- Attempts whose lease ran out, with the tries made so far.
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs,
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
@@ -238,8 +238,16 @@ where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: pool_lock
--- The limit of a pool.
-select places from pool where poolid = :pool
+-- The places of a pool and the time of day.
+select places, options, unixepoch('now', 'subsec') from pool where poolid = :pool
+
+-- name: pool_row
+-- The same for who only looks.
+select places, options, unixepoch('now', 'subsec') from pool where poolid = :pool
+
+-- name: lock_readers
+-- Nothing to do here: a writing transaction is alone.
+select 1 where :datasetid is null
 
 -- name: span_counts
 -- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.

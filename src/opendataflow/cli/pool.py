@@ -1,0 +1,147 @@
+"""The verb pool: how many chunks may run at once, across all machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from ..model import check_id
+from .common import App, table, verb
+
+if TYPE_CHECKING:
+    from ..model import Pool
+
+_EXAMPLE = "for instance: odf pool set etl 8"
+
+
+@verb("pool")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--always", is_flag=True, help="Forget the hours: the same places all week.")
+@click.option("--timezone", metavar="ZONE", help="Where the hours are meant, like Europe/Paris; UTC otherwise.")
+@click.option("--hours", metavar="TEXT", multiple=True, help="When other places hold; may be given several times.")
+@click.argument("action", type=click.Choice(["list", "set", "drop"]), default="list")
+@click.argument("name", required=False)
+@click.argument("places", metavar="[N|unlimited]", required=False)
+def pool_verb(
+    app: App,
+    action: str,
+    name: str | None,
+    places: str | None,
+    hours: tuple[str, ...],
+    timezone: str | None,
+    always: bool,
+    dry_run: bool,
+) -> int:
+    """How many chunks may run at once, across all machines. A change holds for the next claim; nothing is killed.
+
+    With --hours other places hold in parts of the week; the first that fits counts, and 0 places are a pause whatever
+    the hours say. Datasets that limit their readers (readers = n in dataflow.toml) are listed too.
+
+    \b
+      odf pool                     what holds now and until when, taken, waiting
+      odf pool set etl 8
+      odf pool set etl 0           pause
+      odf pool set etl unlimited
+      odf pool set etl 20 --hours "Mon-Fri 08:00-18:00 -> 4" --timezone Europe/Paris
+      odf pool set etl --always    no hours any more
+      odf pool drop etl
+    """
+    if action == "list":
+        if name is not None:
+            raise UsageError(f"odf pool list takes no name, but was given {name[:40]!r}")
+        return _list(app)
+    changed = bool(hours or timezone or always)
+    if name is None or (action == "set") != (places is not None or changed):
+        raise UsageError(
+            f"odf pool {action} needs {'a name and a number' if action == 'set' else 'one name'}", hint=_EXAMPLE
+        )
+    poolid = check_id("pool", name)
+    if action == "drop":
+        return _drop(app, poolid, dry_run)
+    if always and (hours or timezone):
+        raise UsageError("--always means no hours", hint="leave out --hours and --timezone, or --always")
+    return _set(app, poolid, places, hours, timezone, always, dry_run)
+
+
+def _list(app: App) -> int:
+    from ..insight.pools import pools
+
+    found = pools(app.store)
+    rows = []
+    for each in found:
+        name = each.poolid if each.what == "pool" else f"readers of {each.poolid}"
+        rows.append((name, each.now_text, each.taken, each.waiting_text, ", ".join(each.jobs)))
+    app.show(
+        found,
+        lambda: table(["pool", "places", "taken", "waiting", "jobs"], rows) if rows else [f"no pools; {_EXAMPLE}"],
+    )
+    return 0
+
+
+def _drop(app: App, poolid: str, dry_run: bool) -> int:
+    app.store.catalogue().pool(poolid)
+    if not dry_run:
+        app.store.drop_pool(poolid)
+    would = "would be" if dry_run else "is"
+    app.show({"pool": poolid, "dropped": not dry_run, "dry_run": dry_run}, lambda: [f"pool {poolid} {would} dropped"])
+    return 0
+
+
+def _set(
+    app: App,
+    poolid: str,
+    places: str | None,
+    hours: tuple[str, ...],
+    timezone: str | None,
+    always: bool,
+    dry_run: bool,
+) -> int:
+    from ..insight.pools import change_text, places_text
+    from ..model import Pool
+
+    before = app.store.catalogue().pools.get(poolid)
+    if before is None and places is None:
+        app.store.catalogue().pool(poolid)  # UNKNOWN_POOL
+    options: dict[str, Any] = dict(before.options) if before else {}
+    if always:
+        options = {key: value for key, value in options.items() if key not in ("hours", "timezone")}
+    if hours:
+        options["hours"] = list(hours)
+    if timezone:
+        options["timezone"] = timezone
+    number = before.places if before and places is None else _places(places or "")
+    changes = app.store.register(pools=[Pool(poolid, number, options)], dry_run=dry_run)
+    shown = "unlimited" if number is None else "paused (0 places)" if number == 0 else f"{number} places"
+    was = "" if before is None else f"; it was {_was(before)}"
+    lines = [f"pool {poolid} {'would be' if dry_run else 'is'} {shown}{was}"]
+    now, then = (number, None) if dry_run else app.store.pool_now(poolid)
+    if options.get("hours"):
+        lines += [f"  {line}" for line in options["hours"]]
+        if not dry_run:
+            lines.append(f"now it has {places_text(now)}" + (f", {change_text(then)}" if then else ""))
+    app.show(
+        {
+            "pool": poolid,
+            "places": number,
+            "now": now,
+            "options": options,
+            "changed": bool(changes),
+            "dry_run": dry_run,
+        },
+        lambda: lines,
+    )
+    return 0
+
+
+def _was(pool: Pool) -> str:
+    return "unlimited" if pool.places is None else str(pool.places)
+
+
+def _places(word: str) -> int | None:
+    if word.lower() == "unlimited":
+        return None
+    if not word.isascii() or not word.isdigit() or len(word) > 9:
+        raise UsageError(f"{word[:40]!r} is not a number of places", hint="a number from 0, or unlimited")
+    return int(word)
