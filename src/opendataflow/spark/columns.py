@@ -6,7 +6,17 @@ import re
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DateType, IntegralType, NumericType, StringType, StructType
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    LongType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+)
 
 from ..errors import BadDefinition
 from ..model import Partition, span
@@ -70,10 +80,22 @@ def _between(value: Column, kind: DataType | None, lower: str | None, upper: str
     def bound(text: str) -> Column:
         if isinstance(kind, NumericType) and not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text):
             raise BadDefinition(f"the bound {text} of the chunk is not a number, but its partition column is")
-        return F.lit(text).cast(cast) if cast else literal(text, kind or StringType())
+        return F.lit(text).cast(cast) if cast else literal(text, _wide(kind or StringType(), text))
 
     above = value >= bound(lower) if lower is not None else value.isNotNull()
     return above & (value < bound(upper)) if upper is not None else above
+
+
+def _wide(kind: DataType, text: str) -> DataType:
+    """The type of a column, or one that also holds a bound right above the last value of the column's."""
+    whole = text.lstrip("+-").partition(".")[0]
+    if isinstance(kind, IntegralType) and "." not in text:
+        return LongType() if -(2**63) <= int(text) < 2**63 else DecimalType(38, 0)
+    if isinstance(kind, DecimalType) and len(whole.lstrip("0")) > kind.precision - kind.scale:
+        return DecimalType(38, kind.scale)
+    if isinstance(kind, DateType) and text[10:] not in ("", "T00:00:00"):
+        return TimestampNTZType()
+    return kind
 
 
 def _true(condition: Column) -> Column:

@@ -120,7 +120,7 @@ def _value(column: Column, lower: str | None, upper: str | None) -> str:
     name = identifier(column.name)
     if column.base not in TEXTS or column.is_array:
         return name
-    if any(bound and "T" in _prefix(bound) for bound in (lower, upper)):
+    if any(bound and _moment.fullmatch(bound) and "T" in _prefix(bound) for bound in (lower, upper)):
         name = f"replace({name}::text, ' ', 'T')"  # 2025-11-12 05:30 lies in the hour 2025-11-12T05 too
     # Spark and Python order text by its bytes.
     return f'({name})::text collate "C"'

@@ -1,0 +1,189 @@
+"""Bounds: half-open ranges [lower, upper) of keys as text, what comes right after a key, and whether ranges cover a line.
+
+A kind says how the text of a key is compared: whole, decimal(s), float, double, date, timestamp (an instant, in UTC),
+timestamp_ntz, text (by its bytes), char(n) or uuid.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from itertools import accumulate
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ..errors import BadDefinition
+
+GAP, OVERLAP, BACKWARDS = "gap", "overlap", "backwards"
+LAST_DAY, LAST_MOMENT = "9999-12-31", "9999-12-31T23:59:59.999999"
+
+_MICROSECOND = timedelta(microseconds=1)
+# PostgreSQL has no NUL in its texts, so that nothing it holds lies between a key and the key with this behind it.
+_NEXT_CHARACTER = "\x01"
+
+
+class Range(NamedTuple):
+    """Which keys a chunk holds."""
+
+    dataid: str
+    lower: str
+    upper: str
+
+
+class Break(NamedTuple):
+    """Where ranges do not follow one another: the keys in question, and the chunks before and after."""
+
+    what: str
+    lower: str
+    upper: str
+    before: str
+    after: str
+
+
+def after(kind: str, key: str) -> str:
+    """The bound right above a key: the key lies below it, and no other key of its type in between."""
+    try:
+        return _AFTER[kind.partition("(")[0]](key, kind)
+    except (OverflowError, ValueError, InvalidOperation):
+        raise BadDefinition(
+            f"the greatest key {key!r} is the last that there can be: no bound can be written above it",
+            hint="Give that row an ordinary key, or shard by another column: --by COLUMN.",
+        ) from None
+
+
+def _after_whole(key: str, kind: str) -> str:
+    return str(int(key) + 1)
+
+
+def _number_in(kind: str) -> int:
+    return int(kind.partition("(")[2].rstrip(")"))
+
+
+def _after_decimal(key: str, kind: str) -> str:
+    scale = _number_in(kind)
+    text = format(Decimal(key) + Decimal(1).scaleb(-scale), "f")
+    if sum(map(str.isdigit, text)) > 38:
+        raise OverflowError(key)
+    return text
+
+
+def _after_double(key: str, kind: str) -> str:
+    return _plain(math.nextafter(float(key), math.inf))
+
+
+def _after_float(key: str, kind: str) -> str:
+    bits = struct.unpack("<i", struct.pack("<f", float(key)))[0]
+    step = 1 if bits >= 0 else -1
+    bits = 1 if bits == -(2**31) else bits + step  # what follows -0.0 is what follows 0.0
+    return _plain(struct.unpack("<f", struct.pack("<i", bits))[0])
+
+
+def _plain(number: float) -> str:
+    if not math.isfinite(number):
+        raise OverflowError(number)
+    return format(Decimal(repr(number)), "f")
+
+
+def _after_date(key: str, kind: str) -> str:
+    # What follows the last day that can be written is only a moment later; every reader compares it as one.
+    return LAST_MOMENT if key == LAST_DAY else (datetime.fromisoformat(key) + timedelta(days=1)).date().isoformat()
+
+
+def _after_moment(key: str, kind: str) -> str:
+    return (datetime.fromisoformat(key) + _MICROSECOND).isoformat()
+
+
+def _after_text(key: str, kind: str) -> str:
+    return key + _NEXT_CHARACTER
+
+
+def _after_char(key: str, kind: str) -> str:
+    # PostgreSQL compares it without the blanks at its end, Spark with them.
+    return key.ljust(_number_in(kind)) + _NEXT_CHARACTER
+
+
+def _after_uuid(key: str, kind: str) -> str:
+    return str(UUID(int=UUID(key).int + 1))
+
+
+_AFTER: dict[str, Callable[[str, str], str]] = {
+    "whole": _after_whole,
+    "decimal": _after_decimal,
+    "float": _after_float,
+    "double": _after_double,
+    "date": _after_date,
+    "timestamp": _after_moment,
+    "timestamp_ntz": _after_moment,
+    "text": _after_text,
+    "char": _after_char,
+    "uuid": _after_uuid,
+}
+
+
+def even(rows: Sequence[int], parts: int) -> list[int]:
+    """Where to begin each of at most `parts` even chunks, as places in a row of buckets with so many rows each.
+
+    A bucket is never cut: one that is heavier than a chunk makes fewer chunks. Empty ones begin nothing.
+    """
+    total = sum(rows)
+    begins: list[int] = []
+    last = -1
+    for place, (before, own) in enumerate(zip((0, *accumulate(rows)), rows, strict=False)):
+        chunk = before * parts // total if total else 0
+        if own and chunk > last:
+            begins.append(place if begins else 0)
+            last = chunk
+    return begins
+
+
+def order_of(texts: Iterable[str]) -> Callable[[str], Any]:
+    """How these bounds compare: as numbers if all are numbers, as moments if all are moments, else by their bytes."""
+    listed = list(texts)
+    for read in (_number, _instant):
+        try:
+            for text in listed:
+                read(text)
+        except (ValueError, InvalidOperation):
+            continue
+        return read
+    return str
+
+
+def _number(text: str) -> Decimal:
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    return number
+
+
+def _instant(text: str) -> datetime:
+    when = datetime.fromisoformat(text)
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def ends(ranges: Sequence[Range]) -> tuple[str, str]:
+    """The least lower and the greatest upper bound."""
+    order = order_of(bound for each in ranges for bound in each[1:])
+    return min((each.lower for each in ranges), key=order), max((each.upper for each in ranges), key=order)
+
+
+def breaks(ranges: Sequence[Range]) -> list[Break]:
+    """Every gap and overlap between ranges, from the least key to the greatest; none when they cover one line once."""
+    order = order_of(bound for each in ranges for bound in each[1:])
+    found = []
+    reach: Range | None = None
+    for each in sorted(ranges, key=lambda each: (order(each.lower), order(each.upper))):
+        if order(each.lower) >= order(each.upper):
+            found.append(Break(BACKWARDS, each.lower, each.upper, each.dataid, each.dataid))
+            continue
+        if reach is not None and order(each.lower) > order(reach.upper):
+            found.append(Break(GAP, reach.upper, each.lower, reach.dataid, each.dataid))
+        elif reach is not None and order(each.lower) < order(reach.upper):
+            upper = min(each.upper, reach.upper, key=order)
+            found.append(Break(OVERLAP, each.lower, upper, reach.dataid, each.dataid))
+        if reach is None or order(each.upper) > order(reach.upper):
+            reach = each
+    return found

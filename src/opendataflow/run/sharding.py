@@ -1,0 +1,225 @@
+"""Sharding: a dataset that shares one place becomes chunks with bounds, announced all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, MissingDependency, UsageError
+from ..gate import place_of
+from ..model import Catalogue, Dataset, Input, Job, Manifest, check_dataid
+from ..model.bounds import Range, breaks
+from ..project import Project
+from ..secrets import Key
+from ..store import Chunk, Store
+from .context import passwords
+
+if TYPE_CHECKING:
+    from ..spark.types import SparkSession
+
+Spark = Callable[[], "SparkSession"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewChunk:
+    """A chunk that sharding makes: its bounds, and how many rows they held."""
+
+    dataid: str
+    lower: str
+    upper: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """What a dataset is cut into, before anybody is told."""
+
+    dataset: Dataset
+    column: str
+    kind: str
+    rows: int
+    asked: int
+    known: int
+    chunks: tuple[NewChunk, ...]
+    is_new_key: bool  # the column is not registered yet
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are fewer chunks than asked, because the rows of one key stay together."""
+        return len(self.chunks) < self.asked
+
+
+def session_of(project: Project, master: str | None, say: Callable[[str], None]) -> Spark:
+    """How to get at Spark when it is needed; it takes seconds to start."""
+
+    def start() -> SparkSession:
+        try:
+            from ..spark.session import session
+        except ImportError as error:
+            raise MissingDependency(
+                f"this runs on Spark, and {error.name} is not installed", hint="pip install 'opendataflow[spark]'"
+            ) from None
+        say("starting Spark")
+        return session(project.spark, app_name=f"odf {project.name}", master=master)
+
+    return start
+
+
+def password_of(catalogue: Catalogue, datasetids: Sequence[str], key: Key | None) -> Callable[[Dataset], str]:
+    """The passwords of some datasets, decrypted now or not at all."""
+    reader = Job("reader", tuple(map(Input, datasetids)))
+    found = passwords(catalogue, reader, key)
+    return lambda dataset: found.get(dataset.datasetid, "")
+
+
+def check_place(project: Project, dataset: Dataset) -> None:
+    """InvalidPath when the data is not in the environment that is selected."""
+    environment = project.environment
+    place_of(environment, dataset, "1")
+    if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
+        raise InvalidPath(
+            f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is no host of environment {environment.name}",
+            hint=f"Its hosts are {', '.join(environment.hosts)}. Is this the right environment?",
+        )
+
+
+def bounds_of(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Range]:
+    """The ranges of the chunks that have bounds, by the store or by the definition of the dataset."""
+    from ..model import span
+
+    found = []
+    for chunk in chunks:
+        limits = (chunk.lower, chunk.upper) if chunk.lower is not None else span(dataset.partition, chunk.dataid)
+        if limits is not None and limits[0] is not None and limits[1] is not None:
+            found.append(Range(chunk.dataid, limits[0], limits[1]))
+    return found
+
+
+def plan(
+    store: Store,
+    project: Project,
+    datasetid: str,
+    spark: Spark,
+    key: Key | None,
+    *,
+    by: str | None = None,
+    count: int | None = None,
+    rows: int | None = None,
+    bytes: int | None = None,
+    extend: bool = False,
+) -> Sharding:
+    """Look at the data and say which chunks it would become; nothing changes yet."""
+    catalogue = store.catalogue()
+    dataset = catalogue.dataset(datasetid)
+    store.check_environment(project.environment.name)
+    _check_definition(catalogue, dataset)
+    dataset, is_new_key = _with_key(project, dataset, by)
+    check_place(project, dataset)
+    there = list(store.all_chunks(datasetid))
+    known = bounds_of(dataset, there)
+    _check_chunks(dataset, there, known, extend)
+    if not (count or rows or bytes) and not extend:
+        count = dataset.partition.count
+    password = password_of(catalogue, [datasetid], key)
+    session = spark()
+    from ..spark.sharding import Size, shards_of
+
+    found = shards_of(session, project, dataset, password, Size(count, rows, bytes), known)
+    first = 1 + max((int(chunk.dataid) for chunk in there), default=0)
+    chunks = tuple(
+        NewChunk(check_dataid(dataset.partition, str(dataid), datasetid), shard.lower, shard.upper, shard.rows)
+        for dataid, shard in enumerate(found.shards, first)
+    )
+    return Sharding(dataset, found.column, found.kind, found.rows, found.asked, len(there), chunks, is_new_key)
+
+
+def announce(store: Store, sharding: Sharding, why: str | None = None) -> tuple[str, ...]:
+    """Announce the planned chunks with their bounds, all of them or none; Locked when one of them is there by now."""
+    if sharding.is_new_key:
+        store.register([sharding.dataset])
+    # A manifest for each, so that a chunk of another sharding is never taken for a version of this one.
+    manifests = {
+        chunk.dataid: Manifest(
+            extra={"sharded_by": sharding.column, "bounds": [chunk.lower, chunk.upper], "rows": chunk.rows}
+        )
+        for chunk in sharding.chunks
+    }
+    bounds = {chunk.dataid: (chunk.lower, chunk.upper) for chunk in sharding.chunks}
+    told = why or f"sharded by {sharding.column}"
+    return store.announce(
+        sharding.dataset.datasetid, list(bounds), manifests=manifests, bounds=bounds, why=told, only_new=True
+    ).ready
+
+
+def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
+    """Refuse a dataset that has no ranges to announce."""
+    name, partition = dataset.datasetid, dataset.partition
+    producer = catalogue.producer(name)
+    if partition.type != "range":
+        raise BadDefinition(
+            f"dataset {name} is partitioned by {partition.type}: only ranges are sharded",
+            hint='Declare partition = { type = "range", column = "…" }, then: odf apply',
+        )
+    if producer is not None:
+        sources = ", ".join(item.datasetid for item in producer.inputs)
+        raise BadDefinition(
+            f"dataset {name} is written by job {producer.jobid}: its chunks come from there",
+            hint=f"Shard what the job reads: odf shard {sources}" if sources else "",
+        )
+    if not dataset.kind:
+        raise BadDefinition(
+            f"dataset {name} is only tracked: there is no data to shard",
+            hint=f"Announce its chunks: odf ready {name} 1",
+        )
+    if dataset.kind == "file" and "{dataid}" in dataset.location:
+        raise BadDefinition(
+            f"dataset {name} has a place for each chunk ({dataset.location}): it is sharded already",
+            hint=f"Announce what is there: odf discover {name}",
+        )
+    if partition.lower is not None or partition.upper is not None:
+        raise BadDefinition(
+            f"dataset {name} declares lower and upper, which say what each of its {partition.count or ''} chunks holds",
+            hint=f"Announce them: odf ready {name} 1..{partition.count or 'N'}; or leave lower and upper out.",
+        )
+    if dataset.checks:
+        raise BadDefinition(
+            f"dataset {name} declares checks, which nobody runs on the parts of a table before they are read",
+            hint="Declare the checks on the dataset that the job writes: there they run on every chunk.",
+        )
+
+
+def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Dataset, bool]:
+    """The dataset with its key column, and whether the store has yet to learn it."""
+    name, declared = dataset.datasetid, dataset.partition.column
+    if by is None and declared is None:
+        raise UsageError(f"by which column is {name} to be cut?", hint="Say --by COLUMN.")
+    if by is None or by == declared:
+        return dataset, False
+    line = f'[dataset.{name}] partition = {{ type = "range", column = "{by}" }}'
+    if declared is not None:
+        raise UsageError(f"dataset {name} is partitioned by column {declared}, not {by}", hint=f"Change it: {line}")
+    if any(each.datasetid == name for each in project.datasets):
+        raise BadConfig(
+            f"dataset {name} is declared in the project file, which does not name the column {by}",
+            hint=f"Write {line}, then: odf apply",
+        )
+    return replace(dataset, partition=replace(dataset.partition, column=by)), True
+
+
+def _check_chunks(dataset: Dataset, there: Sequence[Chunk], known: Sequence[Range], extend: bool) -> None:
+    name = dataset.datasetid
+    if there and not extend:
+        raise BadTransition(
+            f"dataset {name} has {len(there):,} chunks already",
+            hint=f"For rows beyond them: odf shard {name} --extend. To begin anew: odf forget {name} --all",
+        )
+    if extend and not there:
+        raise BadTransition(f"dataset {name} has no chunks to extend", hint=f"Shard it first: odf shard {name}")
+    if len(known) < len(there):
+        raise BadTransition(
+            f"{len(there) - len(known):,} chunks of {name} have no bounds, so nobody knows what lies beyond them",
+            hint=f"To begin anew: odf forget {name} --all",
+        )
+    if known and breaks(known):
+        raise BadTransition(f"the chunks of {name} do not cover one range of keys", hint=f"See: odf prove {name}")
