@@ -12,6 +12,7 @@ import argparse
 import datetime
 import importlib.util
 import io
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -79,7 +80,7 @@ def main():
         header, weather = by_day(lines, wanted)
     for day in wanted:
         put("weather", day, header, weather[day])  # the last of December has no reports: a header alone
-    print(f"delivered {len(wanted)} days into {RAW}")
+    print(f"delivered {len(wanted)} days into {os.path.relpath(RAW)}")
 
 
 main()
