@@ -18,7 +18,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to mend each."),
     "demo": ("demo", "See a real pipeline break in three ways, and heal."),
     "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
-    "drain": ("run", "Run chunk after chunk, several at once, until nothing is left."),
+    "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
     "start": ("run", "Claim a chunk for a script that does the handshake itself."),
     "end": ("run", "End a run that odf start began: READY or FAILED."),
     "rescue": ("run", "End runs whose lease ran out."),

@@ -161,64 +161,6 @@ def terminating() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@verb("drain")
-@click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="How many chunks at once.")
-@click.option("--follow", is_flag=True, help="Wait for more when nothing is left, instead of ending.")
-@click.option("--master", metavar="URL", help="Where Spark runs.")
-@click.option("--dry-run", is_flag=True, help="Say what would be claimed first, and change nothing.")
-@click.argument("jobids", metavar="JOB…", nargs=-1)
-def drain_verb(app: App, jobids: tuple[str, ...], workers: int, follow: bool, master: str | None, dry_run: bool) -> int:
-    """Run chunk after chunk, several at once, until nothing is left; all jobs whose code is here unless some are named.
-
-    One Spark application serves all Spark jobs; scripts are processes of their own. Start as many drains on as many
-    machines as you like: the store keeps them apart.
-
-    \b
-      odf drain
-      odf drain clean_flights --workers 8
-      odf drain --follow
-    """
-    from .. import secrets
-    from ..errors import OdfError
-    from ..run.drain import Drain
-    from ..run.worker import Worker
-
-    store, project = app.store, app.project
-    store.check_environment(project.environment.name)
-    catalogue = store.catalogue()
-    worker = Worker(store, project, secrets.find_key(os.environ), master=master, echo=False, say=app.say)
-    wanted = list(jobids)
-    for jobid in jobids:
-        known_job(app, jobid, jobid)
-        worker.check(catalogue, jobid)
-    if not jobids:
-        for jobid in catalogue.order():
-            try:
-                worker.check(catalogue, jobid)
-                wanted.append(jobid)
-            except OdfError as error:
-                app.say(f"leaving out {jobid}: {error.message}")
-    if dry_run:
-        first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
-        app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
-        return 0
-
-    def tell(result: Any) -> None:
-        claim = result.claim
-        detail = f" {result.detail}" if result.outcome != "READY" else ""
-        app.say(f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome}{detail}")
-
-    with terminating():
-        drained = Drain(store, worker, wanted, workers=workers, follow=follow, on_result=tell).run()
-    counts = dict(sorted(drained.outcomes.items()))
-    lines = [", ".join(f"{n} {name}" for name, n in counts.items()) or "nothing to do"]
-    lines[0] += f" in {drained.seconds:.1f} s"
-    if drained.failures:
-        lines.append("after mending the cause: odf resubmit --failed --yes && odf drain")
-    app.show({"outcomes": counts, "seconds": drained.seconds}, lambda: lines)
-    return 1 if any(result.exit_code == 1 for result in drained.failures) else 0
-
-
 def report(app: App, result: Any, fail_if_none: bool) -> int:
     """Say how it ended, and return the exit code."""
     claim = result.claim

@@ -2,60 +2,104 @@
 
 from __future__ import annotations
 
+import heapq
+import random
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ..errors import JobFailed, LeaseLost
+from ..errors import JobFailed, LeaseLost, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
 from .script import Result
 from .worker import Worker
 
-_POLL = 0.5
+_SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
+_SLOWEST = 10
+
+
+class Failure(NamedTuple):
+    """A chunk whose last attempt here did not end well; one that the gate refused was never begun."""
+
+    jobid: str
+    dataid: str
+    runid: int
+    outcome: str
+    detail: str
+    is_refused: bool
+
+
+class Took(NamedTuple):
+    """How long one attempt took."""
+
+    seconds: float
+    jobid: str
+    dataid: str
+    runid: int
 
 
 @dataclass
 class Drained:
-    """What a drain did."""
+    """What a drain has done so far: counts, what went wrong, and what was slow; never one entry per chunk."""
 
-    results: list[Result] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+    running: Counter[str] = field(default_factory=Counter)
+    failed: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    slowest: list[Took] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
-    def outcomes(self) -> Counter[str]:
-        """How many chunks ended how."""
-        return Counter(result.outcome for result in self.results)
+    def failures(self) -> list[Failure]:
+        """Every chunk that is not READY in the end, and that no successor took over."""
+        return list(self.failed.values())
 
-    @property
-    def failures(self) -> list[Result]:
-        """Everything that is not READY, and that no successor took over."""
-        return [result for result in self.results if result.outcome not in (READY, LeaseLost.name)]
+    def count(self, claim: Claim, result: Result, seconds: float) -> None:
+        """Take in how one attempt ended."""
+        chunk = claim.jobid, claim.dataid
+        self.outcomes[result.outcome] += 1
+        self.failed.pop(chunk, None)
+        if result.outcome == READY:
+            self.done[claim.jobid] += 1
+        elif result.outcome != LeaseLost.name:
+            refused = result.receipt is not None
+            self.failed[chunk] = Failure(*chunk, claim.runid, result.outcome, result.detail[:1000], refused)
+        heapq.heappush(self.slowest, Took(seconds, *chunk, claim.runid))
+        if len(self.slowest) > _SLOWEST:
+            heapq.heappop(self.slowest)
 
 
 class Drain:
-    """Threads that claim and run, each chunk by one of them; the store keeps them, and other drains, apart."""
+    """Threads that run chunks. One that is idle claims for all that are; the store keeps them, and other drains, apart."""
 
     def __init__(
         self,
         store: Store,
         worker: Worker,
-        jobids: Sequence[str],
+        jobids: Sequence[str] | Callable[[Catalogue], Sequence[str]],
         *,
         workers: int,
         follow: bool = False,
         on_result: Callable[[Result], None] = lambda result: None,
+        on_look: Callable[[Drained], None] = lambda drained: None,
     ) -> None:
         self._store, self._worker = store, worker
-        self._wanted = tuple(jobids)
-        self._workers, self._follow, self._on_result = workers, follow, on_result
+        self._choose = jobids if callable(jobids) else lambda catalogue: jobids
+        self._workers, self._follow = workers, follow
+        self._on_result, self._on_look = on_result, on_look
+        self._catalogue: Catalogue | None = None
+        self._order: list[str] = []
+        self._asking = threading.Lock()
+        self._claimed: deque[tuple[Catalogue, Claim]] = deque()
         self._lock = threading.Lock()
-        self._running = 0
-        self._finished = 0
-        self._refused: Counter[str] = Counter()
+        self._running = self._finished = 0
+        self._leases: dict[int, float | None] = {}
         self._drained = Drained()
+        self._over = False
+        self._stirred = threading.Event()
         self._stop = worker.cancelled
         self._broken: list[BaseException] = []
 
@@ -71,10 +115,11 @@ class Drain:
         try:
             for thread in threads:
                 while thread.is_alive():
+                    self._on_look(self._drained)
                     thread.join(0.2)
         except BaseException:
             # Ctrl-C: what runs is ended and recorded, then the threads go.
-            self._stop.set()
+            self._end()
             for thread in threads:
                 thread.join(60)
             raise
@@ -86,51 +131,87 @@ class Drain:
     def _start_spark(self) -> None:
         """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
         catalogue = self._store.catalogue()
-        jobs = [catalogue.job(jobid) for jobid in self._wanted]
+        jobs = [catalogue.job(jobid) for jobid in self._choose(catalogue)]
         if any(self._store.claimable(job.jobid, 1) and self._worker.needs_spark(job) for job in jobs):
             self._worker.spark()
 
+    def _end(self) -> None:
+        self._stop.set()
+        self._stirred.set()
+
     def _loop(self) -> None:
         try:
-            while not self._stop.is_set() and not self._broken:
-                seen = self._finished
-                found = self._claim()
-                if found is None:
-                    if self._is_over(seen):
-                        return
-                    self._stop.wait(_POLL)
-                    continue
-                catalogue, claim = found
-                try:
-                    result = self._worker.run(catalogue, claim)
-                finally:
-                    with self._lock:
-                        self._running -= 1
-                        self._finished += 1
-                with self._lock:
-                    self._drained.results.append(result)
-                    if result.receipt is not None:
-                        self._refused[claim.jobid] += 1
-                self._on_result(result)
-                if result.outcome != READY and self._worker.lost_spark() and not self._broken:
-                    # What runs as a process goes on to its end; nothing more is claimed.
-                    self._broken.append(JobFailed("Spark died", hint="was its memory enough? Then: odf drain"))
+            while (found := self._next()) is not None:
+                self._run(*found)
         except BaseException as error:
             self._broken.append(error)
-            self._stop.set()
+            self._end()
 
-    def _claim(self) -> tuple[Catalogue, Claim] | None:
-        catalogue = self._store.catalogue()
-        # Later jobs first: what is on its way is finished before more is begun, so that results come early.
-        for jobid in reversed([each for each in catalogue.order() if each in self._wanted]):
-            with self._lock:
-                self._running += 1
-            claims = self._store.claim(jobid)
-            if claims:
-                return catalogue, claims[0]
+    def _run(self, catalogue: Catalogue, claim: Claim) -> None:
+        began = time.monotonic()
+        result = None
+        try:
+            result = self._worker.run(catalogue, claim)
+        finally:
             with self._lock:
                 self._running -= 1
-        return None
+                self._finished += 1
+                self._drained.running[claim.jobid] -= 1
+                if result is not None:
+                    self._drained.count(claim, result, time.monotonic() - began)
+            self._stirred.set()
+        self._on_result(result)
+        if result.outcome != READY and self._worker.lost_spark() and not self._broken:
+            # What runs as a process goes on to its end; nothing more is claimed.
+            self._broken.append(JobFailed("Spark died", hint="was its memory enough? Then: odf drain"))
+
+    def _next(self) -> tuple[Catalogue, Claim] | None:
+        """The next chunk for an idle thread. The first one in asks the store for all; the others wait at the door."""
+        with self._asking:
+            pause = _SHORT
+            while not self._claimed:
+                if self._stop.is_set() or self._broken or self._over:
+                    return None
+                self._stirred.clear()
+                with self._lock:
+                    seen, free = self._finished, self._workers - self._running
+                self._claimed.extend(self._claim(free))
+                if self._claimed:
+                    break
+                if self._is_over(seen):
+                    self._over = True
+                    return None
+                self._stirred.wait(pause * random.uniform(0.75, 1.25))
+                pause = min(pause * 2, _LONG)
+            catalogue, claim = self._claimed.popleft()
+            with self._lock:
+                self._running += 1
+                self._drained.running[claim.jobid] += 1
+            return catalogue, claim
+
+    def _claim(self, free: int) -> list[tuple[Catalogue, Claim]]:
+        for jobid in self._worth_asking():
+            try:
+                claims = self._store.claim(jobid, free)
+            except UnknownJob:
+                continue  # somebody removed it just now
+            if claims:
+                return [(self._store.known, claim) for claim in claims]
+        self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
+        return []
+
+    def _worth_asking(self) -> list[str]:
+        """The jobs to ask for, later ones first: what is on its way is finished before more is begun."""
+        catalogue = self._store.known
+        if catalogue is not self._catalogue:
+            chosen = set(self._choose(catalogue))
+            self._catalogue, self._order = catalogue, [each for each in reversed(catalogue.order()) if each in chosen]
+        if len(self._order) < 2:
+            return self._order
+        stirring = self._store.claimable_jobs()
+        if "" in stirring:
+            return self._order
+        return [each for each in self._order if each in stirring or _reads_today(catalogue, each)]
 
     def _is_over(self, seen: int) -> bool:
         if self._follow:
@@ -138,10 +219,28 @@ class Drain:
         with self._lock:
             if self._running or self._finished != seen:
                 return False  # what ended since we looked may have made more to do
-        waiting = self._store.candidate_counts()
+        if not self._order:
+            return True
+        if self._store.claimable_jobs() & {"", *self._order}:
+            return False  # a limit holds it back, or somebody looks at it right now
         # A chunk that failed and is tried again is waited for; one that was refused is not.
-        return not any(
-            counts.get("CLAIMABLE", 0) == 0 and counts.get("DEFERRED", 0) > self._refused[jobid]
-            for jobid, counts in waiting.items()
-            if jobid in self._wanted
-        )
+        refused = Counter(each.jobid for each in self._drained.failures if each.is_refused)
+        deferred = self._store.deferred_counts()
+        return not any(deferred.get(each, 0) > refused[each] for each in self._order) and not self._may_be_orphaned()
+
+    def _may_be_orphaned(self) -> bool:
+        """Whether a chunk runs elsewhere that gave no sign of life since we first saw it: its lease may be about to end."""
+        now = self._store.clock()
+        silent = False
+        for run in self._store.running():
+            if run.jobid in self._order and run.lease_until is not None:
+                first = self._leases.setdefault(run.runid, run.lease_until)
+                # A lease that is far longer than its job's is somebody's who does the handshake by hand.
+                by_hand = run.lease_until - now > 2 * self._store.known.job(run.jobid).lease
+                silent = silent or (run.lease_until == first and not by_hand)
+        return silent
+
+
+def _reads_today(catalogue: Catalogue, jobid: str) -> bool:
+    """Whether a claim may have to announce the current day first."""
+    return any(item.datasetid == "today" for item in catalogue.jobs[jobid].inputs)

@@ -1,0 +1,196 @@
+"""The verb drain: chunk after chunk, several at once, with something to look at meanwhile and a report in the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import OdfError, UsageError
+from ..model import READY
+from .common import App, Line, clean, one_line, table, verb
+from .run import known_job, terminating
+
+if TYPE_CHECKING:
+    from ..insight.progress import Progress, Report, Watch
+    from ..model import Catalogue, Job
+    from ..run.drain import Drained
+    from ..run.script import Result
+    from ..run.worker import Worker
+
+_SUMMARY = 60.0  # a line in the log at least this often
+
+
+@verb("drain")
+@click.option("--all", "everything", is_flag=True, help="Every job whose code is here: the same as naming none.")
+@click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="How many chunks at once.")
+@click.option("--follow", is_flag=True, help="Wait for more when nothing is left, instead of ending.")
+@click.option("--master", metavar="URL", help="Where Spark runs.")
+@click.option("--dry-run", is_flag=True, help="Say what would be claimed first, and change nothing.")
+@click.argument("jobids", metavar="JOB…", nargs=-1)
+def drain_verb(
+    app: App, jobids: tuple[str, ...], everything: bool, workers: int, follow: bool, master: str | None, dry_run: bool
+) -> int:
+    """Run chunk after chunk, several at once, until nothing is left; all jobs whose code is here unless some are named.
+
+    One Spark application serves all Spark jobs; scripts are processes of their own. Start as many drains on as many
+    machines as you like: the store keeps them apart. What a full or paused pool holds back is waited for. Before it
+    ends, a drain makes sure that nobody died with a chunk of these jobs. Exit code 1 when a chunk failed.
+
+    \b
+      odf drain
+      odf drain clean_flights --workers 8
+      odf drain --follow
+    """
+    from .. import secrets
+    from ..insight.progress import Watch, report
+    from ..run.drain import Drain
+    from ..run.worker import Worker
+
+    if jobids and everything:
+        raise UsageError("--all means every job, so no job is named", hint="leave out one of them")
+    store, project = app.store, app.project
+    store.check_environment(project.environment.name)
+    worker = Worker(store, project, secrets.find_key(os.environ), master=master, echo=False, say=app.say)
+    for jobid in jobids:
+        known_job(app, jobid, jobid)
+        worker.check(store.catalogue(), jobid)
+    choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker)
+    wanted = list(choose(store.catalogue()))
+    if dry_run:
+        first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
+        app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
+        return 0
+    with terminating(), _display(app, Watch(store, wanted)) as (tell, look):
+        drained = Drain(store, worker, choose, workers=workers, follow=follow, on_result=tell, on_look=look).run()
+    found = report(store, drained)
+    app.show(found, lambda: _shown(found))
+    return 1 if found.failed else 0
+
+
+def _with_code(app: App, worker: Worker) -> Callable[[Catalogue], list[str]]:
+    """Which jobs have code that runs here; those that have none are named once."""
+    known: dict[str, tuple[Job, bool]] = {}
+
+    def can_run(catalogue: Catalogue, job: Job) -> bool:
+        try:
+            worker.check(catalogue, job.jobid)
+            return True
+        except OdfError as error:
+            app.say(f"leaving out {job.jobid}: {error.message}")
+            return False
+
+    def choose(catalogue: Catalogue) -> list[str]:
+        for jobid, job in catalogue.jobs.items():
+            if jobid not in known or known[jobid][0] != job:
+                known[jobid] = job, can_run(catalogue, job)
+        return [jobid for jobid in catalogue.order() if known[jobid][1]]
+
+    return choose
+
+
+# While it runs ------------------------------------------------------------------------------------------------------
+
+_Display = tuple[Callable[["Result"], None], Callable[["Drained"], None]]
+
+
+@contextmanager
+def _display(app: App, watch: Watch) -> Iterator[_Display]:
+    """What to call after every chunk, and what several times a second."""
+    if not app.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        with _live(watch) as found:
+            yield found
+    else:
+        yield _plain(app, watch)
+
+
+def _plain(app: App, watch: Watch) -> _Display:
+    """One line for every chunk, and a summary every minute."""
+    due = time.monotonic() + _SUMMARY
+
+    def look(drained: Drained) -> None:
+        nonlocal due
+        if time.monotonic() >= due and not app.as_json:
+            due = time.monotonic() + _SUMMARY
+            app.say(f"so far: {watch.look(drained).line}")
+
+    return lambda result: app.say(_line(result)), look
+
+
+@contextmanager
+def _live(watch: Watch) -> Iterator[_Display]:
+    """A table that stays in its place, with the chunks that did not end well above it."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")) or None, highlight=False)
+    due = 0.0
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def tell(result: Result) -> None:
+            if result.outcome != READY:
+                live.console.print(Text(clean(_line(result)), style="red"))
+
+        def look(drained: Drained) -> None:
+            nonlocal due
+            if time.monotonic() >= due:
+                due = time.monotonic() + 0.5
+                live.update(_rendered(watch.look(drained)), refresh=True)
+
+        yield tell, look
+
+
+def _line(result: Result) -> str:
+    claim = result.claim
+    assert claim is not None
+    detail = f" {result.detail}" if result.outcome != READY else ""
+    return f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome}{detail}"
+
+
+def _rendered(progress: Progress) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column("job")
+    styles = {"done": "green", "running": "cyan", "failed": "red", "waiting": "yellow"}
+    for what, style in styles.items():
+        shown.add_column(what, justify="right", style=style)
+    for each in progress.jobs:
+        if any(getattr(each, what) for what in styles):
+            shown.add_row(each.jobid, *(f"{getattr(each, what):,}" for what in styles))
+    limits = "  ".join(f"{each.what} {each.name} {each.taken}/{each.places}" for each in progress.limits)
+    return Group(shown, Text(f"{progress.line}" + (f"\n{limits}" if limits else "")))
+
+
+# In the end ---------------------------------------------------------------------------------------------------------
+
+
+def _shown(found: Report) -> Iterator[Line]:
+    from ..insight.progress import duration
+
+    counts = ", ".join(f"{n:,} {name}" for name, n in found.outcomes.items())
+    yield f"{counts or 'nothing to do'} in {duration(found.seconds)}"
+    if found.causes:
+        yield ""
+        for cause in found.causes:
+            yield [
+                (f"{cause.chunks:,} × {cause.jobid} {cause.outcome}", "no"),
+                (f": {one_line(cause.example.detail)[:200]}", ""),
+            ]
+            more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
+            yield f"    {', '.join(cause.dataids[:5])}{more}; see: odf log {cause.example.runid}"
+    if len(found.slowest) > 1:
+        yield ""
+        yield "slowest: " + ", ".join(f"{each.jobid} {each.dataid} {each.seconds:.1f} s" for each in found.slowest)
+    if found.commands:
+        yield ""
+        yield "when the cause is mended:"
+        yield from ([(f"  {command}", "command")] for command in (*found.commands, "odf drain"))

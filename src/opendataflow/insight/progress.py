@@ -1,0 +1,183 @@
+"""Progress of a drain: how far it is, how fast, and in the end what went wrong and which command would help."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..model import FAILED
+from ..run.drain import Drained, Failure, Took
+from ..store import Limit, Store
+
+_MOST = 100_000
+_SPAN = 60.0  # the rate is that of the last minute
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """One job: what this drain did of it, and what everybody still has to do."""
+
+    jobid: str
+    done: int
+    running: int
+    failed: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A whole drain at one moment; waiting counts what could be claimed, or is tried again later."""
+
+    jobs: tuple[JobProgress, ...]
+    limits: tuple[Limit, ...]
+    seconds: float
+    rate: float
+
+    def total(self, what: str) -> int:
+        """The sum over all jobs of done, running, failed or waiting."""
+        return sum(getattr(each, what) for each in self.jobs)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until what waits now is done at this rate; None when nobody can tell."""
+        return (self.total("waiting") + self.total("running")) / self.rate if self.rate else None
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        counts = ", ".join(f"{self.total(what):,} {what}" for what in ("done", "running", "failed", "waiting"))
+        left = self.left
+        until = f", {duration(left)} left" if left is not None and self.total("waiting") else ""
+        full = "".join(f"; {limit}" for limit in self.limits if not limit.free)
+        return f"{counts}, {self.rate:.3g}/s{until}{full if self.total('waiting') else ''}"
+
+
+class Watch:
+    """Looks at a drain: its own counters at every look, the store now and then."""
+
+    def __init__(self, store: Store, jobids: Sequence[str], every: float = 2.0) -> None:
+        self._store, self._jobids, self._every = store, jobids, every
+        self._start = time.monotonic()
+        self._next = 0.0
+        self._waiting: dict[str, int] = {}
+        self._limits: tuple[Limit, ...] = ()
+        self._seen: deque[tuple[float, int]] = deque([(self._start, 0)])
+
+    def look(self, drained: Drained) -> Progress:
+        """How far the drain is now."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._ask()
+            # A look at a large or busy store takes longer: then there are fewer of them.
+            self._next = time.monotonic() + max(self._every, 40 * (time.monotonic() - now))
+        done = sum(drained.done.values())
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[0][0] > _SPAN:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        failed = [each.jobid for each in drained.failures]
+        jobs = tuple(
+            JobProgress(
+                jobid,
+                drained.done[jobid],
+                drained.running[jobid],
+                failed.count(jobid),
+                self._waiting.get(jobid, 0),
+            )
+            for jobid in self._jobids
+        )
+        return Progress(jobs, self._limits, now - self._start, (done - before) / max(now - since, 0.001))
+
+    def _ask(self) -> None:
+        catalogue = self._store.catalogue()
+        known = [jobid for jobid in self._jobids if jobid in catalogue.jobs]
+        claimable = self._store.claimable_jobs()
+        deferred = self._store.deferred_counts()
+        self._waiting = {
+            jobid: deferred.get(jobid, 0) + (self._store.claimable(jobid, _MOST) if jobid in claimable else 0)
+            for jobid in known
+        }
+        self._limits = tuple(dict.fromkeys(limit for jobid in known for limit in self._store.limits(jobid)))
+
+
+# The end ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Failures of one job that look alike: how many, how the first one ended, and which chunks."""
+
+    jobid: str
+    outcome: str
+    chunks: int
+    example: Failure
+    dataids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a drain did, once it is over."""
+
+    outcomes: dict[str, int]
+    seconds: float
+    causes: tuple[Cause, ...]
+    slowest: tuple[Took, ...]
+    commands: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether any chunk failed, rather than was refused."""
+        return any(not cause.example.is_refused for cause in self.causes)
+
+
+def report(store: Store, drained: Drained) -> Report:
+    """The end of a drain: failures by their cause, the slowest chunks, and what would have the failed ones run again."""
+    return Report(
+        dict(sorted(drained.outcomes.items())),
+        drained.seconds,
+        tuple(_causes(drained.failures)),
+        tuple(sorted(drained.slowest, reverse=True)[:5]),
+        tuple(_commands(store, drained.failures)),
+    )
+
+
+def _causes(failures: Iterable[Failure]) -> list[Cause]:
+    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    for each in failures:
+        groups.setdefault((each.jobid, each.outcome, _alike(each)), []).append(each)
+    return sorted(
+        (
+            Cause(jobid, outcome, len(found), found[0], tuple(each.dataid for each in found[:_NAMED]))
+            for (jobid, outcome, _), found in groups.items()
+        ),
+        key=lambda cause: -cause.chunks,
+    )
+
+
+def _alike(failure: Failure) -> str:
+    """What a failure has in common with others: its words without the dataid and without numbers."""
+    return re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", failure.detail.replace(failure.dataid, "…"))
+
+
+def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:
+    catalogue = store.catalogue()
+    chunks = [(catalogue.jobs[each.jobid].outputs[0], each.dataid) for each in failures if each.jobid in catalogue.jobs]
+    failed: dict[str, list[str]] = {}
+    for (datasetid, dataid), status in store.given_chunks(chunks).items():
+        if status == FAILED:
+            failed.setdefault(datasetid, []).append(dataid)
+    return [
+        f"odf resubmit {datasetid} {' '.join(dataids) if len(dataids) <= _NAMED else '--failed'} --yes"
+        for datasetid, dataids in failed.items()
+    ]
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
