@@ -105,6 +105,11 @@ class Job:
         self._check_env()
         self._check_limits()
 
+    @property
+    def batch(self) -> int:
+        """How many chunks one Spark job takes together."""
+        return int(str(self.options.get("batch", 1)))
+
     def _check_datasets(self) -> None:
         where = f"job {self.jobid}"
         if not self.inputs and not self.outputs:

@@ -76,7 +76,15 @@ class Worker:
         passwords(catalogue, job, self.key)
         path = self.path_of(job)
         if path is None or is_for_spark(path):
-            self._load(job, path)
+            code = self._load(job, path)
+            if job.batch > 1:
+                from ..spark.batches import check_batch
+
+                check_batch(catalogue, job, code)
+        elif job.batch > 1:
+            raise BadConfig(
+                f"job {jobid} cannot take its chunks in batches: {path.name} is a script", hint="Leave batch out."
+            )
 
     def run(self, catalogue: Catalogue, claim: Claim) -> Result:
         """One claimed chunk: gate, execute, audit, commit. What goes wrong is a result, and leaves nothing locked."""
@@ -105,16 +113,101 @@ class Worker:
                 )
             with self._beating(claim) as lost:
                 return self._run_spark(catalogue, job, claim, path, secrets, lost)
-        except LeaseLost as error:
-            return Result(error.name, error.exit_code, error.message, claim)
+        except Exception as error:
+            return self._failed(claim, error)
         except BaseException as error:
-            named = error if isinstance(error, OdfError) else JobFailed(f"{type(error).__name__}: {error}")
-            status = "LEASE_LOST"
-            with suppress(LeaseLost):
-                status = self.store.fail(claim, named.name, named.message[:4000])
-            if not isinstance(error, Exception):
+            self._failed(claim, JobFailed(f"{type(error).__name__}: {error}"))
+            raise
+
+    def run_batch(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
+        """Claimed chunks of a job that takes several together: one Spark job, but each has its own result."""
+        results: list[Result] = []
+        admitted_claims = []
+        for claim in claims:
+            no = None if claim.forced else admitted(self.store, catalogue, self.project, claim)
+            if no is None:
+                admitted_claims.append(claim)
+            else:
+                results.append(no)
+        alone = admitted_claims
+        if len(admitted_claims) > 1:
+            with self._beating(*admitted_claims) as lost:
+                try:
+                    done = self._run_batch(catalogue, admitted_claims)
+                except LeaseLost as error:
+                    return [*results, *(Result(error.name, error.exit_code, error.message, each) for each in claims)]
+                except Exception as error:
+                    if lost.is_set() or self.cancelled.is_set():
+                        return [*results, *(self._failed(claim, error) for claim in admitted_claims)]
+                    # One bad chunk must not fail the others: each on its own tells which it is.
+                    first, last = admitted_claims[0], admitted_claims[-1]
+                    reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
+                    self._say(f"{first.jobid} {first.dataid}..{last.dataid} one by one, for together: {reason[:500]}")
+                    done = {}
+                results += done.values()
+                alone = [claim for claim in admitted_claims if claim.runid not in done]
+                return [*results, *(self.run(catalogue, claim) for claim in alone)]
+        return [*results, *(self.run(catalogue, claim) for claim in alone)]
+
+    def _run_batch(self, catalogue: Catalogue, claims: Sequence[Claim]) -> dict[int, Result]:
+        """The results by run; a run that is missing has no rows, and is left for its own way."""
+        from ..spark.batches import Member, run_batch
+        from ..spark.session import cancel, chunk_context
+
+        job = catalogue.job(claims[0].jobid)
+        secrets = passwords(catalogue, job, self.key)
+        code, spark, tag = self._load(job, self.path_of(job)), self.spark(), _tag(claims[0])
+        pasts = {name: past_of(self.store, catalogue.dataset(name), claims[0].dataid) for name in job.outputs}
+        members = [Member(claim, _inputs(self.store, claim), _bounds(self.store, claim), pasts) for claim in claims]
+        hidden: list[str | Key] = [*secrets.values(), *([self.key] if self.key is not None else [])]
+        with new_log(self.project, claims[0], hidden) as log:
+            log.begin([f"{job.jobid}, {len(claims)} chunks together"], self.project.folder)
+            try:
+                with chunk_context(spark, tag, job.pool or None):
+                    done = run_batch(
+                        spark,
+                        self.project,
+                        catalogue,
+                        members,
+                        job,
+                        code,
+                        log=_logger(log, claims[0]),
+                        password=lambda dataset: secrets.get(dataset.datasetid, ""),
+                        referenced=lambda name: published_chunks(self.store, name),
+                        fence=lambda claim: void(self.store.heartbeat(claim)),
+                    )
+            except BaseException as error:
+                cancel(spark, tag)
+                log.end(f"{type(error).__name__}: {Redactor(hidden).redact(str(error))}")
                 raise
-            return Result(named.name, named.exit_code, f"{named.message} ({status})", claim)
+            log.end("READY")
+        found = {}
+        for claim in claims:
+            outcome = done.get(claim.dataid)
+            if outcome is not None:
+                self.store.log(claim.runid, str(log.path))
+                found[claim.runid] = self._settled(catalogue, claim, outcome)
+        return found
+
+    def _settled(self, catalogue: Catalogue, claim: Claim, outcome: Mapping[str, Manifest] | OdfError) -> Result:
+        if isinstance(outcome, OdfError):
+            return self._failed(claim, outcome)
+        try:
+            self.store.commit(claim, outcome)
+            self._remember(catalogue, claim, outcome)
+        except OdfError as error:
+            return self._failed(claim, error)
+        return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim)
+
+    def _failed(self, claim: Claim, error: Exception) -> Result:
+        """What went wrong, recorded: the chunk must not stay locked until its lease ends."""
+        if isinstance(error, LeaseLost):
+            return Result(error.name, error.exit_code, error.message, claim)
+        named = error if isinstance(error, OdfError) else JobFailed(f"{type(error).__name__}: {error}")
+        status = "LEASE_LOST"
+        with suppress(LeaseLost):
+            status = self.store.fail(claim, named.name, named.message[:4000])
+        return Result(named.name, named.exit_code, f"{named.message} ({status})", claim)
 
     def _load(self, job: Job, path: Path | None) -> Any:
         if path is None:
@@ -216,35 +309,41 @@ class Worker:
                 )
 
     @contextmanager
-    def _beating(self, claim: Claim) -> Iterator[threading.Event]:
+    def _beating(self, *claims: Claim) -> Iterator[threading.Event]:
         """A heartbeat beside the work, from before Spark is even loaded; a lost lease, or a cancel, stops the work."""
         over, lost = threading.Event(), threading.Event()
+        held = list(claims)
 
         def stop() -> None:
             if self._spark is not None:
                 from ..spark.session import cancel
 
-                cancel(self._spark, _tag(claim))
+                cancel(self._spark, _tag(claims[0]))
 
         def beat() -> None:
-            pause = min(claim.lease / 3, 1.0)
+            lease = min(claim.lease for claim in claims)
+            pause = min(lease / 3, 1.0)
             waited = 0.0
             while not over.wait(pause):
                 waited += pause
                 if self.cancelled.is_set():
                     stop()
-                if waited >= claim.lease / 3:
+                if waited >= lease / 3:
                     waited = 0.0
-                    try:
-                        self.store.heartbeat(claim)
-                    except LeaseLost:
+                    for claim in list(held):
+                        try:
+                            self.store.heartbeat(claim)
+                        except LeaseLost:
+                            held.remove(claim)
+                        except OdfError as error:
+                            self._say(f"heartbeat of run {claim.runid}: {error.message}")
+                            break
+                    if not held:
                         lost.set()
                         stop()
                         return
-                    except OdfError as error:
-                        self._say(f"heartbeat of run {claim.runid}: {error.message}")
 
-        thread = threading.Thread(target=beat, name=f"heartbeat-{claim.runid}", daemon=True)
+        thread = threading.Thread(target=beat, name=f"heartbeat-{claims[0].runid}", daemon=True)
         thread.start()
         try:
             yield lost

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,15 +16,15 @@ from ..errors import BadConfig, NotValidated
 from ..model import Consumed, Dataset
 from ..model.checks import ERROR, WARN
 from ..model.ids import shown
-from .checking import Facts, Load, Probe, null_differences, null_metrics, probes
+from .checking import Facts, Load, Probe, null_counts, null_differences, probes
 from .columns import Bounds, column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
-from .observing import Figures
+from .observing import Figures, computed
 from .quarantine import has_quarantine
 from .reading import declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
 
-ROWS, LOWER, UPPER, MISFITS = "rows", "lower", "upper", "misfits"
+ROWS, BAD, LOWER, UPPER, MISFITS = "rows", "bad", "lower", "upper", "misfits"
 
 _SEVERITIES = {"refuse": ERROR, "error": ERROR, False: ERROR, "warn": WARN, "allow": "", True: ""}
 
@@ -68,7 +70,23 @@ class Audit:
         self.schema = df.schema
         self.probes = probes(df, dataset, dataid, around.bounds)
         self.has_fingerprint = dataset.options.get("fingerprint") is not False
-        self._nulls = null_metrics(self.schema, drift.not_null)
+        self._nulls = null_counts(self.schema, drift.not_null)
+
+    def twin(self, df: DataFrame, dataid: str, around: Surroundings) -> Audit:
+        """The same questions about another chunk of the same columns; only `span` asks something else there."""
+        other = copy(self)
+        other.dataid, other.around = dataid, around
+        if any(check.kind == "span" for check in self.dataset.checks):
+            other.probes = probes(df, self.dataset, dataid, around.bounds)
+        return other
+
+    def counts(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
+        """Conditions that should hold for no row, by the name of what counts them."""
+        found = dict(self._nulls)
+        for probe in self.probes:
+            if probe not in without:
+                found |= probe.counts
+        return found
 
     @property
     def row_checks(self) -> list[Probe]:
@@ -81,14 +99,27 @@ class Audit:
         return has_quarantine(self.dataset) and bool(self.row_checks)
 
     def metrics(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
-        """What must be observed of the chunk."""
-        found: dict[str, Column] = {ROWS: F.count(F.lit(1)), **self._span(), **self._nulls}
+        """Everything that must be known of the chunk."""
+        return {**self.basic(without=without), **counted(self.counts(without=without))}
+
+    def summary(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
+        """The same with one number for all that should not be there: enough, and cheaper, where it is nought."""
+        counts = self.counts(without=without)
+        return {**self.basic(without=without), **({BAD: F.count_if(any_of(counts.values()))} if counts else {})}
+
+    def details(self, figures: Figures, staged: Callable[[], DataFrame], *, without: Sequence[Probe] = ()) -> Figures:
+        """A summary with every number in it: all nought, or counted by a pass of their own."""
+        counts = self.counts(without=without)
+        bad = figures.get(BAD)
+        return {**figures, **(computed(staged(), counted(counts)) if bad else dict.fromkeys(counts, 0))}
+
+    def basic(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
+        """What must be known of all rows together."""
+        found: dict[str, Column] = {ROWS: F.count(F.lit(1)), **self._span()}
         for probe in self.probes:
             if probe not in without:
                 found |= probe.metrics
-        if self.has_fingerprint:
-            found |= fingerprint_metrics()
-        return found
+        return {**found, **fingerprint_metrics()} if self.has_fingerprint else found
 
     def with_hash(self, df: DataFrame) -> DataFrame:
         """The DataFrame with the number of each row, computed once for all that is observed of it."""
@@ -170,6 +201,16 @@ class Drift:
             told["misfits"] = misfits
             told["example"] = str(figures.get("misfit", ""))[:200]
         return [_result("drift", "drift", self.severity or WARN, not told or not self.severity, **told)]
+
+
+def counted(conditions: Mapping[str, Column]) -> dict[str, Column]:
+    """How many rows fulfil each condition."""
+    return {name: F.count_if(condition) for name, condition in conditions.items()}
+
+
+def any_of(conditions: Iterable[Column]) -> Column:
+    """Rows that fulfil at least one condition."""
+    return reduce(lambda one, other: one | other, conditions)
 
 
 def expected_schema(dataset: Dataset, past: Past) -> StructType | None:

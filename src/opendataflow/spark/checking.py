@@ -55,7 +55,8 @@ class Probe:
 
     check: Check
     judge: Callable[[Figures, Facts], Verdict]
-    metrics: Mapping[str, Column] = field(default_factory=dict)
+    counts: Mapping[str, Column] = field(default_factory=dict)  # conditions: how many rows fulfil each
+    metrics: Mapping[str, Column] = field(default_factory=dict)  # whatever else must be known of all rows
     bad: Column | None = None
 
     def result(self, figures: Figures, facts: Facts) -> dict[str, object]:
@@ -102,7 +103,7 @@ def _by_row(check: Check, bad: Column, **told: object) -> Probe:
         count = int(figures[name] or 0)
         return Verdict(count == 0, {"violations": count, **told})
 
-    return Probe(check, judge, {name: F.count_if(bad)}, bad)
+    return Probe(check, judge, counts={name: bad}, bad=bad)
 
 
 def _never_null(condition: Column, default: bool) -> Column:
@@ -112,18 +113,18 @@ def _never_null(condition: Column, default: bool) -> Column:
 def _schema(subject: _Subject, check: Check) -> Probe:
     expected = from_ddl(str(check.params["schema"]), f"dataset {subject.dataset.datasetid}: checks.schema")
     found = differences(expected, subject.schema)
-    nulls = null_metrics(subject.schema, not_null_columns(expected))
+    nulls = null_counts(subject.schema, not_null_columns(expected))
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
         all_found = [*found, *null_differences(figures, nulls)]
         return Verdict(not all_found, {"differences": [str(each) for each in all_found]} if all_found else {})
 
-    return Probe(check, judge, nulls)
+    return Probe(check, judge, counts=nulls)
 
 
-def null_metrics(schema: StructType, names: Sequence[str]) -> dict[str, Column]:
-    """How many nulls each of these columns has."""
-    return {f"nulls {name}": F.count_if(column(schema, name).isNull()) for name in names if type_of(schema, name)}
+def null_counts(schema: StructType, names: Sequence[str]) -> dict[str, Column]:
+    """What to count for the number of nulls in each of these columns."""
+    return {f"nulls {name}": column(schema, name).isNull() for name in names if type_of(schema, name)}
 
 
 def null_differences(figures: Figures, nulls: Mapping[str, Column]) -> list[Difference]:
@@ -153,7 +154,7 @@ def _not_null(subject: _Subject, check: Check) -> Probe:
     missing = [name for name in names if type_of(subject.schema, name) is None]
     if missing:
         return _missing(check, *missing)
-    nulls = null_metrics(subject.schema, names)
+    nulls = null_counts(subject.schema, names)
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
         found = {name: int(figures[f"nulls {name}"] or 0) for name in names}
@@ -162,7 +163,7 @@ def _not_null(subject: _Subject, check: Check) -> Probe:
     bad = column(subject.schema, names[0]).isNull()
     for name in names[1:]:
         bad = bad | column(subject.schema, name).isNull()
-    return Probe(check, judge, nulls, bad)
+    return Probe(check, judge, counts=nulls, bad=bad)
 
 
 def _accepted(subject: _Subject, check: Check) -> Probe:
@@ -234,7 +235,7 @@ def _fresh(subject: _Subject, check: Check) -> Probe:
         age = (facts.now - moment).total_seconds()
         return Verdict(age <= limit, {**told, "newest": moment.isoformat(), "age_seconds": round(age)})
 
-    return Probe(check, judge, {metric: newest})
+    return Probe(check, judge, metrics={metric: newest})
 
 
 def _unique(subject: _Subject, check: Check) -> Probe:
@@ -313,7 +314,7 @@ def _sql(subject: _Subject, check: Check) -> Probe:
     def judge(figures: Figures, facts: Facts) -> Verdict:
         return Verdict(figures[metric] is not False, {"expression": expression, "value": figures[metric]})
 
-    return Probe(check, judge, {metric: condition})
+    return Probe(check, judge, metrics={metric: condition})
 
 
 def _is_by_row(df: DataFrame, condition: Column) -> bool:

@@ -70,6 +70,18 @@ def remove(spark: SparkSession, place: str) -> None:
     system.delete(path, True)
 
 
+def rename(spark: SparkSession, old: str, new: str) -> None:
+    """Give what lies at one place a new one, where nothing is yet."""
+    if is_local(new):
+        os.makedirs(os.path.dirname(new), exist_ok=True)
+        os.rename(old, new)
+        return
+    target, system = _hadoop(spark, new)
+    system.mkdirs(target.getParent())
+    if not system.rename(_hadoop(spark, old)[0], target):
+        raise InvalidPath(f"{old} cannot be renamed to {new}")
+
+
 def move(spark: SparkSession, staged: str, place: str) -> None:
     """Put what is staged at the fixed place, instead of what was there."""
     folder, name = posixpath.split(place)

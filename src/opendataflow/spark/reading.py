@@ -8,6 +8,7 @@ from functools import reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import BadConfig, DataNotReady, InvalidPath
@@ -15,6 +16,7 @@ from ..model import Dataset, Manifest, span
 from ..project import Environment, Project, resolve_location
 from .columns import Bounds, in_chunk
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
+from .postgres.tasks import TAG
 from .schema import from_ddl
 from .versions import OURS, names_chunk
 
@@ -68,6 +70,34 @@ def read_chunks(
         read_chunk(spark, where, dataset, chunk, password, pinned_schema=pinned_schema, is_one=len(chunks) == 1)
         for chunk in chunks
     ]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def read_batch(
+    spark: SparkSession,
+    where: Project | Environment,
+    dataset: Dataset,
+    tagged: Sequence[tuple[str, InputChunk]],
+    password: Password,
+    *,
+    tasks: int,
+) -> DataFrame:
+    """The rows of these chunks, each with the dataid that stands beside its chunk in the column TAG."""
+    column = dataset.partition.column
+    if dataset.kind == "table" and dataset.format in POSTGRES and column is not None:
+        from .postgres import Part, read_parts
+
+        parts = []
+        for tag, chunk in tagged:
+            if dataset.partition.type == "text":
+                parts.append(Part(tag, equals=chunk.dataid))
+            else:
+                parts.append(Part(tag, *_limits(dataset, chunk)))
+        return read_parts(spark, dataset, password(dataset), column, parts, tasks)
+    frames = (
+        read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
+        for tag, chunk in tagged
+    )
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
@@ -181,6 +211,13 @@ def _unbounded(dataset: Dataset, dataid: str) -> BadConfig:
     )
 
 
+def _limits(dataset: Dataset, chunk: InputChunk) -> Bounds:
+    limits = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
+    if limits == (None, None):
+        raise _unbounded(dataset, chunk.dataid)
+    return limits
+
+
 def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, password: Password) -> DataFrame:
     if dataset.format in POSTGRES:
         from .postgres import read_table
@@ -190,9 +227,7 @@ def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, passwo
             return read_table(spark, dataset, secret)
         if dataset.partition.type == "text":
             return read_table(spark, dataset, secret, column=column, equals=chunk.dataid)
-        lower, upper = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
-        if lower is None and upper is None:
-            raise _unbounded(dataset, chunk.dataid)
+        lower, upper = _limits(dataset, chunk)
         parts = partitions_of(dataset)
         return read_table(spark, dataset, secret, column=column, lower=lower, upper=upper, partitions=parts)
     if dataset.format == JDBC:

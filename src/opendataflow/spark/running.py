@@ -16,6 +16,7 @@ from ..errors import BadConfig, JobFailed, OdfError
 from ..model import Job
 from .code import Code, SqlJob, argument_of, check_arguments
 from .columns import quoted
+from .postgres.tasks import TAG
 from .problems import reason_of
 
 Frames = dict[str, DataFrame]
@@ -24,7 +25,7 @@ Frames = dict[str, DataFrame]
 def run_code(spark: SparkSession, code: Code | None, job: Job, frames: Mapping[str, DataFrame], chunk: Chunk) -> Frames:
     """What the job's code makes of its inputs, by output dataset."""
     if code is None:
-        return _copied(job, frames)
+        return copied(job, frames)
     where = str(code.path) if isinstance(code, SqlJob) else f"job {job.jobid}"
     return by_output(result_of(spark, code, frames, chunk), job.outputs, where)
 
@@ -80,7 +81,8 @@ def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], c
         raise JobFailed(f"{sql.path}: {reason_of(problem)}", hint=f"Its inputs are {inputs}.") from None
 
 
-def _copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
+def copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
+    """What a copy makes of its input: the columns that it names, under the names that it gives them."""
     copy = job.options.get("copy")
     if not isinstance(copy, Mapping):
         raise BadConfig(f"job {job.jobid} has no code", hint="Write jobs/NAME.py or .sql, or declare copy.")
@@ -96,7 +98,8 @@ def _copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
                 hint=f"It has {', '.join(df.columns)}.",
             )
     if columns or renamed:
-        df = df.select(*(F.col(quoted(name)).alias(renamed.get(name, name)) for name in names))
+        kept = [TAG] if TAG in df.columns and TAG not in names else []
+        df = df.select(*(F.col(quoted(name)).alias(renamed.get(name, name)) for name in (*names, *kept)))
     return {str(copy["to"]): df}
 
 

@@ -45,7 +45,8 @@ def spark_settings(settings: Mapping[str, object], master: str | None = None) ->
     given.pop("spark.master", None)
     if address.startswith("sc://"):
         # What the server was started with is its own business: only what a session may change is sent.
-        return {"spark.sql.session.timeZone": "UTC", **given, "spark.remote": address}
+        sent = {key: value for key, value in given.items() if key.startswith("spark.sql.")}
+        return {"spark.sql.session.timeZone": "UTC", **sent, "spark.remote": address}
     local = LOCAL if address.startswith("local") else {}
     return {**DEFAULTS, **local, **given, "spark.master": address}
 

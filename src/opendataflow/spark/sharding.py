@@ -93,7 +93,7 @@ def shards_of(
             found += _cut(keys, key, side, max(1, round(asked * side.rows / outside)), sample)
         return Shards(name, key.kind, total, asked, tuple(found))
     except SPARK_ERRORS as problem:
-        raise _named(dataset, problem) from problem
+        raise unreadable(dataset, problem) from problem
 
 
 def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Range]) -> tuple[int, int, list[_Side]]:
@@ -238,5 +238,6 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
     return found
 
 
-def _named(dataset: Dataset, problem: BaseException) -> OdfError:
+def unreadable(dataset: Dataset, problem: BaseException) -> OdfError:
+    """What is told when Spark cannot read the dataset."""
     return named_error(problem) or JobFailed(f"dataset {dataset.datasetid} cannot be read: {reason_of(problem)}")

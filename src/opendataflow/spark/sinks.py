@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from ..errors import OdfError
 from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
-from .files import list_files, move, remove
+from .files import list_files, move, remove, rename
 from .formats import JDBC, POSTGRES, format_of
 from .reading import read_place, table_name
 from .versions import chunk_place, is_one_file, is_plain, staging_place, version_place
@@ -74,6 +74,11 @@ class FileSink(Sink):
 
     def write(self, df: DataFrame) -> None:
         write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.place)
+        self.files = list_files(self.spark, self.place)
+
+    def adopt(self, folder: str) -> None:
+        """Take what was written for many chunks together, and is this one's."""
+        rename(self.spark, folder, self.place)
         self.files = list_files(self.spark, self.place)
 
     def read_back(self) -> DataFrame:

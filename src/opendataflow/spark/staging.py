@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F
 from ..errors import JobFailed
 from ..model import Dataset, Manifest
 from ..project import Environment, Project, resolve_location
-from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, in_expected_order
+from .auditing import ROWS, Audit, ChecksFailed, Drift, Result, Surroundings, any_of, counted, in_expected_order
 from .checking import Probe
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
@@ -66,20 +65,28 @@ def stage(
     except (ChecksFailed, JobFailed):
         sink.discard()
         raise
-    lower, upper = audit.span(written.figures)
-    manifest = replace(
+    extra = {"writer": OURS, "metrics": written.source, **({} if total is None else {"rejected": total - written.rows})}
+    manifest = manifest_of(audit, sink, written.figures, written.rows, results, extra)
+    return Staged(manifest, sink.publish, rejected)
+
+
+def manifest_of(
+    audit: Audit, sink: Sink, figures: Figures, rows: int, results: Sequence[Result], extra: Mapping[str, object]
+) -> Manifest:
+    """What is recorded of an output that passed its checks."""
+    lower, upper = audit.span(figures)
+    return replace(
         sink.facts(),
-        rows=written.rows,
+        rows=rows,
         schema=to_ddl(audit.schema),
         span_lower=lower,
         span_upper=upper,
-        fingerprint=audit.fingerprint(written.figures, written.rows),
+        fingerprint=audit.fingerprint(figures, rows),
         checks=tuple(results),
-        inputs=around.inputs,
-        spark_app=around.spark_app,
-        extra=_extra(written, total),
+        inputs=audit.around.inputs,
+        spark_app=audit.around.spark_app,
+        extra=dict(extra),
     )
-    return Staged(manifest, sink.publish, rejected)
 
 
 @dataclass(frozen=True)
@@ -95,14 +102,13 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     apart = audit.row_checks if audit.keeps_aside else []
     before = Observed(df, _before(apart)) if apart else None
     good = before.df.where(~_any_bad(apart)) if before else df
-    metrics = audit.metrics(without=apart)
     if sink.is_staged:
-        observed = Observed(audit.with_hash(good), metrics)
+        observed = Observed(audit.with_hash(good), audit.summary(without=apart))
         sink.write(audit.without_hash(observed.df))
-        figures, rows, source = _believed(audit, observed.figures(), sink, metrics)
+        figures, rows, source = _believed(audit, observed.figures(), sink, apart)
     else:
         sink.write(good)
-        figures, source = computed(audit.with_hash(good), metrics), "computed before"
+        figures, source = computed(audit.with_hash(good), audit.metrics(without=apart)), "computed before"
         rows = int(figures[ROWS])
     total = rows
     if before is not None:
@@ -113,28 +119,24 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     return _Written(rows, total, figures, source)
 
 
-def _believed(
-    audit: Audit, figures: Figures | None, sink: Sink, metrics: Mapping[str, Column]
-) -> tuple[Figures, int, str]:
+def _believed(audit: Audit, figures: Figures | None, sink: Sink, apart: Sequence[Probe]) -> tuple[Figures, int, str]:
     seen = None if figures is None else int(figures[ROWS])
     rows = sink.rows()
     if rows is None or rows != seen:
         rows = sink.read_back().count()
     if figures is not None and seen == rows:
-        return figures, rows, "observed"
+        return audit.details(figures, sink.read_back, without=apart), rows, "observed"
     check_nothing_split(audit.dataset, sink.kept(), seen, rows)
-    return computed(audit.with_hash(sink.read_back()), metrics), rows, "read back"
+    return computed(audit.with_hash(sink.read_back()), audit.metrics(without=apart)), rows, "read back"
 
 
 def _before(apart: Sequence[Probe]) -> dict[str, Column]:
-    found = {"total": F.count(F.lit(1))}
-    for probe in apart:
-        found |= probe.metrics
-    return found
+    counts = {name: condition for probe in apart for name, condition in probe.counts.items()}
+    return {"total": F.count(F.lit(1)), **counted(counts)}
 
 
 def _any_bad(apart: Sequence[Probe]) -> Column:
-    return reduce(lambda one, other: one | other, (probe.bad for probe in apart if probe.bad is not None))
+    return any_of(probe.bad for probe in apart if probe.bad is not None)
 
 
 def _keep_aside(
@@ -163,8 +165,3 @@ def _keep_aside(
         spark_app=audit.around.spark_app,
         extra={"writer": OURS, "rejected_from": audit.dataset.datasetid},
     )
-
-
-def _extra(written: _Written, total: int | None) -> dict[str, object]:
-    extra: dict[str, object] = {"writer": OURS, "metrics": written.source}
-    return extra if total is None else {**extra, "rejected": total - written.rows}

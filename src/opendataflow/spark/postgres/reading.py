@@ -11,7 +11,7 @@ from ...model import Dataset
 from .columns import TEXTS, Column, column_named, spark_schema, table_columns
 from .conditions import between, equal, split
 from .connection import Address, Connection, address_of, connected, identifier
-from .tasks import Fetch
+from .tasks import TAG, Fetch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +60,31 @@ def read_table(
     fetch = Fetch(address, chosen, tuple(conditions))
     count = len(conditions)
     return spark.range(0, count, 1, count).mapInArrow(fetch.read_postgres, spark_schema(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One chunk of a batch: its dataid, and the rows that belong to it."""
+
+    dataid: str
+    lower: str | None = None
+    upper: str | None = None
+    equals: str | None = None
+
+
+def read_parts(
+    spark: SparkSession, dataset: Dataset, password: str | None, column: str, parts: Sequence[Part], tasks: int
+) -> DataFrame:
+    """The rows of many small chunks, each with the dataid of its chunk in the column TAG; a chunk is read by one task."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    address = address_of(dataset, password)
+    with connected(address, read_only=True) as connection:
+        known = table_columns(connection, dataset)
+    conditions = tuple(_condition(address, known, column, part.lower, part.upper, part.equals) for part in parts)
+    fetch = Fetch(address, known, conditions, tuple(part.dataid for part in parts))
+    schema = StructType([*spark_schema(known).fields, StructField(TAG, StringType())])
+    return spark.range(0, len(parts), 1, max(1, min(tasks, len(parts)))).mapInArrow(fetch.read_postgres, schema)
 
 
 def count_rows(

@@ -16,34 +16,39 @@ from .problems import AS_TEXT, TaskFailed, as_text, value_error
 _FIRST_DAY = -2_440_588
 _FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
 
+TAG = "odf_dataid"  # the column that says which chunk of a batch a row belongs to
 RESULT = "partition int, rows long, staging string, error string"
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Reads the parts of a table whose numbers come in."""
+    """Reads the parts of a table whose numbers come in; with tags, each row says which part it belongs to."""
 
     address: Address
     columns: tuple[Column, ...]
     conditions: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
     def read_postgres(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for part in batch.column(0).to_pylist():
-                try:
-                    yield from self._part(self.conditions[part])
-                except OdfError as problem:
-                    raise TaskFailed(as_text(problem)) from None
+        parts = (part for batch in batches for part in batch.column(0).to_pylist())
+        try:
+            with connected(self.address, read_only=True) as connection:
+                for part in parts:
+                    yield from self._part(connection, part)
+        except OdfError as problem:
+            raise TaskFailed(as_text(problem)) from None
 
-    def _part(self, condition: str) -> Iterator[Any]:
+    def _part(self, connection: Connection, part: int) -> Iterator[Any]:
         import pyarrow as pa
 
         chosen = ", ".join(column.expression for column in self.columns)
-        schema = pa.schema([(column.name, column.arrow_type()) for column in self.columns])
-        sql = f"select {chosen} from {self.address.target} where {condition}"
-        with connected(self.address, read_only=True) as connection, connection.raw.cursor() as cursor:
+        fields = [(column.name, column.arrow_type()) for column in self.columns]
+        if self.tags:
+            fields.append((TAG, pa.string()))
+        schema = pa.schema(fields)
+        with connection.raw.cursor() as cursor:
             with connection.translated():
-                cursor.execute(sql)
+                cursor.execute(f"select {chosen} from {self.address.target} where {self.conditions[part]}")
                 reader = cursor.fetch_record_batch()
             while True:
                 with connection.translated():
@@ -51,6 +56,8 @@ class Fetch:
                 if batch is None:
                     return
                 arrays = [_read(column, array) for column, array in zip(self.columns, batch.columns, strict=True)]
+                if self.tags:
+                    arrays.append(pa.repeat(self.tags[part], batch.num_rows))
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

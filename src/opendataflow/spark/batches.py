@@ -1,0 +1,236 @@
+"""Batches: many small chunks through one pass of Spark, each of them judged and published on its own."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from urllib.parse import quote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ..api import Chunk
+from ..errors import BadConfig, OdfError
+from ..model import Catalogue, Dataset, Job, Manifest
+from ..project import Project, resolve_location
+from ..store.records import Claim
+from .auditing import BAD, ROWS, Audit, Drift, Past, Surroundings, any_of, in_expected_order
+from .code import Code, SqlJob
+from .columns import Bounds
+from .files import remove
+from .formats import format_of, write_options
+from .observing import Figures
+from .postgres.tasks import TAG
+from .quarantine import has_quarantine
+from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_place
+from .running import run_code
+from .session import app_id, is_connect
+from .sinks import FileSink
+from .staging import KEPT, Staged, manifest_of
+from .versions import OURS, another_version_place, is_one_file, version_place
+
+_of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
+
+
+@dataclass(frozen=True)
+class Member:
+    """One claimed chunk of a batch, with what is around it."""
+
+    claim: Claim
+    inputs: Mapping[str, Sequence[InputChunk]]
+    bounds: Bounds | None = None
+    past: Mapping[str, Past] = field(default_factory=dict)
+
+
+Outcome = dict[str, Manifest] | OdfError
+
+
+def check_batch(catalogue: Catalogue, job: Job, code: Code | None) -> None:
+    """Refuse a batch whose chunks could not be told apart, or not be published one by one."""
+    for wrong, hint in _problems(catalogue, job, code):
+        raise BadConfig(f"job {job.jobid} cannot take its chunks in batches: {wrong}", hint=hint)
+
+
+def _problems(catalogue: Catalogue, job: Job, code: Code | None) -> list[tuple[str, str]]:
+    found = [
+        (f"{item.datasetid} is mapped by {item.mapping}", "Only a chunk-wise job can: leave batch out.")
+        for item in job.inputs
+        if item.mapping.kind != "identity"
+    ]
+    for dataset in map(catalogue.dataset, job.outputs):
+        what, hint = f"output {dataset.datasetid}", "Leave batch out."
+        if dataset.kind != "file" or format_of(dataset) in ("delta", "iceberg") or is_one_file(dataset):
+            found.append((f"{what} is not a folder of files for each chunk", hint))
+        if has_quarantine(dataset):
+            found.append((f"{what} keeps bad rows aside", hint))
+    if isinstance(code, SqlJob) and (parameter := _of_one_chunk(code.text)):
+        found.append((f"its query asks for {parameter[0]}, which is of one chunk", f"Use the column {TAG}."))
+    elif callable(code) and "chunk" in inspect.signature(code).parameters:
+        found.append(("its function asks for chunk, which is one", f"Use the column {TAG} of the rows."))
+    return found
+
+
+def run_batch(
+    spark: SparkSession,
+    project: Project,
+    catalogue: Catalogue,
+    members: Sequence[Member],
+    job: Job,
+    code: Code | None,
+    *,
+    log: logging.Logger,
+    password: Password,
+    referenced: Callable[[str], Sequence[InputChunk]] | None = None,
+    fence: Callable[[Claim], None] = lambda claim: None,
+) -> dict[str, Outcome]:
+    """Produce the outputs of many chunks together: by dataid, what is left to commit, or what went wrong there.
+
+    A chunk that is missing from the answer has no rows. What goes wrong for all raises, and nothing is visible.
+    """
+    if is_connect(spark):
+        raise BadConfig("a batch moves files, which Spark Connect cannot do")
+    tasks = spark.sparkContext.defaultParallelism
+    frames = {
+        item.datasetid: read_batch(
+            spark,
+            project,
+            catalogue.dataset(item.datasetid),
+            [(member.claim.dataid, chunk) for member in members for chunk in member.inputs[item.datasetid]],
+            password,
+            tasks=tasks,
+        )
+        for item in job.inputs
+        if is_readable(catalogue.dataset(item.datasetid))
+    }
+    counts = {name: _counts(frame) for name, frame in frames.items()}
+
+    def load(datasetid: str) -> DataFrame:
+        chunks = referenced(datasetid) if referenced else ()
+        return read_chunks(spark, project, catalogue.dataset(datasetid), chunks, password)
+
+    def around(member: Member, datasetid: str) -> Surroundings:
+        def rows_in(name: str) -> int | None:
+            known = [chunk.manifest.rows if chunk.manifest else None for chunk in member.inputs.get(name, ())]
+            told = [count for count in known if count is not None]
+            if known and len(told) == len(known):
+                return sum(told)
+            return counts[name]().get(member.claim.dataid, 0) if name in counts else None
+
+        past = member.past.get(datasetid, Past())
+        return Surroundings(past, member.bounds, rows_in, load, member.claim.inputs, spark_app=app_id(spark))
+
+    whole = Chunk(job.jobid, "", 0, None, dict(job.env), {}, log)
+    outputs = run_code(spark, code, job, frames, whole)
+    staged: dict[str, dict[str, Staged]] = {}
+    wrong: dict[str, OdfError] = {}
+    for datasetid in job.outputs:
+        dataset = catalogue.dataset(datasetid)
+        if datasetid not in outputs or TAG not in outputs[datasetid].columns:
+            raise BadConfig(
+                f"job {job.jobid} gave nothing back for {datasetid} that says which chunk it is",
+                hint=f"Rows of a batch carry their dataid in the column {TAG}: keep it.",
+            )
+        surroundings = {member.claim.dataid: around(member, datasetid) for member in members}
+        for dataid, done in _stage(spark, project, outputs[datasetid], dataset, members, surroundings).items():
+            if isinstance(done, OdfError):
+                wrong.setdefault(dataid, done)
+            else:
+                staged.setdefault(dataid, {})[datasetid] = done
+    return {
+        member.claim.dataid: wrong.get(member.claim.dataid)
+        or _publish(member.claim, staged[member.claim.dataid], fence)
+        for member in members
+        if member.claim.dataid in wrong or len(staged.get(member.claim.dataid, ())) == len(job.outputs)
+    }
+
+
+def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], None]) -> Outcome:
+    try:
+        for output in outputs.values():
+            fence(claim)
+            output.publish()
+    except OdfError as problem:
+        return problem
+    return {datasetid: output.manifest for datasetid, output in outputs.items()}
+
+
+def _stage(
+    spark: SparkSession,
+    project: Project,
+    df: DataFrame,
+    dataset: Dataset,
+    members: Sequence[Member],
+    around: Mapping[str, Surroundings],
+) -> dict[str, Staged | OdfError]:
+    """Write one output of all chunks, look at all of it once, and give each chunk what is its own."""
+    first = members[0]
+    drift = Drift(dataset, around[first.claim.dataid].past, df.drop(TAG).schema)
+    plain = in_expected_order(df.drop(TAG), drift.expected)
+    audit = Audit(plain, dataset, first.claim.dataid, around[first.claim.dataid], drift)
+    if drift.found:
+        audit.require(drift.results({}))  # before anything is written
+    audits = {dataid: audit.twin(plain, dataid, facts) for dataid, facts in around.items()}
+    location = {member.claim.dataid: resolve_location(project, dataset, member.claim.dataid) for member in members}
+    together = another_version_place(
+        version_place(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
+    )
+    try:
+        tagged = df.select(*(F.col(f"`{name}`") for name in plain.columns), TAG)
+        writer = tagged.write.format(format_of(dataset)).mode("error").options(**write_options(dataset))
+        writer.partitionBy(TAG).save(together)
+        figures = _figures(spark, dataset, together, audits)
+        done: dict[str, Staged | OdfError] = {}
+        for member in members:
+            dataid = member.claim.dataid
+            if dataid in figures:
+                sink = FileSink(spark, dataset, dataid, member.claim.epoch, location[dataid], audit.schema)
+                sink.adopt(posixpath.join(together, f"{TAG}={quote(dataid, safe='')}"))
+                done[dataid] = _judged(audits[dataid], sink, figures[dataid])
+        return done
+    finally:
+        remove(spark, together)
+
+
+def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
+    """How many rows each chunk of an input has, counted when somebody asks, and once."""
+    return cache(lambda: {row[0]: row[1] for row in frame.groupBy(TAG).count().collect()})
+
+
+def _figures(spark: SparkSession, dataset: Dataset, place: str, audits: Mapping[str, Audit]) -> dict[str, Figures]:
+    """What is known of each chunk, from one pass over what was really written."""
+    some = next(iter(audits.values()))
+    schema = StructType([*some.schema.fields, StructField(TAG, StringType())])
+    metrics = dict(some.basic())
+    counts = [_by_chunk(name, audits) for name in some.counts()]
+    if counts:
+        metrics[BAD] = F.count_if(any_of(counts))
+    written = some.with_hash(read_place(spark, dataset, place, schema=schema, is_ours=True))
+    rows = written.groupBy(TAG).agg(*(metric.alias(f"m{place}") for place, metric in enumerate(metrics.values())))
+    return {row[0]: dict(zip(metrics, row[1:], strict=True)) for row in rows.collect()}
+
+
+def _by_chunk(name: str, audits: Mapping[str, Audit]) -> Column:
+    conditions = {dataid: audit.counts()[name] for dataid, audit in audits.items()}
+    some = next(iter(conditions.values()))
+    if all(condition is some for condition in conditions.values()):
+        return some
+    own = ((F.col(TAG) == dataid) & condition for dataid, condition in conditions.items())
+    return reduce(lambda one, other: one | other, own)
+
+
+def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:
+    try:
+        figures = audit.details(summary, sink.read_back)
+        rows = int(figures[ROWS])
+        results = audit.results(figures, rows, sink.read_back)
+        audit.require(results, KEPT.format(sink.kept()))
+        extra = {"writer": OURS, "metrics": "read back", "batch": True}
+        return Staged(manifest_of(audit, sink, figures, rows, results, extra), sink.publish)
+    except OdfError as problem:
+        return problem

@@ -1,0 +1,192 @@
+"""Batches: many small chunks in one Spark job, but each published, failed and restarted on its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from opendataflow.errors import BadConfig
+from opendataflow.model import Dataset, Input, Job, Mapping, Partition, parse_checks
+from opendataflow.run.worker import Worker
+from opendataflow.store import open_store
+
+DAY = Partition("day", column="day")
+DAYS = [f"2013-01-{number:02d}" for number in range(1, 11)]
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    store = open_store(f"sqlite:///{tmp_path}/dataflow.db", create=True)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def flow(spark, store, project, tmp_path):
+    """Ten days of csv, and a worker that makes parquet of them by a copy."""
+
+    def make(checks: dict[str, object] | None = None, **job: object) -> Worker:
+        for number, day in enumerate(DAYS):
+            folder = tmp_path / "data" / "raw"
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = [f"{number * 100 + row},{day},{row}" for row in range(number)]
+            (folder / f"{day}.csv").write_text("\n".join(["id,day,value", *lines]) + "\n")
+        out = Dataset(
+            "out",
+            kind="file",
+            format="parquet",
+            location="out/{dataid}",
+            partition=DAY,
+            checks=parse_checks(checks or {"span": True, "not_null": ["id"], "conserves": "raw"}, "test"),
+        )
+        raw = Dataset(
+            "raw",
+            kind="file",
+            format="csv",
+            location="raw/{dataid}.csv",
+            partition=DAY,
+            options={"schema": "id INT, day DATE, value INT"},
+        )
+        options = {"copy": {"from": "raw", "to": "out"}, "batch": 100, **job}
+        store.register([raw, out], [Job("copy", (Input("raw"),), ("out",), options=options)])
+        store.announce("raw", DAYS)
+        return Worker(store, project, None, echo=False)
+
+    return make
+
+
+def rows_of(store, spark, dataid: str) -> list[int]:
+    chunk = store.chunk("out", dataid)
+    manifest = store.manifest("out", dataid, chunk.version).manifest
+    return sorted(row.id for row in spark.read.parquet(manifest.place).collect())
+
+
+def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp_path):
+    worker = flow()
+    catalogue = store.catalogue()
+    results = worker.run_batch(catalogue, store.claim("copy", 100))
+    assert {result.outcome for result in results} == {"READY"}
+    assert len(results) == 10
+    for number, day in enumerate(DAYS):
+        assert rows_of(store, spark, day) == [number * 100 + row for row in range(number)]
+        manifest = store.manifest("out", day, 1).manifest
+        assert manifest.rows == number
+        assert manifest.schema == "id INT, day DATE, value INT"
+        assert manifest.extra.get("batch", False) is (number > 0), "a chunk without rows goes its own way"
+        assert (manifest.span_lower, manifest.span_upper) == ((day, day) if number else (None, None))
+    left = sorted(str(path.relative_to(tmp_path / "data/out")) for path in (tmp_path / "data/out").glob("*/*"))
+    assert left == [f"{day}/v000001" for day in DAYS], "nothing of the batch itself is left"
+
+    # The same content as when each is produced alone: fingerprints are of rows, not of how they came.
+    store.resubmit("out", [DAYS[3]])
+    [claim] = store.claim("copy")
+    assert worker.run(catalogue, claim).outcome == "READY"
+    alone, together = (store.manifest("out", DAYS[3], version).manifest for version in (2, 1))
+    assert alone.fingerprint == together.fingerprint
+    assert [each for each in alone.checks if each["check"] != "drift"] == list(together.checks)
+
+
+def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
+    worker = flow({"range": {"value": {"max": 7}}})
+    results = {result.claim.dataid: result for result in worker.run_batch(store.catalogue(), store.claim("copy", 100))}
+    assert {day for day, result in results.items() if result.outcome != "READY"} == {DAYS[9]}
+    assert results[DAYS[9]].outcome == "NOT_VALIDATED"
+    assert "violations 1" in results[DAYS[9]].detail
+    assert store.chunk("out", DAYS[9]).status == "FAILED"
+
+
+def test_rows_of_another_chunk_are_found_in_a_batch(spark, store, flow, tmp_path):
+    worker = flow()
+    (tmp_path / "data/raw/2013-01-05.csv").write_text("id,day,value\n1,2013-01-06,1\n2,2013-01-05,1\n")
+    results = {result.claim.dataid: result for result in worker.run_batch(store.catalogue(), store.claim("copy", 100))}
+    assert {day for day, result in results.items() if result.outcome != "READY"} == {"2013-01-05"}
+    assert "span" in results["2013-01-05"].detail
+
+
+def test_what_breaks_the_batch_is_found_by_each_on_its_own(spark, store, flow, tmp_path):
+    worker = flow()
+    (tmp_path / "data/raw/2013-01-05.csv").unlink()
+    (tmp_path / "data/raw/2013-01-05.csv").mkdir()
+    (tmp_path / "data/raw/2013-01-05.csv/x.csv").symlink_to("nowhere")
+    results = worker.run_batch(store.catalogue(), store.claim("copy", 100))
+    wrong = [result.claim.dataid for result in results if result.outcome != "READY"]
+    assert wrong == ["2013-01-05"], [(result.claim.dataid, result.detail) for result in results]
+    assert store.claim("copy") == [], "nothing is left claimed or claimable"
+
+
+def test_functions_see_the_dataid_of_each_row_and_must_keep_it(spark, store, flow, project):
+    worker = flow(copy=None)
+    worker.project.job_folders[0].mkdir(parents=True)
+    path = worker.project.job_folders[0] / "copy.py"
+    path.write_text(
+        "from opendataflow import job\n@job(reads='raw', writes='out')\n"
+        "def copy(raw):\n    return raw.withColumn('value', raw.value + 1)\n"
+    )
+    job = Job("copy", (Input("raw"),), ("out",), options={"batch": 5})
+    store.register([], [job])
+    catalogue = store.catalogue()
+    worker.check(catalogue, "copy")
+    results = worker.run_batch(catalogue, store.claim("copy", 5))
+    assert {result.outcome for result in results} == {"READY"}
+    manifest = store.manifest("out", DAYS[4], 1).manifest
+    assert sorted(row.value for row in spark.read.parquet(manifest.place).collect()) == [1, 2, 3, 4]
+
+
+def test_what_cannot_be_batched_is_refused_before_anything_is_claimed(spark, store, flow):
+    worker = flow()
+    month = Dataset("month", kind="file", format="parquet", location="month/{dataid}", partition=Partition("month"))
+    kept = Dataset(
+        "kept", kind="file", format="parquet", location="kept/{dataid}", partition=DAY, options={"quarantine": True}
+    )
+    table = Dataset("table", kind="table", format="postgres", tablename="t", partition=DAY)
+    jobs = [
+        Job(
+            "roll",
+            (Input("raw", Mapping("rollup")),),
+            ("month",),
+            options={"batch": 2, "copy": {"from": "raw", "to": "month"}},
+        ),
+        Job("keep", (Input("raw"),), ("kept",), options={"batch": 2, "copy": {"from": "raw", "to": "kept"}}),
+        Job("load", (Input("raw"),), ("table",), options={"batch": 2, "copy": {"from": "raw", "to": "table"}}),
+    ]
+    store.register([month, kept, table], jobs)
+    for jobid, words in (
+        ("roll", "mapped by rollup"),
+        ("keep", "keeps bad rows aside"),
+        ("load", "not a folder of files"),
+    ):
+        with pytest.raises(BadConfig, match=words):
+            worker.check(store.catalogue(), jobid)
+
+
+def test_many_ranges_of_a_table_in_one_pass(spark, store, project, postgres_url):
+    import psycopg
+
+    address, _, database = postgres_url.removeprefix("postgresql://postgres@").partition("/")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            "create table numbers as select id, 'name ' || id as name from generate_series(0, 999) as id"
+        )
+    by_id = Partition("range", column="id")
+    store.register(
+        [
+            Dataset(
+                "numbers", kind="table", format="postgres", hostname=address, database=database,
+                tablename="numbers", username="postgres", partition=by_id,
+            ),
+            Dataset("out", kind="file", format="parquet", location="out/{dataid}", partition=by_id,
+                    checks=parse_checks({"span": True, "unique": ["id"]}, "test")),
+        ],
+        [Job("copy", (Input("numbers"),), ("out",), options={"copy": {"from": "numbers", "to": "out"}, "batch": 50})],
+    )  # fmt: skip
+    bounds = {str(number + 1): (str(number * 100), str(number * 100 + 100)) for number in range(10)}
+    store.announce("numbers", list(bounds), bounds=bounds)
+    worker = Worker(store, project, None, echo=False)
+    results = worker.run_batch(store.catalogue(), store.claim("copy", 50))
+    assert {result.outcome for result in results} == {"READY"}, results
+    for number in range(10):
+        assert rows_of(store, spark, str(number + 1)) == list(range(number * 100, number * 100 + 100))
+    every = spark.read.parquet(*(store.manifest("out", dataid, 1).manifest.place for dataid in bounds))
+    assert every.agg(F.count("*"), F.countDistinct("id")).first()[:] == (1000, 1000)
