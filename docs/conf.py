@@ -45,7 +45,7 @@ def options_of_every_verb() -> str:
 def _described(name: str, context: click.Context) -> str:
     command = odf.get_command(context, name)
     assert command is not None
-    inner = click.Context(command, info_name=name, parent=context, max_content_width=110, terminal_width=110)
+    inner = click.Context(command, info_name=name, parent=context, max_content_width=86, terminal_width=86)
     return f"\n## {name}\n\n```text\n{command.get_help(inner)}\n```\n"
 
 

@@ -104,6 +104,6 @@ def picture(text: str) -> str:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         play(Path(folder))
-        shown = seen(Path(folder), "status")
+        shown = seen(Path(folder), "status").rstrip()
     print(shown)
     (HERE / "status.svg").write_text(picture(shown), encoding="utf-8")

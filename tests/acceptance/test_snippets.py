@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEED_SPARK = ("tutorial/your-spark-pipeline.md", "tutorial/your-migration.md")
+NEED_SPARK = ("README.md", "tutorial/your-spark-pipeline.md", "tutorial/your-migration.md")
 BY_OTHERS = ("tutorial/five-minutes.md",)  # the demo has a test of its own
 
 _KEPT = ("HOME", "LANG", "JAVA_HOME", "TMPDIR")
