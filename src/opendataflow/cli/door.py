@@ -104,8 +104,9 @@ def open_door(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except OdfError as error:
         return _say(arguments, error.name, error.message, error.hint, error.exit_code, error)
-    except click.exceptions.Abort:
-        return _say(arguments, "ABORTED", "nothing was changed", "", 130)
+    except click.exceptions.Abort as error:
+        interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # in the middle of work, not at a prompt
+        return _say(arguments, "ABORTED", "interrupted" if interrupted else "nothing was changed", "", 130)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:

@@ -164,6 +164,14 @@ def _instant(text: str) -> datetime:
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
+def order_by(kind: str) -> Callable[[str], Any]:
+    """How the bounds of keys of this kind compare."""
+    name = kind.partition("(")[0]
+    if name in ("whole", "decimal", "float", "double"):
+        return _number
+    return _instant if name in ("date", "timestamp", "timestamp_ntz") else str
+
+
 def ends(ranges: Sequence[Range]) -> tuple[str, str]:
     """The least lower and the greatest upper bound."""
     order = order_of(bound for each in ranges for bound in each[1:])
