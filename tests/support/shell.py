@@ -23,6 +23,7 @@ class Shell:
     folder: Path
     store_url: str | None = None
     extra: dict[str, str] = field(default_factory=dict)
+    patience: float = 120
 
     @property
     def environment(self) -> dict[str, str]:
@@ -51,7 +52,7 @@ class Shell:
             input=stdin if stdin is not None else "",
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=self.patience,
         )
         assert code is None or done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr, done.stderr

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from .setup import TEMPLATES
 if TYPE_CHECKING:
     from ..store import Store
 
-FIRST = date(2013, 1, 1)
+FIRST, LAST = date(2013, 1, 1), date(2013, 1, 31)  # as the project is written
 MARK = ".odf-demo"
 MADE = (MARK, "data", "dataflow.db", "dataflow.db-wal", "dataflow.db-shm", ".odf", "spark-warehouse")
 DAILY, MONTHLY = ("flights_raw", "weather_raw", "flights", "flights_weather"), ("delays", "plot")
@@ -96,7 +97,7 @@ class Story:
     def run(self) -> None:
         """Tell it all; OdfError where it does not go as it should."""
         for number, (title, part) in enumerate(PARTS, 1):
-            self.line(f"\n{_styled(f'{number}  {title}', bold=True)}")
+            self.line(f"\n\n{_styled(f'── {number} of {len(PARTS)} ── {title} ──', bold=True)}")
             start = time.monotonic()
             part(self)
             self.seconds[title] = round(time.monotonic() - start, 1)
@@ -117,9 +118,10 @@ class Story:
 
     def say(self, *sentences: str) -> None:
         """Narration, wrapped to the terminal."""
-        width = min(shutil.get_terminal_size().columns, 100)
+        width = min(shutil.get_terminal_size().columns - 1, 100)
         self.line()
-        self.line(click.wrap_text(" ".join(sentences), width))
+        for line in textwrap.wrap(" ".join(sentences), width - 2):
+            self.line(_styled(f"# {line}", dim=True))
 
     def type(self, command: str, *, code: int = 0) -> None:
         """Show a command, run it in the demo's folder, and insist on its exit code."""
@@ -149,7 +151,7 @@ class Story:
 
 def _pipeline(story: Story) -> None:
     story.say(
-        f"{story.folder} holds a small project: dataflow.toml says what flows where, jobs/ holds the code.",
+        f"{os.path.relpath(story.folder)} holds a small project: dataflow.toml says what flows where, jobs/ holds the code.",
         "Raw flights → clean (a Python function) → joined with the weather (SQL) → delays by carrier and month (SQL, a",
         "rollup) → a plot (a script). Every dataset that is made declares the checks that it must pass.",
     )
@@ -202,7 +204,7 @@ def _kill(story: Story) -> None:
         if story.out.isatty():
             story.line("\r\x1b[K\x1b[?25h")  # whatever it was drawing, and the cursor that it may have hidden
     story.prompt(f"kill -9 -{worker.pid}")
-    story.say(f"It had {len(story.killed)} chunks in its hands: {', '.join(story.killed)}.")
+    story.say(f"It had {_count(len(story.killed), 'chunk')} in its hands: {', '.join(story.killed)}.")
 
 
 def _is_in_the_middle(story: Story, store: Store) -> bool:
@@ -214,7 +216,7 @@ def _is_in_the_middle(story: Story, store: Store) -> bool:
 def _look(story: Story) -> None:
     story.say("What is the state of things? Nobody has to guess, and no half-written day can be read by anyone.")
     story.type("odf status")
-    story.type(f"odf why sum_delays {story.broken[:7]}")
+    story.type(f"odf why clean_flights {story.stale}")
     story.type(f"odf why clean_flights {story.broken}")
 
 
@@ -230,7 +232,7 @@ def _mend(story: Story) -> None:
             _wait(lambda: len(store.expired()) == len(store.running()), "the leases to run out")
     story.type("odf rescue")
     story.say("Now the one thing that a person has to say, in any SQL client:")
-    story.type(f"odf dml {shlex.quote(RESUBMIT)}" if "'" not in RESUBMIT else f'odf dml "{RESUBMIT}"')
+    story.type(f'odf dml "{RESUBMIT}"')
     story.say("The ordinary drain, as cron would start it. No cleaning up, no order to think about.")
     story.type("odf drain")
 
@@ -250,7 +252,7 @@ def _whole(story: Story) -> None:
     mine = Path(sys.executable).parent
     path = "" if found else f" && export PATH={shlex.quote(str(mine))}:$PATH"
     story.say(
-        f"Verified: all {story.days} days and {len(story.months)} months are READY.",
+        f"Verified: {_count(story.days, 'day')} and {_count(len(story.months), 'month')}, and all of it is READY.",
         f"It took {sum(story.seconds.values()):.0f} s. Nothing is removed:",
     )
     story.line(
@@ -335,9 +337,11 @@ def _make(folder: Path, days: int, again: bool) -> None:
     last = FIRST + timedelta(days=days - 1)
     for path in sorted(source.rglob("*")):
         target = folder / path.relative_to(source)
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and not {"__pycache__", *MADE} & set(path.relative_to(source).parts):
             target.parent.mkdir(parents=True, exist_ok=True)
-            text = path.read_text(encoding="utf-8").replace("LAST_DAY", str(last))
+            text = path.read_text(encoding="utf-8")
+            if path.name == "dataflow.toml":
+                text = text.replace(f'end = "{LAST}"', f'end = "{last}"')
             target.write_text(text, encoding="utf-8")
             if text.startswith("#!"):
                 target.chmod(0o755)
@@ -355,6 +359,10 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
         if time.monotonic() > until:
             raise JobFailed(f"the demo waited {_PATIENCE:.0f} s in vain for {what}")
         time.sleep(0.1)
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n} {thing}{'s' * (n != 1)}"
 
 
 def _styled(text: str, **style: Any) -> str:
