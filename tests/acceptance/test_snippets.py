@@ -105,15 +105,19 @@ def _code(command: str) -> int:
 
 @pytest.mark.parametrize("path", list(_pages()))
 def test_what_the_page_says_happens(path: Path, tmp_path: Path) -> None:
-    wanted = list(steps(path.read_text(encoding="utf-8")))
-    script = tmp_path.parent / f"{tmp_path.name}.sh"  # a file, so that no command can eat the rest of it as its input
+    play(list(steps(path.read_text(encoding="utf-8"))), tmp_path)
+
+
+def play(wanted: list[Step], folder: Path, **environ: str) -> None:
+    """Type every command in this folder, and compare what it prints and how it ends."""
+    script = folder.parent / f"{folder.name}.sh"  # a file, so that no command can eat the rest of it as its input
     script.write_text("".join(f"{step.command}\nprintf '\\n{_mark} %s\\n' $?\n" for step in wanted))
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    bin_folder = Path(sys.executable).parent
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", str(script)],
-        cwd=tmp_path,
-        env={**kept, "PATH": f"{bin_folder}:{os.environ['PATH']}", "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
+        cwd=folder,
+        env={**kept, "PATH": path, "COLUMNS": "120", "PYTHONIOENCODING": "utf-8", **environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
