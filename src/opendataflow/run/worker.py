@@ -52,6 +52,7 @@ class Worker:
         self._spark: SparkSession | None = None
         self._code: dict[str, Any] = {}
         self._homes: dict[str, Path | None] = {}
+        self._pinned: set[str] = set()
         self.cancelled = threading.Event()
 
     def path_of(self, job: Job) -> Path | None:
@@ -193,8 +194,7 @@ class Worker:
         if isinstance(outcome, OdfError):
             return self._failed(claim, outcome)
         try:
-            self.store.commit(claim, outcome)
-            self._remember(catalogue, claim, outcome)
+            self._commit(catalogue, claim, outcome)
         except OdfError as error:
             return self._failed(claim, error)
         return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim)
@@ -282,8 +282,7 @@ class Worker:
                         fence=lambda: void(self.store.heartbeat(claim)),
                         bounds=_bounds(self.store, claim),
                     )
-                self.store.commit(claim, {name: each for name, each in manifests.items() if name in job.outputs})
-                self._remember(catalogue, claim, manifests)
+                self._commit(catalogue, claim, manifests)
             except BaseException as error:
                 cancel(spark, tag)
                 if lost.is_set():
@@ -293,20 +292,20 @@ class Worker:
             log.end("READY")
         return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, log=log.path)
 
-    def _remember(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
-        """Pin the schema of a first publish, and announce the rows that were kept aside."""
-        for name, manifest in manifests.items():
-            if name in claim.outputs:
-                if manifest.schema:
-                    self.store.pin_schema(name, manifest.schema)
-            else:
-                from ..spark.quarantine import rejected_dataset
+    def _commit(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
+        """Publish the outputs, and with them the rows that were kept aside; the first publish pins the schema."""
+        outputs = {name: manifest for name, manifest in manifests.items() if name in claim.outputs}
+        aside = {name: manifest for name, manifest in manifests.items() if name not in claim.outputs}
+        if aside:
+            from ..spark.quarantine import rejected_dataset, rejected_id
 
-                source = catalogue.dataset(name.removesuffix("__rejected"))
-                self.store.register([rejected_dataset(source)])
-                self.store.announce(
-                    name, [claim.dataid], manifests={claim.dataid: manifest}, why=f"rejected by run {claim.runid}"
-                )
+            sources = [catalogue.dataset(name) for name in outputs if rejected_id(name) in aside]
+            self.store.register([rejected_dataset(source) for source in sources])
+        self.store.commit(claim, outputs, beside=aside)
+        for name, manifest in outputs.items():
+            if manifest.schema and name not in self._pinned:
+                self.store.pin_schema(name, manifest.schema)
+                self._pinned.add(name)
 
     @contextmanager
     def _beating(self, *claims: Claim) -> Iterator[threading.Event]:

@@ -362,12 +362,25 @@ class Store:
         return float(row[0])
 
     def commit(
-        self, claim: Claim, manifests: Mapping[str, Manifest] | None = None, *, exit_code: int | None = None
+        self,
+        claim: Claim,
+        manifests: Mapping[str, Manifest] | None = None,
+        *,
+        exit_code: int | None = None,
+        beside: Mapping[str, Manifest] | None = None,
     ) -> None:
-        """Publish what the run produced; LeaseLost when the epoch is no longer ours."""
-        self.commit_many([(claim, manifests or {}, exit_code)])
+        """Publish what the run produced; LeaseLost when the epoch is no longer ours.
 
-    def commit_many(self, done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]]) -> None:
+        `beside` are chunks of the same dataid in datasets that are no outputs of the job: rows that were kept aside.
+        """
+        self.commit_many([(claim, manifests or {}, exit_code)], beside=beside)
+
+    def commit_many(
+        self,
+        done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
+        *,
+        beside: Mapping[str, Manifest] | None = None,
+    ) -> None:
         """Publish several runs in one transaction, all of them or none."""
         first = True
 
@@ -378,6 +391,10 @@ class Store:
                 return  # the answer to an earlier commit was lost on the way, not the commit
             first = False
             claims.commit(tx, catalogue, done, self._revision_holds)
+            for datasetid, manifest in (beside or {}).items():
+                claim, why = done[0][0], f"rejected by run {done[0][0].runid}"
+                found = {claim.dataid: manifest}
+                steering.announce(tx, catalogue, datasetid, list(found), found, {}, self._who, why, repeats=True)
 
         self._do(work)
 
