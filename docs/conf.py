@@ -28,7 +28,6 @@ suppress_warnings = [
 html_theme = "furo"
 html_title = "OpenDataFlow"
 html_extra_path = ["site"]  # the front door, which leads to docs/index.html
-html_static_path = ["images"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
