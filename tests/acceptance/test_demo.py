@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from opendataflow.cli.demo import _make
 from tests.support.shell import Shell, statuses
 
 DAYS = [f"2013-01-0{number}" for number in range(1, 6)]
@@ -57,9 +61,7 @@ def test_the_demo_breaks_in_three_ways_and_heals(home: Shell) -> None:
     # What a user wants to look at is there: the sums, the plot of them, the logs.
     (version,) = (demo.folder / "data/delays/2013-01").glob("v*")
     rows = [row for file in version.glob("*.csv") for row in csv.DictReader(file.read_text().splitlines())]
-    joined = demo.odf(
-        "sql", "select sum(rows) as n from data_manifest where datasetid = 'flights_weather'", "--json"
-    )
+    joined = demo.odf("sql", "select sum(rows) as n from data_manifest where datasetid = 'flights_weather'", "--json")
     assert sum(int(row["flights"]) for row in rows) == joined.data[0]["n"]
     assert told.data["plots"] == [str(demo.folder / "data/plot/2013-01.svg")]
     picture = ElementTree.parse(told.data["plots"][0])
@@ -74,6 +76,27 @@ def test_the_demo_breaks_in_three_ways_and_heals(home: Shell) -> None:
     # It does not run over what is there.
     assert "--again" in home.odf("demo", code=2).err
     assert "READY" in statuses(demo).values()
+
+
+def test_a_demo_starts_over_and_keeps_what_it_did_not_make(tmp_path: Path) -> None:
+    _make(tmp_path, 5, again=False)
+    assert f'end = "{DAYS[-1]}"' in (tmp_path / "dataflow.toml").read_text()
+    home = Shell(tmp_path)
+    mine, old = home.write("notes.txt", "mine"), home.write("data/flights/old.parquet", "old")
+    _make(tmp_path, 40, again=True)
+    assert mine.exists()
+    assert not old.exists()
+    assert 'end = "2013-02-09"' in (tmp_path / "dataflow.toml").read_text()
+
+
+def test_the_project_of_the_demo_can_be_played_by_hand(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples/spark-pipeline"
+    home = Shell(shutil.copytree(example, tmp_path / "flights", ignore=shutil.ignore_patterns("data", "*.db*", ".odf")))
+    assert "+ job join_weather" in home.odf("apply", "--yes").out
+    subprocess.run([sys.executable, "deliver.py", "--days", "31"], cwd=home.folder, check=True, timeout=60)
+    for name in ("flights_raw", "weather_raw"):
+        assert home.odf("discover", name).out == "31 READY\n"
+    assert home.odf("drain", "--dry-run", "--json").data["clean_flights"][0] == "2013-01-01"
 
 
 def test_a_folder_that_is_not_a_demo_is_left_alone(home: Shell) -> None:

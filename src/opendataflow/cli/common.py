@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -212,7 +213,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     cells = [[("" if cell is None else one_line(cell)) for cell in row] for row in rows]
     widths = [max([len(header), *(len(row[column]) for row in cells)]) for column, header in enumerate(headers)]
     lines = ["  ".join(header.ljust(width) for header, width in zip(headers, widths, strict=True)).rstrip()]
-    lines.append("  ".join("-" * width for width in widths))
+    rule = "  ".join("-" * width for width in widths)
+    lines.append(rule[: shutil.get_terminal_size().columns] if sys.stdout.isatty() else rule)
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     return lines
 

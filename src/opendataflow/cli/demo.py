@@ -266,12 +266,13 @@ def _whole(story: Story) -> None:
 Try next, after: cd {shlex.quote(folder)}{path}
 """
     )
-    for command, what in (
-        ("odf runs clean_flights -n 50", "every attempt, also those that failed or died"),
-        (f"odf explain plot {story.months[0]}", "what the plot was made from, and who asked what"),
-        (f"odf resubmit flights {story.broken} && odf drain", "have a day made again: version 3, beside 2"),
+    for what, command in (
+        ("every attempt, also those that failed or died", "odf runs clean_flights -n 50"),
+        ("what the plot was made from, and who asked what", f"odf explain plot {story.months[0]}"),
+        ("have a day made again: version 3, beside 2", f"odf resubmit flights {story.broken} && odf drain"),
     ):
-        story.line(f"  {_styled(command, fg='cyan')}{' ' * max(2, 46 - len(command))}{what}")
+        story.line(_styled(f"  # {what}", dim=True))
+        story.line(f"  {_styled(command, fg='cyan')}")
 
 
 PARTS: tuple[tuple[str, Callable[[Story], None]], ...] = (

@@ -15,21 +15,24 @@ def text(x, y, words, more=""):
 
 
 def drawn(rows, month, title):
-    """The whole picture, worst carrier first."""
-    rows = sorted(rows, key=lambda row: -float(row["mean_delay"]))
+    """The whole picture, the largest carrier first."""
+    rows = sorted(rows, key=lambda row: -int(row["flights"]))
     height = TOP + ROW * len(rows) + 30
     longest = max(1.0, *(float(row[name] or 0) for row in rows for name, _, _ in SERIES))
     flights = sum(int(row["flights"]) for row in rows)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12">'
     yield '<rect width="100%" height="100%" fill="white"/>'
     yield text(20, 32, f"{title}, New York, {month}", 'font-size="18"')
-    yield text(20, 54, f"{flights:,} flights by carrier", 'fill="#666"')
+    yield text(20, 54, f"{flights:,} flights, by carrier", 'fill="#666"')
     for place, (_, colour, label) in enumerate(SERIES):
         yield f'<rect x="{20 + 110 * place}" y="66" width="10" height="10" fill="{colour}"/>'
         yield text(35 + 110 * place, 75, label)
     for row_number, row in enumerate(rows):
         y = TOP + ROW * row_number
-        yield text(LEFT - 10, y + BAR + 4, row["carrier"], 'text-anchor="end" font-weight="bold"')
+        yield text(LEFT - 10, y + BAR - 2, row["carrier"], 'text-anchor="end" font-weight="bold"')
+        yield text(
+            LEFT - 10, y + 2 * BAR - 2, f"{int(row['flights']):,}", 'text-anchor="end" fill="#666" font-size="10"'
+        )
         for place, (name, colour, _) in enumerate(SERIES):
             if row[name]:
                 delay = float(row[name])
