@@ -57,8 +57,10 @@ class Drained:
         """Every chunk that is not READY in the end, and that no successor took over."""
         return list(self.failed.values())
 
-    def count(self, claim: Claim, result: Result, seconds: float) -> None:
+    def count(self, result: Result, seconds: float) -> None:
         """Take in how one attempt ended."""
+        claim = result.claim
+        assert claim is not None
         chunk = claim.jobid, claim.dataid
         self.outcomes[result.outcome] += 1
         self.failed.pop(chunk, None)
@@ -70,6 +72,9 @@ class Drained:
         heapq.heappush(self.slowest, Took(seconds, *chunk, claim.runid))
         if len(self.slowest) > _SLOWEST:
             heapq.heappop(self.slowest)
+
+
+Work = tuple[Catalogue, Sequence[Claim]]
 
 
 class Drain:
@@ -93,7 +98,7 @@ class Drain:
         self._catalogue: Catalogue | None = None
         self._order: list[str] = []
         self._asking = threading.Lock()
-        self._claimed: deque[tuple[Catalogue, Claim]] = deque()
+        self._claimed: deque[Work] = deque()
         self._lock = threading.Lock()
         self._running = self._finished = 0
         self._leases: dict[int, float | None] = {}
@@ -107,21 +112,19 @@ class Drain:
         """Work until nothing is claimable and nothing runs here any more; with follow, until stopped."""
         start = time.monotonic()
         self._start_spark()
-        threads = [
-            threading.Thread(target=self._loop, name=f"drain-{number}", daemon=True) for number in range(self._workers)
-        ]
-        for thread in threads:
-            thread.start()
+        # Not joined: Ctrl-C inside a join of Python 3.11 takes a thread that is at work for one that has ended.
+        ended = [threading.Event() for _ in range(self._workers)]
+        for number, event in enumerate(ended):
+            threading.Thread(target=self._loop, args=(event,), name=f"drain-{number}", daemon=True).start()
         try:
-            for thread in threads:
-                while thread.is_alive():
+            for event in ended:
+                while not event.wait(0.2):
                     self._on_look(self._drained)
-                    thread.join(0.2)
         except BaseException:
             # Ctrl-C: what runs is ended and recorded, then the threads go.
             self._end()
-            for thread in threads:
-                thread.join(60)
+            for event in ended:
+                event.wait(60)
             raise
         if self._broken:
             raise self._broken[0]
@@ -139,34 +142,43 @@ class Drain:
         self._stop.set()
         self._stirred.set()
 
-    def _loop(self) -> None:
+    def _loop(self, ended: threading.Event) -> None:
         try:
             while (found := self._next()) is not None:
                 self._run(*found)
         except BaseException as error:
             self._broken.append(error)
             self._end()
-
-    def _run(self, catalogue: Catalogue, claim: Claim) -> None:
-        began = time.monotonic()
-        result = None
-        try:
-            result = self._worker.run(catalogue, claim)
         finally:
+            ended.set()
+
+    def _run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> None:
+        began = time.monotonic()
+        results: list[Result] = []
+        try:
+            several = len(claims) > 1
+            results = self._worker.run_batch(catalogue, claims) if several else [self._worker.run(catalogue, claims[0])]
+        finally:
+            each = (time.monotonic() - began) / len(claims)
             with self._lock:
                 self._running -= 1
                 self._finished += 1
-                self._drained.running[claim.jobid] -= 1
-                if result is not None:
-                    self._drained.count(claim, result, time.monotonic() - began)
+                self._drained.running[claims[0].jobid] -= len(claims)
+                for result in results:
+                    self._drained.count(result, each)
             self._stirred.set()
-        self._on_result(result)
-        if result.outcome != READY and self._worker.lost_spark() and not self._broken:
+        for result in results:
+            self._on_result(result)
+        is_bad = any(result.outcome != READY for result in results)
+        if is_bad and self._worker.lost_spark() and not self._broken:
             # What runs as a process goes on to its end; nothing more is claimed.
             self._broken.append(JobFailed("Spark died", hint="was its memory enough? Then: odf drain"))
 
-    def _next(self) -> tuple[Catalogue, Claim] | None:
-        """The next chunk for an idle thread. The first one in asks the store for all; the others wait at the door."""
+    def _next(self) -> Work | None:
+        """The next chunk for an idle thread, or the next few where a job takes several together.
+
+        The first one in asks the store for all that are idle; the others wait at the door.
+        """
         with self._asking:
             pause = _SHORT
             while not self._claimed:
@@ -183,20 +195,21 @@ class Drain:
                     return None
                 self._stirred.wait(pause * random.uniform(0.75, 1.25))
                 pause = min(pause * 2, _LONG)
-            catalogue, claim = self._claimed.popleft()
+            catalogue, claims = self._claimed.popleft()
             with self._lock:
                 self._running += 1
-                self._drained.running[claim.jobid] += 1
-            return catalogue, claim
+                self._drained.running[claims[0].jobid] += len(claims)
+            return catalogue, claims
 
-    def _claim(self, free: int) -> list[tuple[Catalogue, Claim]]:
+    def _claim(self, free: int) -> list[Work]:
         for jobid in self._worth_asking():
             try:
-                claims = self._store.claim(jobid, free)
+                size = self._store.known.job(jobid).batch
+                claims = self._store.claim(jobid, free * size)
             except UnknownJob:
                 continue  # somebody removed it just now
             if claims:
-                return [(self._store.known, claim) for claim in claims]
+                return [(self._store.known, claims[first : first + size]) for first in range(0, len(claims), size)]
         self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
         return []
 

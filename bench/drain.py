@@ -1,0 +1,308 @@
+"""Drain: what a whole drain costs beside the bare claim loop, how soon limits hold, what a second drain and a kill -9 cost.
+
+./dev bench drain                            every part
+.venv/bin/python bench/drain.py rate pool    only these
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench._report import bar, figure, finish
+from bench.claims import _process as claim_loop
+from bench.claims import define
+from opendataflow.model import READY, Catalogue, Job
+from opendataflow.project import Environment, Project
+from opendataflow.run.drain import Drain
+from opendataflow.run.script import Result
+from opendataflow.run.worker import Worker
+from opendataflow.store import Claim, Store, open_store
+from tests.support.postgres import Server, start_postgres
+
+ODF = [sys.executable, "-m", "opendataflow"]
+
+
+# Drains in this program: the whole way of a chunk, from claim over gate and heartbeat to commit, around work of our own --
+
+
+class Around(Worker):
+    """The worker as it is, but that the middle of a chunk's way is a pause."""
+
+    pause = 0.0
+
+    def path_of(self, job: Job) -> Path | None:
+        return None
+
+    def needs_spark(self, job: Job) -> bool:
+        return False
+
+    def _run_spark(self, catalogue: Catalogue, job: Job, claim: Claim, *_: Any) -> Result:
+        if self.pause:
+            time.sleep(self.pause)
+        self.store.commit(claim, {})
+        return Result(READY, 0, "", claim)
+
+
+def project_in(folder: str, url: str) -> Project:
+    environment = Environment("bench", (folder,), (), url)
+    here = Path(folder)
+    return Project(here, None, "bench", (here / "jobs",), environment, ("bench",), here / "logs")
+
+
+def drain_process(
+    url: str, jobid: str, workers: int, pause: float, start_at: float, seconds: float
+) -> tuple[int, float]:
+    """(chunks done, MB at most) of one drain, which ends by itself or after some seconds."""
+    with tempfile.TemporaryDirectory() as folder, open_store(url) as store:
+        worker = Around(store, project_in(folder, url), None, echo=False)
+        worker.pause = pause
+        time.sleep(max(0.0, start_at - time.time()))
+        if seconds:
+            threading.Timer(seconds, worker.cancelled.set).start()
+        done = sum(Drain(store, worker, [jobid], workers=workers).run().done.values())
+    return done, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def drains(pool: Any, url: str, *each: tuple[str, int, float, float]) -> list[tuple[int, float]]:
+    """Several drains at once, each (jobid, workers, pause, seconds)."""
+    at = time.time() + 2.5
+    found: list[tuple[int, float]] = pool.starmap(
+        drain_process, [(url, jobid, workers, pause, at, seconds) for jobid, workers, pause, seconds in each], 1
+    )
+    return found
+
+
+def prepared(server: Server, chunks: int) -> tuple[str, Store]:
+    url = server.create_database()
+    store = open_store(url, create=True)
+    define(store)
+    store.next_dataids("load")  # folds the definitions in
+    store.announce("raw", [str(number) for number in range(chunks)])
+    return url, store
+
+
+def spent(store: Store, jobid: str) -> tuple[int, float]:
+    """How many chunks of a job are published, and the seconds from the first claim to the last commit."""
+    sql = f"select count(*), extract(epoch from max(ended) - min(started)) from run where jobid = '{jobid}' and status = 'READY'"
+    count, seconds = store.sql(sql)[1][0]
+    return int(count), float(seconds)
+
+
+# Parts --------------------------------------------------------------------------------------------------------------
+
+
+def rate(server: Server) -> None:
+    """10,000 empty chunks through 4 drains, beside the bare claim loop of claims.py in 4 processes."""
+    chunks, seconds = 10_000, 4.0
+    bare_url, bare_store = prepared(server, 40_000)
+    with get_context("spawn").Pool(4) as pool:
+
+        def bare() -> float:
+            at = time.time() + 2.5
+            return float(sum(pool.starmap(claim_loop, [(bare_url, "bare", seconds, at)] * 4, 1))) / seconds
+
+        before = bare()
+        found = {}
+        for name, each in (
+            ("4_processes", [("load", 1, 0.0, 0.0)] * 4),
+            ("1_process_4_threads", [("load", 4, 0.0, 0.0)]),
+        ):
+            url, store = prepared(server, chunks)
+            memory = max(megabytes for _, megabytes in drains(pool, url, *each))
+            count, took = spent(store, "load")
+            assert count == chunks, count
+            found[name] = count / took
+            figure(f"drain_{name}", found[name], "chunks/s")
+            if name == "4_processes":
+                bar("drain_one_worker_memory_mb", memory, 150, at_least=False)
+            store.close()
+        after = bare()
+    bare_store.close()
+    figure("bare_claim_loop_4_processes", (before + after) / 2, "runs/s")
+    figure("bare_claim_loop_before_and_after", before / after, "ratio")
+    bar("drain_over_bare_claim_loop_4_workers", found["4_processes"] / ((before + after) / 2), 0.4, at_least=True)
+
+
+def second(server: Server) -> None:
+    """What a second drain costs the first one, on chunks that wait rather than compute: the cost is that of the store."""
+    url, store = prepared(server, 40_000)
+    seconds = 5.0
+    one = ("load", 4, 0.1, seconds)
+    with get_context("spawn").Pool(2) as pool:
+        drains(pool, url, one, one)  # both processes warm
+        pairs = []
+        for _ in range(5):
+            alone = drains(pool, url, one)[0][0]
+            both = drains(pool, url, one, one)
+            pairs.append((alone, both[0][0], both[1][0]))
+    store.close()
+    figure("first_drain_alone", statistics.median(pair[0] for pair in pairs) / seconds, "chunks/s")
+    figure("first_drain_beside_a_second", statistics.median(pair[1] for pair in pairs) / seconds, "chunks/s")
+    ratio = statistics.median(pair[1] / pair[0] for pair in pairs)
+    bar("rate_of_the_first_drain_beside_a_second", ratio, 0.9, at_least=True)
+
+
+# Real `odf drain` processes with scripts ----------------------------------------------------------------------------
+
+
+class Flow:
+    """A project of one script job in a pool, on a store of its own."""
+
+    def __init__(
+        self, server: Server, folder: Path, chunks: int, script: str, rules: str = "", places: int = 10
+    ) -> None:
+        self.folder, self.url = folder, server.create_database()
+        (folder / "jobs").mkdir(parents=True)
+        (folder / "dataflow.toml").write_text(
+            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nplaces = {places}\n'
+            '[dataset.raw]\npartition = "number"\n[dataset.out]\npartition = "number"\n'
+            f'[job.work]\nreads = ["raw"]\nwrites = ["out"]\npool = "etl"\n{rules}\n'
+        )
+        path = folder / "jobs" / "work.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        self.odf("migrate")
+        self.odf("apply", "--yes")
+        self.store = open_store(self.url)
+        self.store.announce("raw", [str(number) for number in range(chunks)])
+
+    def odf(self, *words: str) -> None:
+        subprocess.run([*ODF, *words], cwd=self.folder, check=True, capture_output=True)
+
+    def drain(self, *words: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / "drain.log").open("ab")
+        return subprocess.Popen(
+            [*ODF, "drain", *words], cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+        )
+
+    def count(self, where: str) -> int:
+        return int(self.store.sql(f"select count(*) from {where}")[1][0][0])
+
+    def auditor(self, name: str, chunks: int) -> None:
+        """Every chunk is published, and none twice."""
+        published = self.count("event where kind = 'published'")
+        distinct = self.count("(select distinct dataid from event where kind = 'published') p")
+        bar(f"{name}_lost", chunks - distinct, 0, at_least=False)
+        bar(f"{name}_published_twice", published - distinct, 0, at_least=False)
+
+
+@contextmanager
+def flow(server: Server, chunks: int, script: str, rules: str = "", places: int = 10) -> Iterator[Flow]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Flow(server, Path(folder) / "flow", chunks, script, rules, places)
+        try:
+            yield made
+        finally:
+            made.store.close()
+
+
+def until(what: Callable[[], bool], seconds: float = 120.0) -> float:
+    """Seconds until something is so."""
+    start = time.monotonic()
+    while not what():
+        if time.monotonic() - start > seconds:
+            raise TimeoutError
+        time.sleep(0.02)
+    return time.monotonic() - start
+
+
+def pool(server: Server) -> None:
+    """A pool of 10 → 20 → 4 → 0 → 10 places, set from another process while two drains work: how soon each limit holds."""
+    with flow(server, 400, "sleep 1", "lease = 10") as found:
+        both = [found.drain("--workers", "16") for _ in range(2)]
+        until(lambda: found.store.places_taken("etl") == 10)
+        worst, above = 0.0, 0
+        for places in (20, 4, 0, 10):
+            before = found.store.places_taken("etl")
+            found.odf("pool", "set", "etl", str(places))
+            reached = (lambda n: n >= places) if places > before else (lambda n: n <= places)
+            took = until(lambda: reached(found.store.places_taken("etl")))
+            figure(f"pool_{before}_to_{places}_holds_after", took, "s")
+            worst = max(worst, took)
+            end = time.monotonic() + 4
+            while time.monotonic() < end:
+                above = max(above, found.store.places_taken("etl") - places)
+                time.sleep(0.02)
+        found.odf("pool", "set", "etl", "unlimited")
+        for process in both:
+            process.wait(120)
+        bar("pool_change_holds_seconds", worst, 5, at_least=False)
+        bar("pool_most_above_the_limit", above, 0, at_least=False)
+        bar("pool_chunks_disturbed", found.count("run where status <> 'READY' or epoch > 1"), 0, at_least=False)
+        found.auditor("pool", 400)
+
+
+def kill(server: Server) -> None:
+    """kill -9 of either of two drains in the middle: nothing is lost, nothing is published twice."""
+    for victim in (0, 1):
+        with flow(server, 150, "sleep 0.2", "lease = 3\nretries = 1\nbackoff = 1") as found:
+            both = [found.drain("--workers", "4") for _ in range(2)]
+            until(lambda: found.count("run where status = 'READY'") >= 40)
+            os.kill(both[victim].pid, signal.SIGKILL)
+            took = until(lambda: both[1 - victim].poll() is not None)
+            both[victim].wait()
+            figure(f"kill_of_drain_{victim + 1}_other_ends_after", took, "s")
+            figure(f"kill_of_drain_{victim + 1}_attempts_lost", found.count("run where status <> 'READY'"), "runs")
+            found.auditor(f"kill_of_drain_{victim + 1}", 150)
+
+
+def rescue(server: Server) -> None:
+    """With the default lease of 30 s: how long after a kill -9 the chunk runs again, through a drain that had nothing to do."""
+    with flow(server, 1, "sleep 20", "retries = 1") as found:
+        first = found.drain()
+        until(lambda: found.count("run where status = 'RUNNING'") == 1)
+        other = found.drain("--follow")
+        time.sleep(12)  # a heartbeat has been; the next one will not come
+        cpu = _cpu(other.pid)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        took = until(lambda: found.count("run where epoch = 2") == 1)
+        figure("idle_drain_cpu", 100 * (_cpu(other.pid) - cpu) / took, "% of a core")
+        bar("kill_9_to_running_again_seconds", took, 45, at_least=False)
+        until(lambda: found.count("run where status = 'READY'") == 1)
+        other.terminate()
+        other.wait(60)
+        found.auditor("rescue", 1)
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+PARTS: dict[str, Callable[[Server], None]] = {
+    "rate": rate,
+    "second": second,
+    "pool": pool,
+    "kill": kill,
+    "rescue": rescue,
+}
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(PARTS)
+    with start_postgres() as server:
+        for name in names:
+            print(f"# {name}: {json.dumps(PARTS[name].__doc__)}", flush=True)
+            PARTS[name](server)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
