@@ -143,7 +143,7 @@ def second(server: Server) -> None:
     """What a second drain costs the first one, on chunks that wait rather than compute: the cost is that of the store."""
     url, store = prepared(server, 40_000)
     seconds = 5.0
-    one = ("load", 4, 0.1, seconds)
+    one = ("load", 4, 0.25, seconds)
     with get_context("spawn").Pool(2) as pool:
         drains(pool, url, one, one)  # both processes warm
         pairs = []
