@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import connect_server, executors, standalone
+from tests.support.clusters import ancestors, connect_server, executors, standalone
 from tests.support.shell import Shell, statuses
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.timeout(600)]
@@ -73,7 +73,7 @@ def clean(raw, chunk):
 
     def slowly(batches):
         if is_slow:
-            open(os.path.join(folder, f"begun-{os.getpid()}"), "w").close()
+            open(os.path.join(folder, f"{os.getpid()}-{time.monotonic_ns()}"), "w").close()
             time.sleep(6)
         yield from batches
 
@@ -124,9 +124,11 @@ def test_a_standalone_cluster_that_loses_an_executor_in_the_middle(home: Shell, 
             assert drain.poll() is None, drain.communicate()
             assert time.monotonic() < until, "no task of the first day ever began"
             time.sleep(0.1)
-        victims = executors(tmp_path)
-        assert len(victims) == 2, "two workers, each with an executor"
-        os.kill(victims[0], signal.SIGKILL)
+        task = int(next((tmp_path / "marks").iterdir()).name.partition("-")[0])
+        both = executors(tmp_path)
+        assert len(both) == 2, "two workers, each with an executor"
+        [victim] = [executor for executor in both if executor in ancestors(task)]
+        os.kill(victim, signal.SIGKILL)
         out, err = drain.communicate(timeout=240)
         assert drain.returncode == 0, (out, err)
         assert "Traceback" not in err

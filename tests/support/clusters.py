@@ -77,6 +77,15 @@ def executors(folder: Path) -> list[int]:
     return found
 
 
+def ancestors(pid: int) -> list[int]:
+    """The processes that a process descends from."""
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as probe:
