@@ -35,7 +35,9 @@ _lock = threading.Lock()
 def session(settings: Mapping[str, object], *, app_name: str, master: str | None = None) -> SparkSession:
     """The one session of this process, started with [spark] of the project when there is none yet."""
     options = {"spark.app.name": app_name, **spark_settings(settings, master)}
-    with _lock, _without_foreign_warnings():
+    # PySpark warns about the version of pandas when it is merely installed: here, and whenever it comes near Arrow.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    with _lock:
         try:
             from pyspark.sql import SparkSession
         except ImportError as problem:
@@ -210,14 +212,6 @@ def _keeping_interrupt_handler() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _without_foreign_warnings() -> Iterator[None]:
-    """PySpark warns about the version of pandas when it is merely installed."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        yield
 
 
 def _first_line(problem: BaseException) -> str:

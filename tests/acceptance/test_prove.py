@@ -1,0 +1,170 @@
+"""odf prove and odf shard as processes: what is missing, too much or changed is named with the command that helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opendataflow.model import Dataset, Input, Job, Manifest, Partition
+from opendataflow.store import Store
+from tests.support.odf import Odf
+from tests.support.shell import Shell
+
+DAYS = """
+[environment.dev]
+roots = ["./data"]
+[dataset.raw]
+location = "raw/{dataid}.txt"
+partition = "day"
+[dataset.clean]
+location = "clean/{dataid}.txt"
+partition = "day"
+[job.clean]
+reads = ["raw"]
+writes = ["clean"]
+"""
+CLEAN = 'mkdir -p "$(dirname "$clean_location")"; grep -v bad "$raw_location" > "$clean_location"'
+
+
+@pytest.fixture
+def days(shell: Shell) -> Shell:
+    """Five days of which one fails."""
+    shell.write("dataflow.toml", DAYS)
+    shell.script("jobs/clean.sh", CLEAN)
+    for day in range(1, 6):
+        shell.write(f"data/raw/2025-01-0{day}.txt", "bad\n" if day == 3 else f"day {day}\n")
+    shell.odf("apply", "--yes")
+    return shell
+
+
+def test_what_is_missing_is_named_by_chunk_with_the_job_that_should_have_made_it(days: Shell) -> None:
+    nothing = days.odf("prove", "clean", code=10)
+    assert "has no chunks" in nothing.out
+    days.odf("ready", "raw", "2025-01-01..2025-01-05")
+    before = days.odf("prove", "clean", "--json", code=10).data
+    assert before["verdict"] == "DATA_NOT_READY"
+    assert before["problems"][0]["ranges"] == [["2025-01-01", "2025-01-05"]]
+    assert before["problems"][0]["commands"] == ["odf drain clean"]
+
+    days.odf("drain", code=1)
+    failed = days.odf("prove", "clean", code=10)
+    assert "4 of 5 chunks are published" in failed.out
+    assert "1 chunk of clean is FAILED (2025-01-03)" in failed.out
+    assert days.odf("prove", "clean", "2025-01-04..2025-01-05").out.count("PROVEN") == 1
+    assert days.odf("prove", "clean", "2025-01-03", code=10).out.count("NOT PROVEN") == 1
+
+    days.write("data/raw/2025-01-03.txt", "day 3\n")
+    days.odf("ready", "raw", "2025-01-03")
+    for command in failed.out.splitlines():
+        if command.startswith("  odf "):
+            days.odf(*command.split()[1:], *(["--yes"] if "resubmit" in command else []))
+    assert "PROVEN: clean covers raw exactly once" in days.odf("prove", "clean").out
+
+
+def test_a_day_that_nobody_delivered_is_a_gap_of_the_source_and_of_what_is_made_from_it(days: Shell) -> None:
+    days.odf("ready", "raw", "2025-01-01", "2025-01-05")
+    days.odf("drain")
+    source, made = days.odf("prove", "raw", code=10), days.odf("prove", "clean", code=10)
+    assert "3 chunks of raw were never produced (2025-01-02..2025-01-04)" in source.out
+    assert "odf ready raw 2025-01-02..2025-01-04" in source.out
+    assert "for want of input (2025-01-02..2025-01-04)" in made.out
+    assert "odf why clean 2025-01-02" in made.out
+
+
+def test_a_file_that_changed_and_a_source_that_is_newer_are_named(days: Shell) -> None:
+    days.odf("ready", "raw", "2025-01-01..2025-01-02")
+    days.odf("drain")
+    days.write("data/clean/2025-01-01.txt", "somebody was here\n")
+    changed = days.odf("prove", "clean", code=13)
+    assert "1 chunk of clean is not what was published" in changed.out
+    assert "odf resubmit clean 2025-01-01" in changed.out
+
+    days.write("data/raw/2025-01-02.txt", "day two\n")
+    days.odf("ready", "raw", "2025-01-02")
+    stale = days.odf("prove", "clean", "2025-01-02", code=11)
+    assert "made from an older version of the source" in stale.out
+
+    days.odf("resubmit", "clean", "--all", "--yes")
+    days.odf("drain")
+    days.odf("prove", "clean")
+
+
+def test_bad_requests_are_refused(days: Shell) -> None:
+    assert "UNKNOWN_DATASET" in days.odf("prove", "nothing", code=2).err
+    assert "BAD_DATAID" in days.odf("prove", "clean", "2025-13-01", code=2).err
+    assert "is not a range" in days.odf("prove", "clean", "2025-01-01..", code=2).err
+    assert "partitioned by day: only ranges are sharded" in days.odf("shard", "raw", "--count", "2", code=2).err
+    assert "exclude one another" in days.odf("shard", "raw", "--count", "2", "--rows", "5", code=2).err
+    assert "is not a size" in days.odf("shard", "raw", "--size", "much", code=2).err
+
+
+# Ranges ---------------------------------------------------------------------------------------------------------------
+
+MANY = 10_000
+TABLE = Dataset("orders", "table", tablename="orders", partition=Partition("range", column="id"))
+LAKE = Dataset("lake", partition=Partition("range", column="id"))
+
+
+@pytest.fixture
+def many(store: Store) -> Store:
+    """Ten thousand ranges of six hundred keys, copied one by one."""
+    store.register([TABLE, LAKE], [Job("copy", (Input("orders"),), ("lake",))])
+    bounds = {str(n): (str(600 * n), str(600 * n + 600)) for n in range(1, MANY + 1)}
+    store.announce("orders", bounds, bounds=bounds, manifests={each: Manifest(extra={"rows": 600}) for each in bounds})
+    while claims := store.claim("copy", 1000):
+        store.commit_many([(claim, {"lake": Manifest(rows=600, inputs=claim.inputs)}, 0) for claim in claims])
+    return store
+
+
+def test_ten_thousand_ranges_are_proven_or_the_gap_and_the_overlap_named(many: Store, odf: Odf, tmp_path: Path) -> None:
+    green = odf("prove", "lake", "--json").data
+    assert (green["verdict"], green["expected"], green["published"]) == ("PROVEN", MANY, MANY)
+    assert odf("prove", "orders").out.endswith("PROVEN: orders covers its range exactly once\n")
+
+    many.forget("orders", ["77", "78"])
+    forgotten = odf("prove", "lake", code=11)
+    assert "no chunk of orders holds the keys from '46200' up to '47400', between 76 and 79" in forgotten.out
+    assert "2 chunks of lake are published, but orders has no such chunk (77..78)" in forgotten.out
+    assert odf("prove", "orders", code=10).out.count("gap") == 1
+
+    # Another sharding: the same names, other bounds.
+    again = {"77": ("46200", "47000"), "78": ("46900", "47400")}
+    many.announce("orders", again, bounds=again, manifests={each: Manifest(extra={"rows": 1}) for each in again})
+    other = odf("prove", "lake", code=11)
+    assert "orders 77 and 78 both hold the keys from '46900' up to '47000'" in other.out
+    assert "2 chunks of lake are made from an older version of the source (77..78)" in other.out
+    assert "odf resubmit lake 77..78" in other.out
+    odf("prove", "lake", "1..50")
+
+
+def test_what_cannot_be_sharded_is_refused_before_spark_is_started(many: Store, odf: Odf) -> None:
+    many.register(
+        [
+            Dataset("placed", "file", location="placed/{dataid}", partition=Partition("range", column="id")),
+            Dataset("even", "table", tablename="t", partition=Partition("range", "id", 10, lower="1", upper="100")),
+            Dataset("unnamed", "table", tablename="t", partition=Partition("range")),
+        ]
+    )
+    for words, said in (
+        (("orders",), "orders has 10,000 chunks already"),
+        (("orders", "--by", "name"), "is partitioned by column id, not name"),
+        (("lake",), "written by job copy"),
+        (("placed",), "a place for each chunk"),
+        (("even",), "declares lower and upper"),
+        (("unnamed",), "by which column"),
+        (("unnamed", "--by", "id", "--extend"), "no chunks to extend"),
+    ):
+        answer = odf("shard", *words, "--count", "3", code=2)
+        assert said in answer.err, answer
+        assert "starting Spark" not in answer.err
+
+
+def test_ranges_are_announced_once_or_not_at_all(store: Store) -> None:
+    from opendataflow.errors import Locked
+
+    store.register([TABLE])
+    store.announce("orders", ["2"], bounds={"2": ("5", "9")})
+    with pytest.raises(Locked, match="orders 2 is there already"):
+        store.announce("orders", ["1", "2"], bounds={"1": ("0", "5"), "2": ("5", "7")}, only_new=True)
+    assert [(chunk.dataid, chunk.lower, chunk.upper) for chunk in store.all_chunks("orders")] == [("2", "5", "9")]
