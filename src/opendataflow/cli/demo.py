@@ -32,7 +32,7 @@ MARK = ".odf-demo"
 MADE = (MARK, "data", "dataflow.db", "dataflow.db-wal", "dataflow.db-shm", ".odf", "spark-warehouse")
 DAILY, MONTHLY = ("flights_raw", "weather_raw", "flights", "flights_weather"), ("delays", "plot")
 RESUBMIT = "UPDATE job_status SET status = 'RESUBMIT' WHERE status = 'FAILED'"
-_PATIENCE = 300.0  # seconds until something must have happened; nothing here takes as long
+_PATIENCE = 120.0  # seconds; a lease is ten
 
 
 @verb("demo")
@@ -189,9 +189,8 @@ def _kill(story: Story) -> None:
     )
     try:
         with story.store() as store:
-            _wait(
-                lambda: worker.poll() is not None or _is_in_the_middle(story, store), "the worker to be in the middle"
-            )
+            while worker.poll() is None and not _is_in_the_middle(story, store):
+                time.sleep(0.1)
             if worker.poll() is not None:
                 raise JobFailed(f"the demo stops: the drain ended with {worker.returncode} before it could be killed")
             os.killpg(worker.pid, signal.SIGKILL)
@@ -229,7 +228,9 @@ def _mend(story: Story) -> None:
     )
     if not story.dry_run:
         with story.store() as store:
-            _wait(lambda: len(store.expired()) == len(store.running()), "the leases to run out")
+            until = time.monotonic() + _PATIENCE
+            while len(store.expired()) < len(store.running()) and time.monotonic() < until:
+                time.sleep(0.2)
     story.type("odf rescue")
     story.say("Now the one thing that a person has to say, in any SQL client:")
     story.type(f'odf dml "{RESUBMIT}"')
@@ -352,14 +353,6 @@ def _environment() -> dict[str, str]:
     """The caller's environment without what would lead to another store or project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ODF_", "PASSKEY"))}
     return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def _wait(condition: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + _PATIENCE
-    while not condition():
-        if time.monotonic() > until:
-            raise JobFailed(f"the demo waited {_PATIENCE:.0f} s in vain for {what}")
-        time.sleep(0.1)
 
 
 def _count(n: int, thing: str) -> str:
