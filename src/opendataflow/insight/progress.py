@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -79,13 +79,13 @@ class Watch:
         while len(self._seen) > 2 and now - self._seen[0][0] > _SPAN:
             self._seen.popleft()
         since, before = self._seen[0]
-        failed = [each.jobid for each in drained.failures]
+        failed = Counter(each.jobid for each in drained.failures)
         jobs = tuple(
             JobProgress(
                 jobid,
                 drained.done[jobid],
                 drained.running[jobid],
-                failed.count(jobid),
+                failed[jobid],
                 self._waiting.get(jobid, 0),
             )
             for jobid in self._jobids

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import opendataflow
-from opendataflow import Dataset, Input, Job, Partition, Store
+from opendataflow import Dataset, Input, Job, Partition, Pool, Store
 from opendataflow.errors import BadConfig, JobFailed
-from opendataflow.model import Catalogue
+from opendataflow.insight.progress import JobProgress, Watch, report
+from opendataflow.model import Catalogue, Retry
 from opendataflow.run.drain import Drain
 from opendataflow.run.script import Result
 from opendataflow.store import Claim
@@ -30,6 +31,7 @@ class Played:
         self.is_lost = False
         self.can_start = True
         self.threads: dict[str, set[str]] = {}
+        self.batches: list[int] = []
 
     def needs_spark(self, job: Job) -> bool:
         return job.jobid == "make"
@@ -40,6 +42,10 @@ class Played:
 
     def lost_spark(self) -> bool:
         return self.is_lost
+
+    def run_batch(self, catalogue: Catalogue, claims: list[Claim]) -> list[Result]:
+        self.batches.append(len(claims))
+        return [self.run(catalogue, claim) for claim in claims]
 
     def run(self, catalogue: Catalogue, claim: Claim) -> Result:
         self.threads.setdefault(claim.jobid, set()).add(threading.current_thread().name)
@@ -117,3 +123,104 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
     assert counts["FAILED"] <= 2
     assert store.running() == []
     assert len(store.next_dataids("make", 100)) >= 8
+
+
+class Counting:
+    """A store that remembers how often, and for how many chunks, it was asked."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.asked: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def claim(self, jobid: str, n: int = 1) -> list[Claim]:
+        self.asked.append(n)
+        return self.store.claim(jobid, n)
+
+
+def test_one_thread_claims_for_all_that_are_idle(store: Store) -> None:
+    store.announce("gate", NUMBERS)
+    together = threading.Barrier(4, timeout=30)
+    counting: Any = Counting(store)
+
+    def work(claim: Claim) -> str:
+        together.wait()
+        return "READY"
+
+    assert drain(counting, Played(store, work), "open") == {"READY": 12}
+    assert counting.asked[0] == 4
+    assert len(counting.asked) < 12
+
+
+def test_a_drain_that_follows_does_not_ask_again_and_again(store: Store) -> None:
+    worker: Any = Played(store)
+    counting: Any = Counting(store)
+    threading.Timer(3, worker.cancelled.set).start()
+    Drain(counting, worker, ["open", "make"], workers=4, follow=True).run()
+    assert len(counting.asked) < 12
+
+
+def test_a_job_with_batches_gets_several_chunks_together(store: Store) -> None:
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), options={"batch": 5})])
+    store.announce("gate", NUMBERS)
+    worker = Played(store)
+    assert drain(store, worker, "open", workers=1) == {"READY": 12}
+    assert worker.batches == [5, 5, 2]
+
+
+def test_what_a_limit_holds_back_is_waited_for(store: Store) -> None:
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), pool="db")], pools=[Pool("db", 0)])
+    store.announce("gate", NUMBERS)
+    threading.Timer(1, lambda: store.register(pools=[Pool("db", 2)])).start()
+    assert drain(store, Played(store), "open") == {"READY": 12}
+
+
+def test_a_chunk_that_gives_no_sign_of_life_is_waited_for_and_one_that_does_is_not(store: Store) -> None:
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), retry=Retry(1, 0), lease=3)])
+    store.announce("gate", ["1", "2"])
+    dead, alive = store.claim("open", 2)
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(0.5):
+            store.heartbeat(alive)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        assert drain(store, Played(store), "open") == {"READY": 1}
+    finally:
+        stop.set()
+        thread.join()
+    assert [run.runid for run in store.running()] == [alive.runid]
+    assert store.run(dead.runid).outcome == "LEASE_LOST"
+
+
+def test_a_chunk_that_somebody_holds_by_hand_is_not_waited_for(store: Store) -> None:
+    store.announce("gate", ["1", "2"])
+    store.claim("open", lease=86400)
+    assert drain(store, Played(store), "open") == {"READY": 1}
+
+
+def test_counts_do_not_grow_with_the_chunks(store: Store) -> None:
+    store.announce("gate", [str(n) for n in range(60)])
+    drained = Drain(store, Played(store), ["open"], workers=2).run()  # type: ignore[arg-type]
+    assert drained.done == {"open": 60}
+    assert (len(drained.slowest), drained.failures) == (10, [])
+
+
+def test_failures_are_grouped_by_cause_and_the_command_names_them(store: Store) -> None:
+    store.announce("gate", NUMBERS)
+    worker = Played(store, lambda claim: "READY" if int(claim.dataid) % 3 else "FAILED")
+    drained = Drain(store, worker, ["open"], workers=2).run()  # type: ignore[arg-type]
+    found = report(store, drained)
+    assert [(cause.jobid, cause.outcome, cause.chunks) for cause in found.causes] == [("open", "JOB_FAILED", 4)]
+    assert found.failed
+    (command,) = found.commands
+    assert sorted(command.split()[3:-1], key=int) == ["3", "6", "9", "12"]
+    progress = Watch(store, ["open", "make"]).look(drained)
+    assert progress.jobs[0] == JobProgress("open", 8, 0, 4, 0)
+    assert progress.jobs[1].waiting == 8
+    assert progress.line.startswith("8 done, 0 running, 4 failed, 8 waiting")
