@@ -12,7 +12,7 @@ from ..errors import UsageError
 from .common import App, Line, confirm, plain, table, verb
 
 if TYPE_CHECKING:
-    from ..insight.prove import Proof, Rows
+    from ..insight.proof import Proof, Rows
     from ..run.sharding import Sharding
 
 _LISTED = 10
