@@ -7,6 +7,7 @@ import json
 import pytest
 
 from opendataflow import Pool, Store
+from opendataflow.model import Retry
 from tests.support.flows import chain, claim_one, drain, dump, kinds, status
 from tests.support.odf import Odf
 
@@ -70,6 +71,17 @@ def test_all_that_failed_is_resubmitted_at_once(flow: Store, odf: Odf):
         ("report", "1", "FAILED", "RESUBMIT"),
     ]
     assert odf("resubmit", "--failed").out == "nothing to change\n"
+
+
+def test_a_chunk_that_waits_for_its_next_try_is_due_at_once(store: Store, odf: Odf):
+    chain(store, retry=Retry(retries=3, backoff=3600))
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
+    answer = odf("resubmit", "product", "1")
+    assert "1 of them RESUBMIT already, but put off after a failed attempt: due at once" in answer.out
+    assert "changed 1 chunk" in answer.out
+    assert store.next_dataids("make") == ["1"]
+    assert odf("resubmit", "product", "--all").out == "nothing to change\n"
 
 
 def test_a_job_names_what_it_produces(flow: Store, odf: Odf):

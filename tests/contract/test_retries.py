@@ -80,6 +80,23 @@ def test_a_person_need_not_wait_for_the_backoff(store: Store) -> None:
     assert claim_one(store, "make", dataid="1").tries == 2
 
 
+@pytest.mark.parametrize("how", ["sql", "verb"])
+def test_a_resubmit_by_a_person_ends_the_backoff(store: Store, how: str) -> None:
+    chain(store, retry=Retry(retries=3, backoff=30))
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
+    if how == "sql":
+        change(store, "product", "1", "RESUBMIT")
+    else:
+        again = [("product", "1", "RESUBMIT", "RESUBMIT")]
+        assert store.resubmit("product", ["1"], dry_run=True) == again
+        assert store.next_dataids("make") == []
+        assert store.resubmit("product", ["1"], why="mended") == again
+        assert store.events("product", "1")[-1].why == "mended"
+        assert store.resubmit("product", ["1"]) == []
+    assert claim_one(store, "make").tries == 1
+
+
 def test_the_backoff_doubles_up_to_its_limit(store: Store) -> None:
     chain(store, retry=Retry(retries=9, backoff=100, backoff_max=300))
     store.announce("raw", ["1"])

@@ -97,6 +97,9 @@ def _shown(changes: _Changes, what: str) -> list[Line]:
     lines: list[Line] = [*table(["dataset", "dataid", "before", "", "after"], rows)]
     if len(changes) > _LISTED:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
+    due = sum(before == after for *_, before, after in changes)
+    if due:
+        lines.append(f"{due:,} of them RESUBMIT already, but put off after a failed attempt: due at once")
     return [*lines, f"{what} {len(changes):,} chunk{'s' * (len(changes) != 1)}"]
 
 
@@ -105,6 +108,8 @@ def _shown(changes: _Changes, what: str) -> list[Line]:
 def resubmit_verb(app: App, **how: Any) -> int:
     """Have chunks produced again, before anything new. The next ordinary run takes them, in order.
 
+    A chunk that waits for its next try is due at once.
+
     \b
       odf resubmit flights_clean 2013-01-05
       odf resubmit flights_clean 2013-01-01..2013-01-31 --why "late data"
@@ -112,7 +117,7 @@ def resubmit_verb(app: App, **how: Any) -> int:
       odf resubmit --job clean_flights --failed
       odf resubmit flights_clean --all --dry-run
     """
-    return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING), **how)
+    return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING, RESUBMIT), **how)
 
 
 @verb("hold")

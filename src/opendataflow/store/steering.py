@@ -159,7 +159,7 @@ def steer(
     # One run writes all its outputs, so what is said about one of them is said about the run.
     chunks = [(each, dataid) for dataid in wanted for each in group]
     pairs = candidates.touched(catalogue, chunks)
-    tx.rows("lock_candidates", pairs=compact(list(pairs)))
+    put_off = {tuple(row) for row in tx.rows("lock_candidates", pairs=compact(list(pairs)))}
     there = {
         (row[0], row[1]): row
         for start in range(0, len(chunks), _BATCH)
@@ -175,7 +175,9 @@ def steer(
         after = _after(verb, before, row, name, dataid, force)
         if before == RUNNING and row is not None and row[10] == RUNNING:
             lost.append(row[6])
-        if before == after:
+        # To say RESUBMIT again ends the pause before the next try, as an UPDATE by SQL does.
+        is_due = verb == "resubmit" and producer is not None and (producer.jobid, dataid) in put_off
+        if before == after and not is_due:
             continue
         jobid = row[2] if row else producer.jobid if producer else OUTSIDE
         if after is None:

@@ -197,9 +197,10 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
 
 -- name: lock_candidates
--- Take the candidates before the status rows, in one order, as a claim does: so that nobody waits in a circle.
-select count(*) from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
-cross join lateral (select 1 from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
+-- Take the candidates before the status rows, in one order, as a claim does: so that nobody waits in a circle. Tells which are put off.
+select p.jobid, p.dataid from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
+cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
+where locked.state = 'DEFERRED'
 
 -- name: chunks_put
 -- Write OUT rows as the engine decided.

@@ -185,8 +185,9 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 left join run r on r.runid = s.runid
 
 -- name: lock_candidates
--- Nothing to do here: a writing transaction is alone.
-select 1 where :pairs is null
+-- Which candidates are put off; nothing to lock here: a writing transaction is alone.
+select c.jobid, c.dataid from json_each(:pairs) p
+cross join candidate c on c.jobid = p.value ->> 0 and c.dataid = p.value ->> 1 and c.state = 'DEFERRED'
 
 -- name: chunks_put
 -- Write OUT rows as the engine decided.
