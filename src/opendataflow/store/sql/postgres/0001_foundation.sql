@@ -227,6 +227,7 @@ create view receipt as
 select eventid as receiptid, at, jobid, datasetid, dataid, runid, after as verdict, who, receipt from event where receipt is not null;
 
 -- Triggers: they fire only for writes that do not come from the engine ----------------------------------------------
+-- Their names have a schema, since they run with the search path of whoever writes.
 
 create function status_in_canonical_words() returns trigger language plpgsql as $$
 begin
@@ -251,14 +252,14 @@ create trigger status_words_on_update before update on datastatus
 create function note_chunk() returns trigger language plpgsql as $$
 begin
     if tg_op <> 'INSERT' then
-        insert into note (datasetid, dataid, jobid, locktype, before, after, who)
+        insert into dataflow.note (datasetid, dataid, jobid, locktype, before, after, who)
         values (old.datasetid, old.dataid, old.jobid, old.locktype, old.status,
                 case when tg_op = 'UPDATE' and (old.datasetid, old.dataid, old.locktype) = (new.datasetid, new.dataid, new.locktype)
                      then new.status end, session_user);
     end if;
     if tg_op = 'INSERT' or (tg_op = 'UPDATE'
             and (old.datasetid, old.dataid, old.locktype) <> (new.datasetid, new.dataid, new.locktype)) then
-        insert into note (datasetid, dataid, jobid, locktype, before, after, who)
+        insert into dataflow.note (datasetid, dataid, jobid, locktype, before, after, who)
         values (new.datasetid, new.dataid, new.jobid, new.locktype, null, new.status, session_user);
     end if;
     return null;
@@ -274,11 +275,11 @@ create function note_definition() returns trigger language plpgsql as $$
 begin
     -- Whoever publishes holds this lock shared: a new consumer never misses a chunk that is being published meanwhile.
     perform pg_advisory_xact_lock(727102);
-    update meta set value = (value::bigint + 1)::text where name = 'revision';
+    update dataflow.meta set value = (value::bigint + 1)::text where name = 'revision';
     if tg_table_name = 'job' then
-        insert into note (jobid, who) values (case when tg_op = 'DELETE' then old.jobid else new.jobid end, session_user);
+        insert into dataflow.note (jobid, who) values (case when tg_op = 'DELETE' then old.jobid else new.jobid end, session_user);
     elsif tg_table_name = 'dataset' and tg_op = 'UPDATE' then
-        insert into note (datasetid, who) values (new.datasetid, session_user);
+        insert into dataflow.note (datasetid, who) values (new.datasetid, session_user);
     end if;
     return null;
 end $$;

@@ -1,0 +1,85 @@
+"""People's own PostgreSQL roles: what they change by SQL counts, with the rights that the page for teams names and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import psycopg.errors
+import pytest
+
+import opendataflow
+from opendataflow import Store
+from opendataflow.errors import StoreReadOnly
+from tests.support.flows import chain, claim_one, kinds, produce, status
+
+pytestmark = pytest.mark.postgres
+PAGE = Path(__file__).parents[2] / "docs/how-to/postgresql-for-a-team.md"
+
+
+@pytest.fixture
+def flow(postgres_url: str) -> Iterator[Store]:
+    """raw 1 → make → product 1, READY."""
+    with opendataflow.open(postgres_url, create=True) as store:
+        chain(store)
+        store.announce("raw", ["1"])
+        produce(store, "make", "1")
+        yield store
+
+
+@pytest.fixture
+def ana(flow: Store, postgres_url: str) -> Iterator[str]:
+    """The address of a person whom the page's statements let in, and who has no search path of her own."""
+    role = "ana_" + postgres_url[-6:]
+    grants = PAGE.read_text(encoding="utf-8").partition("CREATE ROLE ana")[2].partition("```")[0]
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE ana{grants}".replace("ana", role).encode())
+        yield postgres_url.replace("postgres@", f"{role}@")
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+def by(role: str, statement: str) -> int:
+    with psycopg.connect(role, autocommit=True) as connection:
+        assert connection.execute("show search_path").fetchone() == ('"$user", public',)
+        return connection.execute(statement.encode()).rowcount
+
+
+def test_a_person_restarts_a_chunk_without_a_search_path(flow: Store, ana: str) -> None:
+    assert by(ana, "UPDATE dataflow.job_status SET status = 'rerun' WHERE dataid = '1'") == 1
+    assert status(flow, "product", "1") == "RESUBMIT"
+    assert claim_one(flow, "make").dataid == "1"
+    assert "sql" in kinds(flow, "product", "1")
+    assert [event.who for event in flow.events("product", "1") if event.kind == "sql"] == [
+        ana.split("//")[1].split("@")[0]
+    ]
+
+
+def test_so_do_the_triggers_of_every_table(flow: Store, ana: str) -> None:
+    role = ana.split("//")[1].split("@")[0]
+    flow.dml(f"grant insert, update, delete on all tables in schema dataflow to {role}")
+    by(ana, "UPDATE dataflow.datastatus SET status = 'HOLD' WHERE datasetid = 'product' AND dataid = '1'")
+    by(ana, "INSERT INTO dataflow.dataset (datasetid) VALUES ('more')")
+    by(ana, "UPDATE dataflow.dataset SET location = 'elsewhere' WHERE datasetid = 'more'")
+    by(ana, "INSERT INTO dataflow.job (jobid, itemtype, datasetid) VALUES ('other', 'OUT', 'more')")
+    by(
+        ana,
+        "INSERT INTO dataflow.datastatus (datasetid, dataid, jobid, locktype, status) VALUES ('raw', '2', 'x', 'OUT', 'COMPLETE')",
+    )
+    by(ana, "DELETE FROM dataflow.job WHERE jobid = 'other'")
+    assert claim_one(flow, "make").dataid == "2"
+    assert status(flow, "product", "1") == "HOLD"
+
+
+def test_what_the_page_does_not_grant_is_refused(flow: Store, ana: str) -> None:
+    for statement in (
+        "UPDATE dataflow.datastatus SET status = 'HOLD'",
+        "DELETE FROM dataflow.event",
+        "DELETE FROM dataflow.note",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            by(ana, statement)
+    with opendataflow.open(ana) as looking:
+        assert [chunk.status for chunk in looking.chunks("product")] == ["READY"]
+        with pytest.raises(StoreReadOnly):
+            looking.claim("make")
