@@ -24,6 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._migration import migration
 from bench._report import bar, figure, finish
 from bench.claims import _process as claim_loop
 from bench.claims import define
@@ -292,6 +293,7 @@ PARTS: dict[str, Callable[[Server], None]] = {
     "pool": pool,
     "kill": kill,
     "rescue": rescue,
+    "migration": migration,
 }
 
 

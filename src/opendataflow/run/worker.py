@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from .logs import LogFile
 from .script import Result, admitted, execute_script, new_log
 
 if TYPE_CHECKING:
+    from ..spark.auditing import Past
     from ..spark.reading import InputChunk
     from ..spark.types import SparkSession
 
@@ -90,10 +92,17 @@ class Worker:
     def run(self, catalogue: Catalogue, claim: Claim) -> Result:
         """One claimed chunk: gate, execute, audit, commit. What goes wrong is a result, and leaves nothing locked."""
         try:
-            if not claim.forced:
-                no = admitted(self.store, catalogue, self.project, claim)
-                if no is not None:
-                    return no
+            no = self._refused(catalogue, claim)
+        except Exception as error:
+            return self._failed(claim, error)
+        return no or self._run_admitted(catalogue, claim)
+
+    def _refused(self, catalogue: Catalogue, claim: Claim) -> Result | None:
+        """What the gate says when it says no; a forced chunk is not asked about."""
+        return None if claim.forced else admitted(self.store, catalogue, self.project, claim)
+
+    def _run_admitted(self, catalogue: Catalogue, claim: Claim) -> Result:
+        try:
             job = catalogue.job(claim.jobid)
             secrets = passwords(catalogue, job, self.key)
             path = self.path_of(job)
@@ -122,33 +131,24 @@ class Worker:
 
     def run_batch(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Claimed chunks of a job that takes several together: one Spark job, but each has its own result."""
-        results: list[Result] = []
-        admitted_claims = []
-        for claim in claims:
-            no = None if claim.forced else admitted(self.store, catalogue, self.project, claim)
-            if no is None:
-                admitted_claims.append(claim)
-            else:
-                results.append(no)
-        alone = admitted_claims
-        if len(admitted_claims) > 1:
-            with self._beating(*admitted_claims) as lost:
-                try:
-                    done = self._run_batch(catalogue, admitted_claims)
-                except LeaseLost as error:
-                    return [*results, *(Result(error.name, error.exit_code, error.message, each) for each in claims)]
-                except Exception as error:
-                    if lost.is_set() or self.cancelled.is_set():
-                        return [*results, *(self._failed(claim, error) for claim in admitted_claims)]
-                    # One bad chunk must not fail the others: each on its own tells which it is.
-                    first, last = admitted_claims[0], admitted_claims[-1]
-                    reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
-                    self._say(f"{first.jobid} {first.dataid}..{last.dataid} one by one, for together: {reason[:500]}")
-                    done = {}
-                results += done.values()
-                alone = [claim for claim in admitted_claims if claim.runid not in done]
-                return [*results, *(self.run(catalogue, claim) for claim in alone)]
-        return [*results, *(self.run(catalogue, claim) for claim in alone)]
+        answers = [(claim, self._refused(catalogue, claim)) for claim in claims]
+        results = [no for _, no in answers if no is not None]
+        ours = [claim for claim, no in answers if no is None]
+        if not ours:
+            return results
+        done: dict[int, Result] = {}
+        with self._beating(*ours) as lost:
+            try:
+                if len(ours) > 1:
+                    done = self._run_batch(catalogue, ours)
+            except Exception as error:
+                if lost.is_set() or self.cancelled.is_set():
+                    return [*results, *(self._failed(claim, error) for claim in ours)]
+                # One bad chunk must not fail the others: each on its own tells which it is.
+                reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
+                self._say(f"{ours[0].jobid} {ours[0].dataid}..{ours[-1].dataid} one by one, since: {reason[:500]}")
+            alone = (claim for claim in ours if claim.runid not in done)
+            return [*results, *done.values(), *(self._run_admitted(catalogue, claim) for claim in alone)]
 
     def _run_batch(self, catalogue: Catalogue, claims: Sequence[Claim]) -> dict[int, Result]:
         """The results by run; a run that is missing has no rows, and is left for its own way."""
@@ -158,8 +158,17 @@ class Worker:
         job = catalogue.job(claims[0].jobid)
         secrets = passwords(catalogue, job, self.key)
         code, spark, tag = self._load(job, self.path_of(job)), self.spark(), _tag(claims[0])
-        pasts = {name: past_of(self.store, catalogue.dataset(name), claims[0].dataid) for name in job.outputs}
-        members = [Member(claim, _inputs(self.store, claim), _bounds(self.store, claim), pasts) for claim in claims]
+        outputs = [catalogue.dataset(name) for name in job.outputs]
+        compares = any("trailing" in check.params for dataset in outputs for check in dataset.checks)
+
+        def pasts(claim: Claim) -> dict[str, Past]:
+            return {dataset.datasetid: past_of(self.store, dataset, claim.dataid) for dataset in outputs}
+
+        same = pasts(claims[0])  # as long as no check compares with the chunks right before
+        past = pasts if compares else lambda claim: same
+        members = [
+            Member(claim, _inputs(self.store, claim), _bounds(self.store, claim), past(claim)) for claim in claims
+        ]
         hidden: list[str | Key] = [*secrets.values(), *([self.key] if self.key is not None else [])]
         with new_log(self.project, claims[0], hidden) as log:
             log.begin([f"{job.jobid}, {len(claims)} chunks together"], self.project.folder)
@@ -182,22 +191,24 @@ class Worker:
                 log.end(f"{type(error).__name__}: {Redactor(hidden).redact(str(error))}")
                 raise
             log.end("READY")
-        found = {}
         for claim in claims:
-            outcome = done.get(claim.dataid)
-            if outcome is not None:
+            if claim.dataid in done:
                 self.store.log(claim.runid, str(log.path))
-                found[claim.runid] = self._settled(catalogue, claim, outcome)
-        return found
-
-    def _settled(self, catalogue: Catalogue, claim: Claim, outcome: Mapping[str, Manifest] | OdfError) -> Result:
-        if isinstance(outcome, OdfError):
-            return self._failed(claim, outcome)
+        whole = [(claim, found) for claim in claims if isinstance(found := done.get(claim.dataid), dict)]
         try:
-            self._commit(catalogue, claim, outcome)
+            self._commit(catalogue, *whole)
+            results = {claim.runid: _ready(claim) for claim, _ in whole}
+        except OdfError:  # one of them: each on its own tells which
+            results = {claim.runid: self._settled(catalogue, claim, found) for claim, found in whole}
+        wrong = [(claim, found) for claim in claims if isinstance(found := done.get(claim.dataid), OdfError)]
+        return results | {claim.runid: self._failed(claim, found) for claim, found in wrong}
+
+    def _settled(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> Result:
+        try:
+            self._commit(catalogue, (claim, manifests))
+            return _ready(claim)
         except OdfError as error:
             return self._failed(claim, error)
-        return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim)
 
     def _failed(self, claim: Claim, error: Exception) -> Result:
         """What went wrong, recorded: the chunk must not stay locked until its lease ends."""
@@ -282,7 +293,7 @@ class Worker:
                         fence=lambda: void(self.store.heartbeat(claim)),
                         bounds=_bounds(self.store, claim),
                     )
-                self._commit(catalogue, claim, manifests)
+                self._commit(catalogue, (claim, manifests))
             except BaseException as error:
                 cancel(spark, tag)
                 if lost.is_set():
@@ -290,19 +301,21 @@ class Worker:
                 log.end(f"{type(error).__name__}: {Redactor(hidden).redact(str(error))}")
                 raise
             log.end("READY")
-        return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, log=log.path)
+        return replace(_ready(claim), log=log.path)
 
-    def _commit(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> None:
+    def _commit(self, catalogue: Catalogue, *done: tuple[Claim, Mapping[str, Manifest]]) -> None:
         """Publish the outputs, and with them the rows that were kept aside; the first publish pins the schema."""
-        outputs = {name: manifest for name, manifest in manifests.items() if name in claim.outputs}
-        aside = {name: manifest for name, manifest in manifests.items() if name not in claim.outputs}
+        outputs = [
+            (claim, {name: each for name, each in found.items() if name in claim.outputs}) for claim, found in done
+        ]
+        aside = {name: each for claim, found in done for name, each in found.items() if name not in claim.outputs}
         if aside:
             from ..spark.quarantine import rejected_dataset, rejected_id
 
-            sources = [catalogue.dataset(name) for name in outputs if rejected_id(name) in aside]
+            sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
             self.store.register([rejected_dataset(source) for source in sources])
-        self.store.commit(claim, outputs, beside=aside)
-        for name, manifest in outputs.items():
+        self.store.commit_many([(claim, found, None) for claim, found in outputs], beside=aside)
+        for name, manifest in (each for _, found in outputs for each in found.items()):
             if manifest.schema and name not in self._pinned:
                 self.store.pin_schema(name, manifest.schema)
                 self._pinned.add(name)
@@ -349,6 +362,10 @@ class Worker:
         finally:
             over.set()
             thread.join()
+
+
+def _ready(claim: Claim) -> Result:
+    return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim)
 
 
 def _tag(claim: Claim) -> str:

@@ -16,7 +16,7 @@ from ..errors import BadConfig, NotValidated
 from ..model import Consumed, Dataset
 from ..model.checks import ERROR, WARN
 from ..model.ids import shown
-from .checking import Facts, Load, Probe, null_counts, null_differences, probes
+from .checking import Facts, Load, Probe, about, null_counts, null_differences, probes
 from .columns import Bounds, column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .observing import Figures, computed
@@ -72,12 +72,11 @@ class Audit:
         self.has_fingerprint = dataset.options.get("fingerprint") is not False
         self._nulls = null_counts(self.schema, drift.not_null)
 
-    def twin(self, df: DataFrame, dataid: str, around: Surroundings) -> Audit:
-        """The same questions about another chunk of the same columns; only `span` asks something else there."""
+    def twin(self, dataid: str, around: Surroundings) -> Audit:
+        """The same questions about another chunk of the same columns, for figures that are known already."""
         other = copy(self)
         other.dataid, other.around = dataid, around
-        if any(check.kind == "span" for check in self.dataset.checks):
-            other.probes = probes(df, self.dataset, dataid, around.bounds)
+        other.probes = [about(probe, dataid) for probe in self.probes]
         return other
 
     def counts(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:

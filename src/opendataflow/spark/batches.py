@@ -8,21 +8,32 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from typing import Any
 from urllib.parse import quote
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    DateType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from ..api import Chunk
 from ..errors import BadConfig, OdfError
-from ..model import Catalogue, Dataset, Job, Manifest
+from ..model import Catalogue, Dataset, Job, Manifest, span
 from ..project import Project, resolve_location
 from ..store.records import Claim
-from .auditing import BAD, ROWS, Audit, Drift, Past, Surroundings, any_of, in_expected_order
+from .auditing import BAD, LOWER, ROWS, UPPER, Audit, Drift, Past, Surroundings, any_of, in_expected_order
 from .code import Code, SqlJob
-from .columns import Bounds
+from .columns import Bounds, column, type_of
 from .files import remove
 from .formats import format_of, write_options
 from .observing import Figures
@@ -108,6 +119,7 @@ def run_batch(
         for item in job.inputs
         if is_readable(catalogue.dataset(item.datasetid))
     }
+    application = app_id(spark)
     counts = {name: _counts(frame) for name, frame in frames.items()}
 
     def load(datasetid: str) -> DataFrame:
@@ -123,7 +135,7 @@ def run_batch(
             return counts[name]().get(member.claim.dataid, 0) if name in counts else None
 
         past = member.past.get(datasetid, Past())
-        return Surroundings(past, member.bounds, rows_in, load, member.claim.inputs, spark_app=app_id(spark))
+        return Surroundings(past, member.bounds, rows_in, load, member.claim.inputs, spark_app=application)
 
     whole = Chunk(job.jobid, "", 0, None, dict(job.env), {}, log)
     outputs = run_code(spark, code, job, frames, whole)
@@ -175,7 +187,6 @@ def _stage(
     audit = Audit(plain, dataset, first.claim.dataid, around[first.claim.dataid], drift)
     if drift.found:
         audit.require(drift.results({}))  # before anything is written
-    audits = {dataid: audit.twin(plain, dataid, facts) for dataid, facts in around.items()}
     location = {member.claim.dataid: resolve_location(project, dataset, member.claim.dataid) for member in members}
     together = another_version_place(
         version_place(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
@@ -184,14 +195,17 @@ def _stage(
         tagged = df.select(*(F.col(f"`{name}`") for name in plain.columns), TAG)
         writer = tagged.write.format(format_of(dataset)).mode("error").options(**write_options(dataset))
         writer.partitionBy(TAG).save(together)
-        figures = _figures(spark, dataset, together, audits)
+        figures = _figures(spark, audit, together, around)
         done: dict[str, Staged | OdfError] = {}
         for member in members:
             dataid = member.claim.dataid
             if dataid in figures:
                 sink = FileSink(spark, dataset, dataid, member.claim.epoch, location[dataid], audit.schema)
                 sink.adopt(posixpath.join(together, f"{TAG}={quote(dataid, safe='')}"))
-                done[dataid] = _judged(audits[dataid], sink, figures[dataid])
+                own = audit.twin(dataid, around[dataid])
+                if figures[dataid].get(BAD):
+                    own = Audit(plain, dataset, dataid, around[dataid], drift)  # with conditions of its own
+                done[dataid] = _judged(own, sink, figures[dataid])
         return done
     finally:
         remove(spark, together)
@@ -202,26 +216,58 @@ def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
     return cache(lambda: {row[0]: row[1] for row in frame.groupBy(TAG).count().collect()})
 
 
-def _figures(spark: SparkSession, dataset: Dataset, place: str, audits: Mapping[str, Audit]) -> dict[str, Figures]:
+def _figures(
+    spark: SparkSession, audit: Audit, place: str, around: Mapping[str, Surroundings]
+) -> dict[str, dict[str, Any]]:
     """What is known of each chunk, from one pass over what was really written."""
-    some = next(iter(audits.values()))
-    schema = StructType([*some.schema.fields, StructField(TAG, StringType())])
-    metrics = dict(some.basic())
-    counts = [_by_chunk(name, audits) for name in some.counts()]
-    if counts:
-        metrics[BAD] = F.count_if(any_of(counts))
-    written = some.with_hash(read_place(spark, dataset, place, schema=schema, is_ours=True))
+    partition = audit.dataset.partition
+    schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
+    asks_span = any(probe.check.kind == "span" for probe in audit.probes)
+    spans = [name for probe in audit.probes if probe.check.kind == "span" for name in probe.counts]
+    conditions = [condition for name, condition in audit.counts().items() if name not in spans]
+    if asks_span and partition.column and type_of(audit.schema, partition.column):
+        conditions.append(column(audit.schema, partition.column).isNull())
+    metrics = {**audit.basic(), **({BAD: F.count_if(any_of(conditions))} if conditions else {})}
+    written = audit.with_hash(read_place(spark, audit.dataset, place, schema=schema, is_ours=True))
     rows = written.groupBy(TAG).agg(*(metric.alias(f"m{place}") for place, metric in enumerate(metrics.values())))
-    return {row[0]: dict(zip(metrics, row[1:], strict=True)) for row in rows.collect()}
+    found = {row[0]: dict(zip(metrics, row[1:], strict=True)) for row in rows.collect()}
+    for dataid, figures in found.items():
+        if spans and not _lies_within(audit, dataid, around[dataid].bounds, figures):
+            figures[BAD] = int(figures.get(BAD) or 0) + 1  # which rows, its own conditions tell
+    return found
 
 
-def _by_chunk(name: str, audits: Mapping[str, Audit]) -> Column:
-    conditions = {dataid: audit.counts()[name] for dataid, audit in audits.items()}
-    some = next(iter(conditions.values()))
-    if all(condition is some for condition in conditions.values()):
-        return some
-    own = ((F.col(TAG) == dataid) & condition for dataid, condition in conditions.items())
-    return reduce(lambda one, other: one | other, own)
+def _lies_within(audit: Audit, dataid: str, bounds: Bounds | None, figures: Figures) -> bool:
+    """Whether the least and the greatest value surely lie in the chunk, by what they and its bounds look like."""
+    partition = audit.dataset.partition
+    kind = type_of(audit.schema, partition.column or "")
+    limits = bounds or span(partition, dataid)
+    read = next((read for types, read in _READ if isinstance(kind, types)), None)
+    if read is None or limits is None or None in limits:
+        return False
+    try:
+        least, greatest, lower, upper = (read(str(text)) for text in (figures[LOWER], figures[UPPER], *limits))
+    except ValueError:
+        return False
+    return bool(lower <= least and greatest < upper)
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as problem:
+        raise ValueError(text) from problem
+
+
+_READ: tuple[tuple[tuple[type, ...], Callable[[str], Any]], ...] = (
+    ((NumericType,), _number),
+    ((DateType, TimestampType, TimestampNTZType), _moment),
+)
 
 
 def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:

@@ -7,7 +7,7 @@ Null passes `accepted`, `range`, `regex` and `sql`, as it passes a CHECK of SQL:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -75,6 +75,18 @@ def probes(df: DataFrame, dataset: Dataset, dataid: str, bounds: Bounds | None =
     """The declared checks of a dataset, made ready for this DataFrame."""
     chunk = _Subject(df, df.schema, dataset, dataid, bounds)
     return [_PREPARE[check.kind](chunk, check) for check in dataset.checks]
+
+
+def about(probe: Probe, dataid: str) -> Probe:
+    """The same question about another chunk; its conditions are still those of the chunk that it was made for."""
+    if probe.check.kind != "span":
+        return probe
+
+    def judge(figures: Figures, facts: Facts) -> Verdict:
+        verdict = probe.judge(figures, facts)
+        return Verdict(verdict.passed, {**verdict.figures, "dataid": dataid})
+
+    return replace(probe, judge=judge)
 
 
 @dataclass(frozen=True)
