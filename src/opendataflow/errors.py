@@ -29,6 +29,7 @@
         ├── BadConfig           BAD_CONFIG         2   the project file or a setting is wrong
         ├── BadTransition       BAD_TRANSITION     2   the lock table does not allow this change of status
         ├── StoreMissing        STORE_MISSING      2   there is no store at this address
+        ├── StoreTaken          STORE_TAKEN        2   somebody else's tables are where the store's would be
         ├── StoreReadOnly       STORE_READ_ONLY    2   the store cannot be written
         ├── SchemaOlder         SCHEMA_OLDER       2   the store's schema is older than this program: odf migrate
         ├── SchemaNewer         SCHEMA_NEWER       2   the store's schema is newer than this program: upgrade
@@ -166,6 +167,10 @@ class BadTransition(UsageError):
 
 class StoreMissing(UsageError):
     name = "STORE_MISSING"
+
+
+class StoreTaken(UsageError):
+    name = "STORE_TAKEN"
 
 
 class StoreReadOnly(UsageError):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import opendataflow
@@ -18,6 +21,7 @@ from opendataflow.errors import (
     SchemaOlder,
     StoreMissing,
     StoreReadOnly,
+    StoreTaken,
     StoreUnreachable,
     UnknownDataset,
     UnknownJob,
@@ -224,6 +228,51 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
     for create in (False, True):
         with pytest.raises(StoreMissing):
             opendataflow.open(f"sqlite:///{tmp_path}", create=create)
+
+
+@pytest.mark.parametrize(
+    "tables", [["job"], ["migration"], [f"t{n}" for n in range(9)]], ids=["job", "migration", "nine"]
+)
+def test_a_database_of_somebody_else_is_refused_and_left_alone(store_url: str, tables: list[str]) -> None:
+    make(store_url, tables)
+    before = Path(store_url.removeprefix("sqlite:///")).read_bytes() if store_url.startswith("sqlite") else b""
+    for create in (False, True):
+        with pytest.raises(StoreTaken, match=tables[0]):
+            opendataflow.open(store_url, create=create)
+    if before:
+        assert Path(store_url.removeprefix("sqlite:///")).read_bytes() == before
+
+
+def make(store_url: str, tables: list[str]) -> None:
+    """Make tables where the store's would be, as another program did."""
+    statements = [f"create table {name} (id integer, name text)" for name in tables]
+    if store_url.startswith("sqlite"):
+        with closing(sqlite3.connect(store_url.removeprefix("sqlite:///"))) as file:
+            for statement in statements:
+                file.execute(statement)
+    else:
+        with psycopg.connect(store_url, autocommit=True) as connection:
+            for statement in ["create schema dataflow", "set search_path = dataflow", *statements]:
+                connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize("content", [b"x", b"Buy milk.\n" * 60, b"SQLite format 3\0" + b"\xff" * 8000])
+def test_what_is_no_database_at_all_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "store.db"
+    file.write_bytes(content)
+    for create in (False, True):
+        with pytest.raises(StoreMissing):
+            opendataflow.open(f"sqlite:///{file}", create=create)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.postgres
+def test_tables_beside_the_schema_are_nobodys_business(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("create table job (id integer)")
+        connection.execute("create schema dataflow")
+    with opendataflow.open(postgres_url, create=True) as store:
+        chain(store)
 
 
 def test_an_empty_file_has_no_tables_yet(tmp_path: Path) -> None:

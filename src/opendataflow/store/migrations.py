@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import zlib
 
-from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing
+from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing, StoreTaken
 from . import queries
 from .backend import Backend, Migration
+
+_NAMED = 5
 
 
 def carried(dialect: str) -> list[Migration]:
@@ -22,6 +24,7 @@ def pending(backend: Backend) -> list[Migration]:
     """What is still to be applied; refuses a store that this program does not understand."""
     mine = carried(backend.dialect)
     if not backend.has_schema():
+        _refuse_other_tables(backend)
         return mine
     with backend.reading() as transaction:
         applied = {number: (name, checksum) for number, name, checksum in transaction.rows("migrations")}
@@ -40,6 +43,17 @@ def pending(backend: Backend) -> list[Migration]:
     return [migration for migration in mine if migration.number not in applied]
 
 
+def _refuse_other_tables(backend: Backend) -> None:
+    with backend.reading() as transaction:
+        others = [str(row[0]) for row in transaction.rows("other_tables")]
+    if others:
+        more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
+        raise StoreTaken(
+            f"{backend.shown_url} has tables that are not a store's: {', '.join(others[:_NAMED])}{more}",
+            hint="nothing was changed; give the store a file that does not exist yet, or a database without a schema dataflow",
+        )
+
+
 def migrate(backend: Backend) -> list[Migration]:
     """Apply what is pending, all of it or nothing."""
     steps = pending(backend)
@@ -51,6 +65,7 @@ def migrate(backend: Backend) -> list[Migration]:
 def check(backend: Backend) -> None:
     """Refuse a store whose schema is not exactly the one this program works with."""
     if not backend.has_schema():
+        _refuse_other_tables(backend)
         raise StoreMissing(
             f"{backend.shown_url} has no OpenDataFlow tables yet",
             hint=f"create them with: odf migrate --store {backend.shown_url}",

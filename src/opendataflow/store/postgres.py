@@ -189,8 +189,10 @@ class PostgresBackend(Backend):
 
     def has_schema(self) -> bool:
         with self._translated():
-            found = self._connection.execute("select to_regclass('dataflow.migration') is not null").fetchone()
-        return bool(found and found[0])
+            found = self._connection.execute(
+                "select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum'"
+            ).fetchone()
+        return found is not None
 
     @contextmanager
     def _a_persons_transaction(self, *, force_rollback: bool = False) -> Iterator[None]:

@@ -35,6 +35,7 @@ _NETWORK_FILE_SYSTEMS = {
     "lustre",
 }
 _PATIENCE = 60.0
+_SMALLEST = 512  # bytes of one page
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 
 
@@ -119,6 +120,8 @@ class SqliteBackend(Backend):
         try:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.is_file() and 0 < self.path.stat().st_size < _SMALLEST:
+                raise apsw.NotADBError  # SQLite takes a few bytes for nothing, and would write over them
             self._connection = apsw.Connection(str(self.path), flags=flags)
             self._set_up(create)
         except apsw.ReadOnlyError as error:
@@ -127,9 +130,10 @@ class SqliteBackend(Backend):
             raise StoreMissing(
                 f"the store {url} cannot be opened: {error}", hint="check the path and its permissions"
             ) from error
-        except apsw.NotADBError as error:
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            what = "is not a SQLite file" if isinstance(error, apsw.NotADBError) else "is a damaged SQLite file"
             raise StoreMissing(
-                f"{self.path} is not a SQLite file",
+                f"{self.path} {what}",
                 hint="point --store at a store, or at a file that does not exist yet",
             ) from error
 
@@ -148,7 +152,8 @@ class SqliteBackend(Backend):
         safe, why = wal_is_safe(apsw.sqlite_lib_version(), file_system_of(self.path))
         self.journal = "WAL" if safe else "DELETE"
         self.journal_reason = why
-        connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
+        if not connection.execute(self._named["other_tables"]).fetchall():  # somebody else's file is left as it is
+            connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
         # FULL: a READY that somebody has seen survives a power cut.
         connection.execute(
             "pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000"
@@ -239,7 +244,8 @@ class SqliteBackend(Backend):
         return self.url
 
     def has_schema(self) -> bool:
-        return bool(self._connection.execute("select 1 from sqlite_master where name = 'migration'").fetchall())
+        found = self._connection.execute("select 1 from pragma_table_info('migration') where name = 'checksum'")
+        return bool(found.fetchall())
 
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         connection = self._connection

@@ -6,6 +6,12 @@
 -- Where everything lives.
 create schema if not exists dataflow
 
+-- name: other_tables
+-- What is in the schema while the store is not.
+select relname from pg_class where relnamespace = to_regnamespace('dataflow') and relkind in ('r', 'p', 'v', 'm', 'f')
+and not exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum')
+order by relname
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied timestamptz not null)

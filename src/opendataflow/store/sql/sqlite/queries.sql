@@ -2,6 +2,12 @@
 -- statements, and nothing needs a row lock because a writing transaction is alone.
 -- CROSS JOIN is SQLite's way to say that the list drives and the tables are looked up, whatever the planner estimates.
 
+-- name: other_tables
+-- What is in the file while the store is not.
+select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'
+and not exists (select 1 from pragma_table_info('migration') where name = 'checksum')
+order by name
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied text not null)
