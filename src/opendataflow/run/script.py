@@ -118,7 +118,7 @@ def execute_script(
             cwd=cwd,
             log=log,
             timeout=job.timeout,
-            tick=lambda: _heartbeat(store, claim),
+            tick=lambda: store.heartbeat(claim),
             every=claim.lease / 3,
             echo=echo,
             stdin=None if cancel or os.isatty(0) else 0,
@@ -134,10 +134,6 @@ def new_log(project: Project, claim: Claim, hidden: Sequence[str | Key]) -> LogF
     if log_path(project.logs, **names, runid=runid).exists():
         runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made anew
     return LogFile(project.logs, **names, runid=runid, attempt=claim.tries, secrets=hidden)
-
-
-def _heartbeat(store: Store, claim: Claim) -> None:
-    store.heartbeat(claim)
 
 
 def _environment(

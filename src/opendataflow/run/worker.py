@@ -184,7 +184,7 @@ class Worker:
                         log=_logger(log, claims[0]),
                         password=lambda dataset: secrets.get(dataset.datasetid, ""),
                         referenced=lambda name: published_chunks(self.store, name),
-                        fence=lambda claim: void(self.store.heartbeat(claim)),
+                        fence=self.store.heartbeat,
                     )
             except BaseException as error:
                 cancel(spark, tag)
@@ -290,7 +290,7 @@ class Worker:
                         past={name: past_of(self.store, catalogue.dataset(name), claim.dataid) for name in job.outputs},
                         password=lambda dataset: secrets.get(dataset.datasetid, ""),
                         referenced=lambda name: published_chunks(self.store, name),
-                        fence=lambda: void(self.store.heartbeat(claim)),
+                        fence=lambda: self.store.heartbeat(claim),
                         bounds=_bounds(self.store, claim),
                     )
                 self._commit(catalogue, (claim, manifests))
@@ -370,10 +370,6 @@ def _ready(claim: Claim) -> Result:
 
 def _tag(claim: Claim) -> str:
     return f"odf-run-{claim.runid}"
-
-
-def void(_: object) -> None:
-    """Nothing."""
 
 
 def _no_spark(job: Job, error: ImportError) -> MissingDependency:

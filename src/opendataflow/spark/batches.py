@@ -98,7 +98,7 @@ def run_batch(
     log: logging.Logger,
     password: Password,
     referenced: Callable[[str], Sequence[InputChunk]] | None = None,
-    fence: Callable[[Claim], None] = lambda claim: None,
+    fence: Callable[[Claim], object] = lambda claim: None,
 ) -> dict[str, Outcome]:
     """Produce the outputs of many chunks together: by dataid, what is left to commit, or what went wrong there.
 
@@ -162,7 +162,7 @@ def run_batch(
     }
 
 
-def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], None]) -> Outcome:
+def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], object]) -> Outcome:
     try:
         for output in outputs.values():
             fence(claim)

@@ -45,7 +45,7 @@ def run_chunk(
     past: Mapping[str, Past] | None = None,
     password: Password = no_password,
     referenced: Callable[[str], Sequence[InputChunk]] | None = None,
-    fence: Callable[[], None] = lambda: None,
+    fence: Callable[[], object] = lambda: None,
     bounds: Bounds | None = None,
 ) -> dict[str, Manifest]:
     """Produce every output of a claimed chunk; what it returns is all that is left to commit.
