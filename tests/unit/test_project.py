@@ -332,10 +332,22 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         ("[dataset.a.checks]\nconserves = 'b'", UnknownDataset, "[dataset.a] checks", "b"),
         ("[dataset.a]\nlayout = 'flat'", BadConfig, "[dataset.a] layout", "plain"),
         ("[dataset.a]\nrepeats = 'yes'", BadConfig, "[dataset.a] repeats", "yes"),
-        ("[dataset.a]\nlimit = 0", BadConfig, "[dataset.a] limit", "0"),
+        ("[dataset.a]\nkeep = 0", BadConfig, "[dataset.a] keep", "0"),
+        ("[dataset.a]\nlimit = 10", BadConfig, "[dataset.a] limit", "no such key"),
+        ("[dataset.a]\nkey = 'id'", BadConfig, "[dataset.a] key", "no such key"),
+        ("[dataset.a]\nlocation = 'x'\nsslmode = 'require'", BadConfig, "[dataset.a] sslmode", "PostgreSQL"),
+        ("[dataset.a]\ntablename = 't'\nformat = 'jdbc'\nloaders = 2", BadConfig, "[dataset.a] loaders", "PostgreSQL"),
+        ("[dataset.a]\ntablename = 't'\nsslmode = 'maybe'", BadConfig, "[dataset.a] sslmode", "verify-full"),
+        ("[dataset.a]\ntablename = 't'\ntimezone = 'Mars/Base'", BadDefinition, "[dataset.a] timezone", "Mars"),
+        ("[dataset.a]\ntablename = 't'\nas_text = [1]", BadConfig, "[dataset.a] as_text", "list"),
+        ("[dataset.a]\ntablename = 't'\nnumeric = 'decimal'", BadConfig, "[dataset.a] numeric", "decimal(38,18)"),
+        ("[dataset.a]\ntablename = 't'\nloaders = 0", BadConfig, "[dataset.a] loaders", "0"),
+        ("[dataset.a]\ntablename = 't'\nreplace = true", BadConfig, "[dataset.a] replace", "table"),
         ("[dataset.a]\noptions = {x = nan}", BadDefinition, "[dataset.a] options", "nan"),
         # [job.X]
         ("[job.j]", BadDefinition, "[job.j] reads", "neither"),
+        ("[job.j]\nargs = ['a']", BadConfig, "[job.j] args", "no such key"),
+        ("[job.j.spark]\nmaster = 'x'", BadConfig, "[job.j] spark", "no such key"),
         ("[job.j]\nwrite = 'a'", BadConfig, "[job.j] write", "writes?"),
         ("[job.j]\nreads = 3", BadConfig, "[job.j] reads", "3"),
         ("[job.j]\nreads = [['a']]", BadConfig, "[job.j] reads[0]", "name"),
@@ -635,7 +647,7 @@ def test_the_other_known_keys_of_a_dataset_are_its_options(loaded):
     quarantine = true
     schema = "a int"
     compression = "zstd"
-    limit = 10
+    keep = 10
     options = { header = true, since = 2013-01-01 }
     """
     assert dataset(loaded(text), "a").options == {
@@ -647,7 +659,27 @@ def test_the_other_known_keys_of_a_dataset_are_its_options(loaded):
         "options": {"header": True, "since": "2013-01-01"},
         "schema": "a int",
         "compression": "zstd",
-        "limit": 10,
+        "keep": 10,
+    }
+
+
+def test_a_table_of_postgresql_has_options_of_its_own(loaded):
+    text = """[dataset.a]
+    tablename = "t"
+    sslmode = "verify-full"
+    timezone = "Europe/Berlin"
+    as_text = ["x"]
+    numeric = "decimal(38,18)"
+    loaders = 2
+    replace = "table"
+    """
+    assert dataset(loaded(text), "a").options == {
+        "sslmode": "verify-full",
+        "timezone": "Europe/Berlin",
+        "as_text": ["x"],
+        "numeric": "decimal(38,18)",
+        "loaders": 2,
+        "replace": "table",
     }
 
 

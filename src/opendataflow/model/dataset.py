@@ -14,6 +14,7 @@ from .partition import TEXT, Partition, check_form
 from .plain import plain_table
 
 KINDS = ("", "file", "table")
+POSTGRES = ("", "postgres", "postgresql")  # the formats of a table that PostgreSQL itself reads and writes
 
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..errors import UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
-from ..model.dataset import KINDS
+from ..model.dataset import KINDS, POSTGRES
+from ..model.hours import zone
 from ..model.ids import shown
 from ..model.plain import plain
 from .places import check_written
@@ -17,6 +18,18 @@ from .section import COUNT, FLAG, PLACES, TABLE, TEXT, TEXTS, Section, Shape, ei
 # What differs between environments; everything else is the same data everywhere.
 PLACE = ("hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location")
 
+_DECIMAL = Shape(
+    lambda value: isinstance(value, str) and re.fullmatch(r"decimal\(\d{1,2}, ?\d{1,2}\)", value) is not None,
+    'text like "decimal(38,18)"',
+)
+OF_POSTGRES: dict[str, Shape] = {
+    "sslmode": one_of("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "timezone": TEXT,
+    "as_text": either(TEXT, TEXTS),
+    "numeric": _DECIMAL,
+    "loaders": COUNT,
+    "replace": one_of("table"),
+}
 OPTIONS: dict[str, Shape] = {
     "layout": one_of("versioned", "plain"),
     "repeats": FLAG,
@@ -28,13 +41,12 @@ OPTIONS: dict[str, Shape] = {
     "options": TABLE,
     "schema": TEXT,
     "compression": TEXT,
-    "limit": COUNT,
     "readers": PLACES,
-    "keep": either(COUNT, TEXT),
-    "key": either(TEXT, TEXTS),
+    "keep": COUNT,
     "port": COUNT,
     "driver": TEXT,
     "url": TEXT,
+    **OF_POSTGRES,
     "description": TEXT,
     "owner": TEXT,
     "tags": TEXTS,
@@ -77,7 +89,7 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     values["kind"] = _kind(section, values)
     values["format"] = _format(section, values)
     partition, checks = _partition(section), _checks(section)
-    options = _options(section)
+    options = _options(section, values)
     # Everything else is known to be right by now, so what is still wrong is the location.
     with homes.get("location", section).at("location"):
         check_written(values.get("location", ""))
@@ -126,14 +138,19 @@ def _checks(section: Section) -> tuple[Check, ...]:
         return parse_checks(section.get("checks", TABLE, {}), "")
 
 
-def _options(section: Section) -> dict[str, Any]:
+def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
     options = {}
+    is_postgres = values["kind"] == "table" and values["format"] in POSTGRES
     for key, shape in OPTIONS.items():
         if key in section:
             value = section.get(key, shape)
             if key == "url" and _has_password(value):
                 raise section.wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
+            if key in OF_POSTGRES and not is_postgres:
+                raise section.wrong(key, "only a table of PostgreSQL can have it", "It has a tablename and no format.")
             with section.at(key):
+                if key == "timezone":
+                    zone(value)
                 options[key] = plain(value, key)
     return options
 

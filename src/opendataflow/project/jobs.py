@@ -20,8 +20,6 @@ OPTIONS: dict[str, Shape] = {
     "script": TEXT,
     "secrets": one_of("env", "file"),
     "batch": COUNT,
-    "args": TEXTS,
-    "spark": TABLE,
     "description": TEXT,
     "owner": TEXT,
     "tags": TEXTS,

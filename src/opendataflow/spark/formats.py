@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..errors import BadConfig
 from ..model import Dataset
+from ..model.dataset import POSTGRES as POSTGRES
 from ..model.ids import shown
 
 CSV, JSON, TEXT, PARQUET, ORC, JDBC = "csv", "json", "text", "parquet", "orc", "jdbc"
@@ -13,7 +14,6 @@ DEFAULT = PARQUET
 
 # Their files say nothing about types: a schema comes from the project, from an earlier publish, or from guessing.
 UNTYPED = (CSV, JSON)
-POSTGRES = ("", "postgres", "postgresql")
 
 # Quotes are doubled as RFC 4180 says, which loses nothing; Spark's own backslash does.
 _CSV = {"header": "true", "escape": '"'}

@@ -11,7 +11,7 @@ from ..model import Dataset, Partition
 REJECTED = "__rejected"
 BECAUSE = "rejected_because"
 
-_NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift", "key")
+_NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift")
 
 
 def has_quarantine(dataset: Dataset) -> bool:

@@ -56,7 +56,7 @@ def of_chunk(
             return "true"
         raise BadDefinition(
             f"nothing says which rows belong to dataid {dataid}",
-            hint='Name the column: partition = { type = …, column = … }; or replace = "table" in the options: '
+            hint='Name the column: partition = { type = …, column = … }; or replace = "table" on the dataset: '
             "every chunk then replaces the whole table.",
         )
     column = next(each for each in columns if each.name == name)

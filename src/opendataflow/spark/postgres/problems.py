@@ -8,7 +8,7 @@ import re
 from ... import errors
 from ...errors import BadConfig, BadDefinition, InvalidPath, JobFailed, NoSpace, NotValidated, OdfError
 
-AS_TEXT = 'Spark has no value for it: read the column as text with options = { as_text = ["…"] } of the dataset.'
+AS_TEXT = 'Spark has no value for it: read the column as text with as_text = ["…"] of the dataset.'
 
 _MARK = "odf-error:"
 _DETAILS = (b"PG_DIAG_MESSAGE_PRIMARY", b"PG_DIAG_MESSAGE_DETAIL", b"PG_DIAG_CONTEXT")
