@@ -1,8 +1,8 @@
 """Logs of runs: one private file each, with its middle left out when it grows too long.
 
-A log is plain text that `less` and `tail -F` read. Its first line always has the same length and says how many bytes
-are left out after which byte, so that a reader finds its place again when the file was shortened. Shortening writes a
-new file and renames it; at every moment the name leads to a whole log.
+A log is plain text that `less` and `tail -F` read. Its first line always has the same length, and of a log that was
+shortened it says how many bytes are left out after which byte, so that a reader finds its place again. Shortening writes
+a new file and renames it; at every moment the name leads to a whole log.
 """
 
 from __future__ import annotations
@@ -336,7 +336,8 @@ def _same(path: str | os.PathLike[str], file: BinaryIO) -> bool:
 
 
 def _first_line(left_out: int, gap_at: int) -> bytes:
-    return b"# odf log: %015d bytes left out after byte %015d\n" % (left_out, gap_at)
+    line = b"# odf log: %015d bytes left out after byte %015d\n" % (left_out, gap_at)
+    return line if left_out else b"# odf log".ljust(len(line) - 1) + b"\n"
 
 
 def _gap(left_out: int) -> bytes:

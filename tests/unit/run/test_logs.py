@@ -149,6 +149,19 @@ def test_a_long_log_keeps_its_beginning_and_its_end(tmp_path: Path, piece: int) 
     assert os.listdir(log.path.parent) == [log.path.name]
 
 
+def test_a_log_says_that_something_is_left_out_only_when_it_is(tmp_path: Path) -> None:
+    with new(tmp_path, limit=SMALL) as log:
+        log.write(lines(10))
+        whole = log.path.read_text()
+        assert whole.partition("\n")[0].rstrip() == "# odf log"
+        assert "left out" not in whole
+        log.write(lines(6000, 10))
+    first, _, rest = log.path.read_text().partition("\n")
+    assert len(first) == len(whole.partition("\n")[0])
+    assert re.fullmatch(r"# odf log: \d{15} bytes left out after byte \d{15}", first)
+    assert rest.startswith("line 00000000\n")
+
+
 def test_a_long_log_without_line_ends_is_bounded_too(tmp_path: Path) -> None:
     with new(tmp_path, limit=SMALL) as log:
         for _ in range(50):
@@ -169,10 +182,10 @@ def test_a_log_of_a_killed_process_is_whole_at_every_moment(tmp_path: Path) -> N
     while not path.exists() or path.stat().st_size < SMALL / 2:
         time.sleep(0.01)
     for _ in range(200):
-        assert path.read_bytes().startswith(b"# odf log: ")
+        assert path.read_bytes().startswith(b"# odf log")
     process.kill()
     process.wait()
-    allowed = re.compile(r"# odf log: .*|0123456789abcde|… +\d+ bytes left out …|")
+    allowed = re.compile(r"# odf log.*|0123456789abcde|… +\d+ bytes left out …|")
     text = path.read_text()
     assert all(allowed.fullmatch(line) for line in text.split("\n")[:-1])
     assert prune(tmp_path, keep_bytes=0) >= 1
