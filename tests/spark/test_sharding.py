@@ -12,13 +12,15 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import functions as F
 
-from opendataflow.errors import BadDefinition, DataNotReady, NotValidated, UsageError
+from opendataflow.errors import BadConfig, BadDefinition, DataNotReady, InvalidPath, Locked, NotValidated, UsageError
 from opendataflow.model import Dataset, Partition
 from opendataflow.model.bounds import Range, breaks
+from opendataflow.run.sharding import announce, plan
 from opendataflow.spark.columns import in_chunk
 from opendataflow.spark.keys import bucket, key_of, read_all
 from opendataflow.spark.postgres import count_rows, read_table
 from opendataflow.spark.sharding import Shards, Size, shards_of
+from opendataflow.store import open_store
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark]
 
@@ -243,3 +245,26 @@ def test_ten_thousand_cuts_are_found_in_one_pass(spark, project, orders, sql) ->
         counts = {row[0]: row[1] for row in keys.where("k < 20").groupBy(bucket(key, few)).count().collect()}
         edges = [1, *map(int, few), 20]
         assert counts == {n: high - low for n, (low, high) in enumerate(pairwise(edges))}
+
+
+def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project, sql, orders, tmp_path) -> None:
+    sql("create table orders (k int, note text)", "insert into orders select i, 'x' from generate_series(1, 100) i")
+    store = open_store(f"sqlite:///{tmp_path}/store.db", create=True)
+    store.register([replace(orders(), partition=Partition("range"))])
+    planned = plan(store, project, "orders", lambda: spark, None, by="k", rows=40)
+    assert list(store.all_chunks("orders")) == []
+    assert announce(store, planned) == ("1", "2", "3")
+
+    assert store.catalogue().dataset("orders").partition.column == "k"
+    found = [(chunk.dataid, chunk.status, chunk.lower, chunk.upper) for chunk in store.all_chunks("orders")]
+    assert found == [("1", "READY", "1", "35"), ("2", "READY", "35", "68"), ("3", "READY", "68", "101")]
+    with pytest.raises(Locked, match="is there already"):
+        announce(store, planned)  # somebody else was quicker
+    declared = replace(project, datasets=(replace(orders("orders"), datasetid="other", partition=Partition("range")),))
+    store.register(declared.datasets)
+    with pytest.raises(BadConfig, match="declared in the project file"):
+        plan(store, declared, "other", lambda: spark, None, by="k", rows=40)
+    elsewhere = replace(project, environment=replace(project.environment, hosts=("prod.example",)))
+    with pytest.raises(InvalidPath, match="no host of environment"):
+        plan(store, elsewhere, "other", lambda: spark, None, by="k", rows=40)
+    store.close()

@@ -25,8 +25,8 @@ from .postgres import named_error
 from .problems import SPARK_ERRORS, reason_of
 from .reading import Password
 
-SAMPLE = 1_000_000  # up to this many keys are looked at one by one
-_FINER, _MOST_CUTS = 10, 50_000
+SAMPLE = 2_000_000  # up to this many keys are looked at one by one
+_FINER, _MOST_CUTS = 10, 100_000
 _SEED = 7
 
 
