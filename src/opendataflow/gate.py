@@ -25,7 +25,7 @@ from .model import (
     may_read,
     span,
 )
-from .project import Environment, resolve_location
+from .project import Environment, is_inside, resolve_location
 
 if TYPE_CHECKING:
     from .store import Claim, Published, Store
@@ -209,8 +209,13 @@ def _place(
             )
             looked[f"{dataset.datasetid} {input_id}"] = place or dataset.hostname or NO_PLACE
             problem = _problem_with_host(environment, dataset)
-            if not problem and place and "://" not in place and dataset.kind != "table" and probe.files(place) is None:
-                problem = f"nothing is at {place}"
+            if not problem and place and dataset.kind != "table":
+                # The place was inside when it was announced; a link may lead elsewhere by now.
+                outside = leads_outside(environment, place)
+                if outside:
+                    problem = f"{outside} leads outside the roots of environment {environment.name}"
+                elif "://" not in place and probe.files(place) is None:
+                    problem = f"nothing is at {place}"
             if problem:
                 return Answer("place", False, looked, problem)
         for name in job.outputs:
@@ -230,6 +235,13 @@ def _place(
 def place_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
     """The absolute place of a chunk by its dataset's location, inside the environment's roots where any are declared."""
     return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
+
+
+def leads_outside(environment: Environment, place: str) -> str:
+    """What leads out of the environment's roots: the place itself, or a link inside it; empty when nothing does."""
+    if not environment.is_declared:
+        return ""
+    return next((each for each in (place, *probe.links(place)) if not is_inside(each, environment.roots)), "")
 
 
 def _problem_with_host(environment: Environment, dataset: Dataset) -> str:

@@ -40,6 +40,23 @@ def files(place: str) -> list[File] | None:
         ) from None
 
 
+def links(place: str) -> Iterator[str]:
+    """The symbolic links inside a local folder, at whatever depth; none of them is followed."""
+    folders = [place] if os.path.isdir(place) else []
+    try:
+        for folder in folders:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        yield entry.path
+                    elif entry.is_dir():
+                        folders.append(entry.path)
+    except OSError as error:
+        raise InvalidPath(
+            f"{place} cannot be looked at: {error.strerror or error}", hint="check its permissions"
+        ) from None
+
+
 def is_writable(place: str) -> bool:
     """Whether something could be written there: the nearest folder that exists lets us."""
     if "://" in place:

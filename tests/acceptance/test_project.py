@@ -88,6 +88,38 @@ def test_a_missing_input_or_an_unwritable_output_is_an_invalid_path(home: Shell)
     shop.odf("ready", "names_raw", "2025-12-24", code=12)
 
 
+def test_an_input_that_was_swapped_for_a_link_to_elsewhere_is_an_invalid_path(home: Shell) -> None:
+    shop = make(home)
+    shop.odf("ready", "names_raw", "2025-11-12..2025-11-13")
+    for day in (12, 13):
+        file = shop.folder / f"data/names/2025-11-{day}.csv"
+        elsewhere = shop.folder / ("secret.csv" if day == 12 else "data/beside.csv")
+        file.rename(elsewhere)  # the same bytes, size and time
+        file.symlink_to(elsewhere)
+    refused = shop.runjob("jobs/greet.sh", code=12)
+    assert "INVALID_PATH" in refused.err
+    assert "2025-11-12.csv leads outside the roots" in refused.err
+    assert ("greetings", "2025-11-12") not in statuses(shop)
+    shop.runjob("jobs/greet.sh")
+    assert statuses(shop)["greetings", "2025-11-13"] == "READY", "a link inside the roots is fine"
+    assert "leads outside" in shop.odf("explain", "greetings", "2025-11-12").out
+
+
+def test_a_link_inside_a_chunk_must_not_lead_outside_either(home: Shell) -> None:
+    shop = make(home)
+    toml = (shop.folder / "dataflow.toml").read_text()
+    shop.write("dataflow.toml", toml.replace("names/{dataid}.csv", "parts/{dataid}"))
+    shop.odf("apply", "--yes")
+    for day in (12, 13):
+        shop.write(f"data/parts/2025-11-{day}/deep/a.csv", f"Ada {day}\n")
+    shop.odf("ready", "names_raw", "2025-11-12")
+    shop.write("secret.csv", "Eve\n")
+    for day in (12, 13):
+        (shop.folder / f"data/parts/2025-11-{day}/deep/b.csv").symlink_to(shop.folder / "secret.csv")
+    assert "deep/b.csv leads outside" in shop.runjob("jobs/greet.sh", code=12).err
+    assert "deep/b.csv leads outside" in shop.odf("ready", "names_raw", "2025-11-13", code=12).err
+
+
 def test_a_script_that_writes_nothing_does_not_publish(home: Shell) -> None:
     shop = make(home)
     shop.odf("ready", "names_raw", "2025-11-12")

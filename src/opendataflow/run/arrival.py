@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .. import probe
 from ..errors import BadDataid, BadId, InvalidPath, NotValidated, OdfError
-from ..gate import place_of
+from ..gate import leads_outside, place_of
 from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..project import Project
 from ..store import Announced, Store
@@ -61,6 +61,12 @@ def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> 
         raise InvalidPath(
             f"{dataset.datasetid} {dataid}: nothing is at {place}",
             hint="is it there yet? To announce it unseen: --unseen",
+        )
+    outside = leads_outside(project.environment, place)
+    if outside:
+        raise InvalidPath(
+            f"{dataset.datasetid} {dataid}: {outside} leads outside the roots of environment {project.environment.name}",
+            hint="put the file itself there instead of a link",
         )
     manifest = probe.light_manifest(place, dataset.format)
     if not manifest.bytes and not dataset.options.get("empty"):
