@@ -21,8 +21,10 @@ import pytest
 
 from opendataflow.errors import BadConfig, JobFailed, LeaseLost
 from opendataflow.run import launch as module
+from opendataflow.run import tree
 from opendataflow.run.launch import Ended, launch
 from opendataflow.run.logs import LogFile
+from opendataflow.run.streams import Stream
 
 SECRET = "hunter2-S3cret"
 PATH = os.environ["PATH"]
@@ -112,9 +114,7 @@ def company(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def marked(run: str) -> list[int]:
     wanted = f"ODF_RUN={run}".encode()
-    return [
-        pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if wanted in module._environment_of(pid)
-    ]
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if wanted in tree.environment_of(pid)]
 
 
 def alive(pid: int) -> bool:
@@ -133,7 +133,7 @@ def until(condition: Callable[[], object], longest: float = 10.0) -> None:
 
 def zombies() -> list[int]:
     me = os.getpid()
-    return [process.pid for process in module._processes().values() if process.parent == me and process.state == "Z"]
+    return [process.pid for process in tree.processes().values() if process.parent == me and process.state == "Z"]
 
 
 @pytest.mark.parametrize("code", [0, 1, 126, 127, 255])
@@ -392,7 +392,7 @@ def test_a_daemon_without_our_mark_is_found_when_it_was_seen_in_time(run: Runner
 def test_daemons_are_found_by_their_mark_where_orphans_cannot_be_adopted(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_set_subreaper", lambda on: False)
+    monkeypatch.setattr(tree, "_set_subreaper", lambda on: False)
     assert run.daemon("", "sleep 100").cancelled
     pid = int((tmp_path / "pid").read_text())
     until(lambda: not alive(pid))
@@ -416,9 +416,9 @@ def test_orphans_that_ended_by_themselves_are_reaped(run: Runner) -> None:
 
 def test_adoption_lasts_only_as_long_as_the_command(run: Runner) -> None:
     during: list[bool] = []
-    run.sh("sleep 0.2", tick=lambda: during.append(module._is_subreaper()), every=0.1)
+    run.sh("sleep 0.2", tick=lambda: during.append(tree.is_subreaper()), every=0.1)
     assert during[0]
-    assert not module._is_subreaper()
+    assert not tree.is_subreaper()
 
 
 def test_a_command_that_closes_its_output_is_waited_for(run: Runner) -> None:
@@ -428,7 +428,7 @@ def test_a_command_that_closes_its_output_is_waited_for(run: Runner) -> None:
 
 
 def test_a_stranger_that_holds_the_output_open_does_not_hold_us(run: Runner, monkeypatch) -> None:
-    monkeypatch.setattr(module._Tree, "look", lambda self: [])
+    monkeypatch.setattr(tree.Tree, "look", lambda self: [])
     begun = time.monotonic()
     ended = run.sh("sleep 3 & echo done")
     assert ended.ok
@@ -513,13 +513,14 @@ def test_of_many_at_once_in_threads_each_ends_its_own_daemon(tmp_path: Path, mon
     assert [results[number].ok for number in range(6)] == [False, *[True] * 5]
     assert not any(alive(int(pid.read_text())) for pid in pids)
     assert not zombies()
-    assert not module._Tree.leaders
+    assert not tree.Tree.leaders
 
 
 HARNESS = """
 import os, signal, sys, threading, time
 from pathlib import Path
 import opendataflow.run.launch as module
+import opendataflow.run.streams as streams
 from opendataflow.run.launch import launch
 from opendataflow.run.logs import LogFile
 
@@ -611,7 +612,7 @@ def test_an_ignored_sigchld_does_not_turn_failure_into_success(tmp_path: Path, t
 @pytest.mark.usefixtures("company")
 def test_a_stolen_exit_status_is_a_failure_and_not_a_success(run: Runner) -> None:
     def thief() -> None:
-        pid = next(iter(module._Tree.leaders))
+        pid = next(iter(tree.Tree.leaders))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
@@ -684,7 +685,7 @@ def test_a_stuck_terminal_does_not_stop_the_job(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     try:
         code = """
-            module.STALL = 0.3
+            streams.STALL = 0.3
             ended = go("bash", "-c", "seq 300000; exit 6")
             (folder / "ended").write_text(str(ended.exit_code))
             """
@@ -734,7 +735,7 @@ def test_an_error_in_here_leaves_nothing_running(run: Runner, monkeypatch: pytes
     def broken(self: object, now: float) -> None:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr(module._Stream, "balance", broken)
+    monkeypatch.setattr(Stream, "balance", broken)
     with pytest.raises(RuntimeError, match="bug"):
         run.sh("sleep 100 & sleep 100")
     assert not marked(run.run)
