@@ -206,3 +206,19 @@ def test_chunks_in_places_of_their_own_are_told_apart_by_their_files(spark, proj
     found = contents_of(spark, project, dataset, chunks, groups, no_password)
     assert {name: content.rows for name, content in found.chunks.items()} == {"2025-01": 30, "other": 30}
     assert found.outside == {}
+
+
+def test_a_set_of_files_is_sharded_copied_and_proven_like_a_table(spark, store: Store, project: Project) -> None:
+    events = Dataset("orders", "file", location="events", format="parquet", partition=Partition("range", column="word"))
+    folder = str(project.folder / "data" / "events")
+    spark.range(500).selectExpr("concat('w ', id % 97, ' é') as word", "id").repartition(3).write.parquet(folder)
+    lake = replace(LAKE, partition=Partition("range", column="word"))
+    migrated(spark, store, project, events, lake, COPY, 6)
+    proof = prove(store, project, "lake", spark=lambda: spark)
+    assert proof.verdict == "PROVEN", proof
+    assert (proof.published, proof.rows.published, proof.rows.fingerprints) == (6, 500, 6)
+
+    spark.range(3).selectExpr("'zz' as word", "id").write.mode("append").parquet(folder)
+    later = prove(store, project, "lake", spark=lambda: spark)
+    assert [each.text for each in later.problems] == ["3 rows of orders lie beyond the last chunk"]
+    store.close()
