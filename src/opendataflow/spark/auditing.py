@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadConfig, NotValidated
-from ..model import Consumed, Dataset
+from ..model import Consumed, Dataset, span
 from ..model.checks import ERROR, WARN
 from ..model.ids import shown
-from .checking import Facts, Load, Probe, about, null_counts, null_differences, probes
-from .columns import Bounds, column, quoted, type_of
+from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences, probes
+from .columns import Bounds, column, lies_within, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .observing import Figures, computed
 from .quarantine import has_quarantine
@@ -102,15 +101,40 @@ class Audit:
         return {**self.basic(without=without), **counted(self.counts(without=without))}
 
     def summary(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
-        """The same with one number for all that should not be there: enough, and cheaper, where it is nought."""
-        counts = self.counts(without=without)
-        return {**self.basic(without=without), **({BAD: F.count_if(any_of(counts.values()))} if counts else {})}
+        """The same with one number for all that should not be there: enough, and cheaper, where it is nought.
+
+        Whether all rows lie in the chunk is told by the least and the greatest value: a condition with the bounds of
+        the chunk in it would have Spark compile new code for every chunk.
+        """
+        spans = self._spans(without)
+        conditions = list(self.counts(without=[*without, *spans]).values())
+        if spans:
+            conditions.append(column(self.schema, str(self.dataset.partition.column)).isNull())
+        return {**self.basic(without=without), **({BAD: F.count_if(any_of(conditions))} if conditions else {})}
+
+    def is_clean(self, summary: Figures, *, without: Sequence[Probe] = ()) -> bool:
+        """Whether a summary says that there is surely nothing that should not be there."""
+        return not summary.get(BAD) and (not self._spans(without) or self._lies_within(summary))
+
+    def _spans(self, without: Sequence[Probe]) -> list[Probe]:
+        return [
+            probe for probe in self.probes if probe.check.kind == "span" and probe.is_by_row and probe not in without
+        ]
+
+    def _lies_within(self, summary: Figures) -> bool:
+        partition = self.dataset.partition
+        if not int(summary[ROWS] or 0):
+            return True
+        if partition.type == "text":
+            return summary.get(LOWER) == summary.get(UPPER) == self.dataid
+        limits = self.around.bounds or span(partition, self.dataid)
+        return lies_within(type_of(self.schema, partition.column or ""), limits, summary.get(LOWER), summary.get(UPPER))
 
     def details(self, figures: Figures, staged: Callable[[], DataFrame], *, without: Sequence[Probe] = ()) -> Figures:
-        """A summary with every number in it: all nought, or counted by a pass of their own."""
-        counts = self.counts(without=without)
-        bad = figures.get(BAD)
-        return {**figures, **(computed(staged(), counted(counts)) if bad else dict.fromkeys(counts, 0))}
+        """A summary with every number in it that is not nought: counted by a pass of their own."""
+        if self.is_clean(figures, without=without):
+            return figures
+        return {**figures, **computed(staged(), counted(self.counts(without=without)))}
 
     def basic(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
         """What must be known of all rows together."""
@@ -205,11 +229,6 @@ class Drift:
 def counted(conditions: Mapping[str, Column]) -> dict[str, Column]:
     """How many rows fulfil each condition."""
     return {name: F.count_if(condition) for name, condition in conditions.items()}
-
-
-def any_of(conditions: Iterable[Column]) -> Column:
-    """Rows that fulfil at least one condition."""
-    return reduce(lambda one, other: one | other, conditions)
 
 
 def expected_schema(dataset: Dataset, past: Past) -> StructType | None:

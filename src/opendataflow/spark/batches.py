@@ -8,32 +8,21 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DateType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import StringType, StructField, StructType
 
 from ..api import Chunk
 from ..errors import BadConfig, OdfError
-from ..model import Catalogue, Dataset, Job, Manifest, span
+from ..model import Catalogue, Dataset, Job, Manifest
 from ..project import Project, resolve_location
 from ..store.records import Claim
-from .auditing import BAD, LOWER, ROWS, UPPER, Audit, Drift, Past, Surroundings, any_of, in_expected_order
+from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .code import Code, SqlJob
-from .columns import Bounds, column, type_of
+from .columns import Bounds
 from .files import remove
 from .formats import format_of, write_options
 from .observing import Figures
@@ -195,7 +184,7 @@ def _stage(
         tagged = df.select(*(F.col(f"`{name}`") for name in plain.columns), TAG)
         writer = tagged.write.format(format_of(dataset)).mode("error").options(**write_options(dataset))
         writer.partitionBy(TAG).save(together)
-        figures = _figures(spark, audit, together, around)
+        figures = _figures(spark, audit, together)
         done: dict[str, Staged | OdfError] = {}
         for member in members:
             dataid = member.claim.dataid
@@ -203,7 +192,7 @@ def _stage(
                 sink = FileSink(spark, dataset, dataid, member.claim.epoch, location[dataid], audit.schema)
                 sink.adopt(posixpath.join(together, f"{TAG}={quote(dataid, safe='')}"))
                 own = audit.twin(dataid, around[dataid])
-                if figures[dataid].get(BAD):
+                if not own.is_clean(figures[dataid]):
                     own = Audit(plain, dataset, dataid, around[dataid], drift)  # with conditions of its own
                 done[dataid] = _judged(own, sink, figures[dataid])
         return done
@@ -216,58 +205,13 @@ def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
     return cache(lambda: {row[0]: row[1] for row in frame.groupBy(TAG).count().collect()})
 
 
-def _figures(
-    spark: SparkSession, audit: Audit, place: str, around: Mapping[str, Surroundings]
-) -> dict[str, dict[str, Any]]:
+def _figures(spark: SparkSession, audit: Audit, place: str) -> dict[str, Figures]:
     """What is known of each chunk, from one pass over what was really written."""
-    partition = audit.dataset.partition
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
-    asks_span = any(probe.check.kind == "span" for probe in audit.probes)
-    spans = [name for probe in audit.probes if probe.check.kind == "span" for name in probe.counts]
-    conditions = [condition for name, condition in audit.counts().items() if name not in spans]
-    if asks_span and partition.column and type_of(audit.schema, partition.column):
-        conditions.append(column(audit.schema, partition.column).isNull())
-    metrics = {**audit.basic(), **({BAD: F.count_if(any_of(conditions))} if conditions else {})}
+    metrics = audit.summary()
     written = audit.with_hash(read_place(spark, audit.dataset, place, schema=schema, is_ours=True))
     rows = written.groupBy(TAG).agg(*(metric.alias(f"m{place}") for place, metric in enumerate(metrics.values())))
-    found = {row[0]: dict(zip(metrics, row[1:], strict=True)) for row in rows.collect()}
-    for dataid, figures in found.items():
-        if spans and not _lies_within(audit, dataid, around[dataid].bounds, figures):
-            figures[BAD] = int(figures.get(BAD) or 0) + 1  # which rows, its own conditions tell
-    return found
-
-
-def _lies_within(audit: Audit, dataid: str, bounds: Bounds | None, figures: Figures) -> bool:
-    """Whether the least and the greatest value surely lie in the chunk, by what they and its bounds look like."""
-    partition = audit.dataset.partition
-    kind = type_of(audit.schema, partition.column or "")
-    limits = bounds or span(partition, dataid)
-    read = next((read for types, read in _READ if isinstance(kind, types)), None)
-    if read is None or limits is None or None in limits:
-        return False
-    try:
-        least, greatest, lower, upper = (read(str(text)) for text in (figures[LOWER], figures[UPPER], *limits))
-    except ValueError:
-        return False
-    return bool(lower <= least and greatest < upper)
-
-
-def _moment(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-
-
-def _number(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation as problem:
-        raise ValueError(text) from problem
-
-
-_READ: tuple[tuple[tuple[type, ...], Callable[[str], Any]], ...] = (
-    ((NumericType,), _number),
-    ((DateType, TimestampType, TimestampNTZType), _moment),
-)
+    return {row[0]: dict(zip(metrics, row[1:], strict=True)) for row in rows.collect()}
 
 
 def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:

@@ -6,9 +6,10 @@ Null passes `accepted`, `range`, `regex` and `sql`, as it passes a CHECK of SQL:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property, reduce
 from statistics import median
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, StructType
 
 from ..errors import BadDefinition
-from ..model import Check, Dataset, seconds
+from ..model import Check, Dataset, seconds, span
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures
 from .schema import NULLABLE, Difference, differences, from_ddl, not_null_columns
@@ -55,9 +56,19 @@ class Probe:
 
     check: Check
     judge: Callable[[Figures, Facts], Verdict]
-    counts: Mapping[str, Column] = field(default_factory=dict)  # conditions: how many rows fulfil each
+    conditions: Callable[[], Mapping[str, Column]] = dict  # how many rows fulfil each; made when somebody counts them
     metrics: Mapping[str, Column] = field(default_factory=dict)  # whatever else must be known of all rows
-    bad: Column | None = None
+    is_by_row: bool = False
+
+    @cached_property
+    def counts(self) -> Mapping[str, Column]:
+        """The conditions, by the name of what counts them."""
+        return self.conditions()
+
+    @property
+    def bad(self) -> Column | None:
+        """Which rows do not pass, where that can be told row by row."""
+        return any_of(self.counts.values()) if self.is_by_row else None
 
     def result(self, figures: Figures, facts: Facts) -> dict[str, object]:
         """The verdict as it is kept in the manifest and in the receipt."""
@@ -107,15 +118,20 @@ def _missing(check: Check, *names: str) -> Probe:
     return Probe(check, lambda figures, facts: verdict)
 
 
-def _by_row(check: Check, bad: Column, **told: object) -> Probe:
+def any_of(conditions: Iterable[Column]) -> Column:
+    """Rows that fulfil at least one condition."""
+    return reduce(lambda one, other: one | other, conditions)
+
+
+def _by_row(check: Check, bad: Callable[[], Column], **told: object) -> Probe:
     """A check that looks at one row at a time: it passes when there is no bad one."""
     name = f"bad {check.kind} {check.label} {sorted(check.params.items())}"
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
-        count = int(figures[name] or 0)
+        count = int(figures.get(name) or 0)
         return Verdict(count == 0, {"violations": count, **told})
 
-    return Probe(check, judge, counts={name: bad}, bad=bad)
+    return Probe(check, judge, lambda: {name: bad()}, is_by_row=True)
 
 
 def _never_null(condition: Column, default: bool) -> Column:
@@ -131,7 +147,7 @@ def _schema(subject: _Subject, check: Check) -> Probe:
         all_found = [*found, *null_differences(figures, nulls)]
         return Verdict(not all_found, {"differences": [str(each) for each in all_found]} if all_found else {})
 
-    return Probe(check, judge, counts=nulls)
+    return Probe(check, judge, lambda: nulls)
 
 
 def null_counts(schema: StructType, names: Sequence[str]) -> dict[str, Column]:
@@ -169,13 +185,10 @@ def _not_null(subject: _Subject, check: Check) -> Probe:
     nulls = null_counts(subject.schema, names)
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
-        found = {name: int(figures[f"nulls {name}"] or 0) for name in names}
+        found = {name: int(figures.get(f"nulls {name}") or 0) for name in names}
         return Verdict(not any(found.values()), {"nulls": found})
 
-    bad = column(subject.schema, names[0]).isNull()
-    for name in names[1:]:
-        bad = bad | column(subject.schema, name).isNull()
-    return Probe(check, judge, counts=nulls, bad=bad)
+    return Probe(check, judge, lambda: nulls, is_by_row=True)
 
 
 def _accepted(subject: _Subject, check: Check) -> Probe:
@@ -186,7 +199,7 @@ def _accepted(subject: _Subject, check: Check) -> Probe:
     value = column(subject.schema, name)
     if not _are_of(values, kind):
         value, values = value.cast("string"), [_as_text(each) for each in values]
-    return _by_row(check, ~_never_null(value.isin(values), True))
+    return _by_row(check, lambda: ~_never_null(value.isin(values), True))
 
 
 def _range(subject: _Subject, check: Check) -> Probe:
@@ -205,7 +218,7 @@ def _range(subject: _Subject, check: Check) -> Probe:
         bad = bad | _never_null(value < literal(low, kind), False)
     if high is not None:
         bad = bad | _never_null(value > literal(high, kind), False)
-    return _by_row(check, bad, **{key: check.params[key] for key in ("min", "max") if key in check.params})
+    return _by_row(check, lambda: bad, **{key: check.params[key] for key in ("min", "max") if key in check.params})
 
 
 def _regex(subject: _Subject, check: Check) -> Probe:
@@ -213,7 +226,7 @@ def _regex(subject: _Subject, check: Check) -> Probe:
     if type_of(subject.schema, name) is None:
         return _missing(check, name)
     value = column(subject.schema, name).cast("string")
-    return _by_row(check, ~_never_null(value.rlike(rf"\A(?:{pattern})\z"), True), pattern=pattern)
+    return _by_row(check, lambda: ~_never_null(value.rlike(rf"\A(?:{pattern})\z"), True), pattern=pattern)
 
 
 def _span(subject: _Subject, check: Check) -> Probe:
@@ -225,10 +238,14 @@ def _span(subject: _Subject, check: Check) -> Probe:
         )
     if type_of(subject.schema, partition.column) is None:
         return _missing(check, partition.column)
-    belongs = in_chunk(subject.schema, partition, subject.dataid, subject.bounds)
-    if belongs is None:
+    if partition.type != "text" and subject.bounds is None and span(partition, subject.dataid) is None:
         return Probe(check, lambda figures, facts: Verdict(True, {"bounds": None}))
-    return _by_row(check, ~belongs, column=partition.column, dataid=subject.dataid)
+
+    def outside() -> Column:
+        belongs = in_chunk(subject.schema, partition, subject.dataid, subject.bounds)
+        return F.lit(False) if belongs is None else ~belongs
+
+    return _by_row(check, outside, column=partition.column, dataid=subject.dataid)
 
 
 def _fresh(subject: _Subject, check: Check) -> Probe:
@@ -315,7 +332,7 @@ def _sql(subject: _Subject, check: Check) -> Probe:
     try:
         condition = F.expr(expression)
         if _is_by_row(subject.df, condition):
-            return _by_row(check, ~_never_null(condition, True), expression=expression)
+            return _by_row(check, lambda: ~_never_null(condition, True), expression=expression)
     except AnalysisException as problem:
         reason = next(iter(str(problem).splitlines()), "")
         raise BadDefinition(

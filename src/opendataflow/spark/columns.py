@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -16,6 +20,7 @@ from pyspark.sql.types import (
     StringType,
     StructType,
     TimestampNTZType,
+    TimestampType,
 )
 
 from ..errors import BadDefinition
@@ -69,6 +74,30 @@ def in_chunk(schema: StructType, partition: Partition, dataid: str, bounds: Boun
     if isinstance(kind, DateType) and TYPES[partition.type].width > len("2025-11-12"):
         return _true(value == F.lit(dataid[:10]).cast("date"))
     return _true(_between(value, kind, *limits))
+
+
+def lies_within(kind: DataType | None, limits: Bounds | None, least: object, greatest: object) -> bool:
+    """Whether values from the least to the greatest, as Spark writes them, surely lie between the bounds of a chunk."""
+    read = next((read for types, read in _READ if isinstance(kind, types)), None)
+    if read is None or limits is None or None in limits:
+        return False
+    try:
+        low, high, lower, upper = (read(str(text)) for text in (least, greatest, *limits))
+    except (ValueError, ArithmeticError):
+        return False
+    return bool(lower <= low and high < upper)
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+# Only types whose texts order without doubt; of all others each row is asked.
+_READ: tuple[tuple[tuple[type, ...], Callable[[str], Any]], ...] = (
+    ((IntegralType, DecimalType), Decimal),
+    ((DateType, TimestampType, TimestampNTZType), _moment),
+)
 
 
 def literal(value: object, kind: DataType) -> Column:

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from ..errors import JobFailed
 from ..model import Dataset, Manifest
 from ..project import Environment, Project, resolve_location
-from .auditing import ROWS, Audit, ChecksFailed, Drift, Result, Surroundings, any_of, counted, in_expected_order
-from .checking import Probe
+from .auditing import ROWS, Audit, ChecksFailed, Drift, Result, Surroundings, counted, in_expected_order
+from .checking import Probe, any_of
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
 from .reading import Password
