@@ -38,6 +38,13 @@ from .versions import OURS, another_version_place, is_one_file, version_place
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 
 
+# Nobody else knows the place, and it is read back before anything of it counts: files may go there as tasks end.
+_COMMITTER = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+
+
 @dataclass(frozen=True)
 class Member:
     """One claimed chunk of a batch, with what is around it."""
@@ -154,7 +161,8 @@ def run_batch(
 def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], object]) -> Outcome:
     try:
         for output in outputs.values():
-            fence(claim)
+            if output.is_visible:
+                fence(claim)
             output.publish()
     except OdfError as problem:
         return problem
@@ -182,7 +190,7 @@ def _stage(
     )
     try:
         tagged = df.select(*(F.col(f"`{name}`") for name in plain.columns), TAG)
-        writer = tagged.write.format(format_of(dataset)).mode("error").options(**write_options(dataset))
+        writer = tagged.write.format(format_of(dataset)).mode("error").options(**write_options(dataset), **_COMMITTER)
         writer.partitionBy(TAG).save(together)
         figures = _figures(spark, audit, together)
         done: dict[str, Staged | OdfError] = {}
@@ -221,6 +229,6 @@ def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError
         results = audit.results(figures, rows, sink.read_back)
         audit.require(results, KEPT.format(sink.kept()))
         extra = {"writer": OURS, "metrics": "read back", "batch": True}
-        return Staged(manifest_of(audit, sink, figures, rows, results, extra), sink.publish)
+        return Staged(manifest_of(audit, sink, figures, rows, results, extra), sink.publish, is_visible=sink.is_visible)
     except OdfError as problem:
         return problem

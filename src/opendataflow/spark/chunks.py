@@ -76,7 +76,8 @@ def run_chunk(
             spark, project, catalogue, claim, inputs, frames, outputs, past or {}, password, referenced, bounds
         )
         for output in staged.values():
-            fence()
+            if output.is_visible:
+                fence()
             output.publish()
     except OdfError:
         raise

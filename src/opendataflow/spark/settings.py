@@ -26,6 +26,8 @@ DEFAULTS = {
     "spark.scheduler.mode": "FAIR",  # chunks that run side by side share the cores instead of queueing
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",  # the bounds of a dataid mean the same on every machine
+    # Many chunks are read together: below this many places Spark lists them itself instead of by a job of its own.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "256",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # One application runs thousands of chunks: what it remembers of the old ones must not grow.

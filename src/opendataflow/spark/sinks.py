@@ -25,6 +25,8 @@ class Sink(ABC):
 
     is_staged = True  # whether the rows can be judged where they are before anybody sees them
 
+    is_visible = True  # whether publishing changes what readers outside the store see
+
     def __init__(self, spark: SparkSession, dataset: Dataset, dataid: str, epoch: int) -> None:
         self.spark, self.dataset, self.dataid, self.epoch = spark, dataset, dataid, epoch
 
@@ -70,6 +72,7 @@ class FileSink(Sink):
             staging_place(self.target, epoch) if is_plain(dataset) else version_place(dataset, location, dataid, epoch)
         )
         self.place = free_place(spark, place)
+        self.is_visible = is_plain(dataset)
         self.files: tuple[File, ...] = ()
 
     def write(self, df: DataFrame) -> None:

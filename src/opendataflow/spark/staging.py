@@ -31,6 +31,7 @@ class Staged:
     manifest: Manifest
     publish: Callable[[], None]
     rejected: Manifest | None = None
+    is_visible: bool = True  # whether publishing changes what readers outside the store see
 
 
 def stage(
@@ -67,7 +68,7 @@ def stage(
         raise
     extra = {"writer": OURS, "metrics": written.source, **({} if total is None else {"rejected": total - written.rows})}
     manifest = manifest_of(audit, sink, written.figures, written.rows, results, extra)
-    return Staged(manifest, sink.publish, rejected)
+    return Staged(manifest, sink.publish, rejected, sink.is_visible)
 
 
 def manifest_of(
