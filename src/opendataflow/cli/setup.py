@@ -96,20 +96,40 @@ def described(change: object) -> list[str]:
 
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
+# template → what to type next
+NEXT = {
+    "scripts": ("odf apply --yes", "odf discover names_raw", "RunJob jobs/greet.sh", "odf status"),
+    "spark": ("odf apply --yes", "odf discover orders_raw", "odf drain", "odf status"),
+    "migration": (
+        "psql -q -f orders.sql",
+        "odf apply --yes",
+        "odf shard orders_pg --count 10",
+        "odf drain",
+        "odf prove orders_lake",
+    ),
+}
 
 
 @verb("init")
 @click.option("--dry-run", is_flag=True, help="Say which files would be made, and make none.")
+@click.option(
+    "--template",
+    type=click.Choice(list(NEXT)),
+    default="scripts",
+    show_default=True,
+    help="What the project shows: shell scripts, Spark jobs, or a table moved out of PostgreSQL.",
+)
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
-def init_verb(app: App, folder: Path, dry_run: bool) -> int:
+def init_verb(app: App, folder: Path, template: str, dry_run: bool) -> int:
     """Make a small project that runs at once, with comments that teach.
 
     \b
       odf init flights && cd flights
       odf apply --yes && odf discover names_raw && RunJob jobs/greet.sh
+      odf init --template spark shop
     """
-    source = TEMPLATES / "scripts"
-    files = sorted(path for path in source.rglob("*") if path.is_file())
+    source = TEMPLATES / template
+    files = sorted(path for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc")
     made = [folder / path.relative_to(source) for path in files]
     there = [path for path in made if path.exists()]
     if there:
@@ -122,14 +142,8 @@ def init_verb(app: App, folder: Path, dry_run: bool) -> int:
             if target.suffix == ".sh":
                 target.chmod(0o755)
     verb_ = "would make" if dry_run else "made"
-    after = [
-        "",
-        f"next: cd {folder}" if str(folder) != "." else "next:",
-        "      odf apply --yes",
-        "      odf discover names_raw",
-        "      RunJob jobs/greet.sh",
-        "      odf status",
-    ]
+    commands = NEXT[template] if str(folder) == "." else (f"cd {folder}", *NEXT[template])
+    after = ["", "next:", *(f"  {command}" for command in commands)]
     app.show(
         [str(path) for path in made], lambda: [*(f"{verb_} {path}" for path in made), *(after if not dry_run else [])]
     )
