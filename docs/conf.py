@@ -19,7 +19,7 @@ myst_heading_anchors = 3
 
 root_doc = "docs/index"
 include_patterns = ["*.md", "bench/*.md", "docs/**", "examples/*/README.md", "src/opendataflow/templates/*/README.md"]
-links = ["examples/migration", "examples/spark-pipeline"]  # to templates: these pages are there
+links = ["examples/migration/**", "examples/spark-pipeline/**"]  # to templates: these pages are there
 exclude_patterns = [".*", "build", "dist", "tests", "spark-warehouse", "**/000-template.md", *links]
 suppress_warnings = [
     "misc.highlighting_failure",  # a snippet shows what matters, and leaves the rest out
