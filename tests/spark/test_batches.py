@@ -88,6 +88,43 @@ def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp
     assert [each for each in alone.checks if each["check"] != "drift"] == list(together.checks)
 
 
+@pytest.mark.parametrize("options", [{"compression": "zstd"}, {"options": {"parquet.block.size": 1048576}}])
+def test_tasks_and_spark_itself_write_the_same(spark, store, project, options):
+    """Every plain type, by the tasks where they can and by Spark's own writer where an option is its own."""
+    rows = (
+        "SELECT id, CAST(id % 3 AS STRING) AS dataid, CAST(id AS DECIMAL(20,5)) / 7 AS d, id % 2 = 0 AS b,"
+        " DATE'2024-02-28' + CAST(id AS INT) AS day, TIMESTAMP'2024-02-28 23:59:59.123456' + id * INTERVAL 1 HOUR AS t,"
+        " CAST(id AS DOUBLE) / 3 AS f, IF(id % 5 = 0, NULL, concat('ü', id)) AS s, CAST('x' AS BINARY) AS y FROM range(100)"
+    )
+    everything = spark.sql(rows)
+    place = f"{project.environment.roots[0]}/in"
+    everything.write.partitionBy("dataid").parquet(place)
+    store.register(
+        [
+            Dataset("in", kind="file", format="parquet", location="in/dataid={dataid}", partition=Partition("text")),
+            Dataset("out", kind="file", format="parquet", location="out/{dataid}", partition=Partition("text", column="t"), options=options),
+            Dataset("alone", kind="file", format="parquet", location="alone/{dataid}", partition=Partition("text", column="t")),
+        ],
+        [
+            Job("copy", (Input("in"),), ("out",), options={"copy": {"from": "in", "to": "out"}, "batch": 10}),
+            Job("single", (Input("in"),), ("alone",), options={"copy": {"from": "in", "to": "alone"}}),
+        ],
+    )  # fmt: skip
+    store.announce("in", ["0", "1", "2"])
+    worker = Worker(store, project, None, echo=False)
+    results = worker.run_batch(store.catalogue(), store.claim("copy", 10))
+    results += [worker.run(store.catalogue(), claim) for claim in store.claim("single", 10)]
+    assert {result.outcome for result in results} == {"READY"}, [result.detail for result in results]
+    for dataid in ("0", "1", "2"):
+        together, alone = (store.manifest(name, dataid, 1).manifest for name in ("out", "alone"))
+        assert together.extra["batch"] is True
+        for fact in ("rows", "schema", "fingerprint", "span_lower", "span_upper"):
+            assert getattr(together, fact) == getattr(alone, fact), fact
+        one, other = (spark.read.parquet(each.place) for each in (together, alone))
+        assert one.schema == other.schema
+        assert one.exceptAll(other).count() == other.exceptAll(one).count() == 0
+
+
 def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
     worker = flow({"range": {"value": {"max": 7}}})
     results = {result.claim.dataid: result for result in worker.run_batch(store.catalogue(), store.claim("copy", 100))}

@@ -106,11 +106,16 @@ class Audit:
         Whether all rows lie in the chunk is told by the least and the greatest value: a condition with the bounds of
         the chunk in it would have Spark compile new code for every chunk.
         """
+        bad = self.suspicious(without=without)
+        return {**self.basic(without=without), **({} if bad is None else {BAD: F.count_if(bad)})}
+
+    def suspicious(self, *, without: Sequence[Probe] = ()) -> Column | None:
+        """Rows that should not be there, but for those that lie in another chunk; None when every row may be there."""
         spans = self._spans(without)
         conditions = list(self.counts(without=[*without, *spans]).values())
         if spans:
             conditions.append(column(self.schema, str(self.dataset.partition.column)).isNull())
-        return {**self.basic(without=without), **({BAD: F.count_if(any_of(conditions))} if conditions else {})}
+        return any_of(conditions) if conditions else None
 
     def is_clean(self, summary: Figures, *, without: Sequence[Probe] = ()) -> bool:
         """Whether a summary says that there is surely nothing that should not be there."""

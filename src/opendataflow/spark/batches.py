@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from urllib.parse import quote
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,10 +22,11 @@ from ..project import Project, resolve_location
 from ..store.records import Claim
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .code import Code, SqlJob
-from .columns import Bounds
-from .files import remove
+from .columns import Bounds, quoted
+from .files import list_files, remove
 from .formats import format_of, write_options
 from .observing import Figures
+from .parquet import Written, can_write, write_chunks
 from .postgres.tasks import TAG
 from .quarantine import has_quarantine
 from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_place
@@ -189,20 +190,18 @@ def _stage(
         version_place(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
     )
     try:
-        tagged = df.select(*(F.col(f"`{name}`") for name in plain.columns), TAG)
-        writer = tagged.write.format(format_of(dataset)).mode("error").options(**write_options(dataset), **_COMMITTER)
-        writer.partitionBy(TAG).save(together)
-        figures = _figures(spark, audit, together)
+        tagged = df.select(*(F.col(quoted(name)) for name in plain.columns), TAG)
+        written = _write(spark, tagged, audit, together)
         done: dict[str, Staged | OdfError] = {}
         for member in members:
             dataid = member.claim.dataid
-            if dataid in figures:
+            if dataid in written:
                 sink = FileSink(spark, dataset, dataid, member.claim.epoch, location[dataid], audit.schema)
-                sink.adopt(posixpath.join(together, f"{TAG}={quote(dataid, safe='')}"))
+                sink.adopt(written[dataid].files)
                 own = audit.twin(dataid, around[dataid])
-                if not own.is_clean(figures[dataid]):
+                if not own.is_clean(written[dataid].figures):
                     own = Audit(plain, dataset, dataid, around[dataid], drift)  # with conditions of its own
-                done[dataid] = _judged(own, sink, figures[dataid])
+                done[dataid] = _judged(own, sink, written[dataid].figures)
         return done
     finally:
         remove(spark, together)
@@ -213,13 +212,22 @@ def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
     return cache(lambda: {row[0]: row[1] for row in frame.groupBy(TAG).count().collect()})
 
 
-def _figures(spark: SparkSession, audit: Audit, place: str) -> dict[str, Figures]:
-    """What is known of each chunk, from one pass over what was really written."""
+def _write(spark: SparkSession, df: DataFrame, audit: Audit, place: str) -> dict[str, Written]:
+    """What was written for each chunk, and what is known of it from the pass that wrote it, or from one that reads it."""
+    if can_write(spark, audit, place):
+        return write_chunks(df, audit, audit.suspicious(), place)
+    writer = df.write.format(format_of(audit.dataset)).mode("error")
+    writer.options(**write_options(audit.dataset), **_COMMITTER).partitionBy(TAG).save(place)
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
     metrics = audit.summary()
     written = audit.with_hash(read_place(spark, audit.dataset, place, schema=schema, is_ours=True))
     rows = written.groupBy(TAG).agg(*(metric.alias(f"m{place}") for place, metric in enumerate(metrics.values())))
-    return {row[0]: dict(zip(metrics, row[1:], strict=True)) for row in rows.collect()}
+    files: dict[str, list[str]] = {}
+    for file in list_files(spark, place):
+        files.setdefault(unquote(file.path.partition("/")[0].partition("=")[2]), []).append(
+            posixpath.join(place, file.path)
+        )
+    return {row[0]: Written(files[row[0]], dict(zip(metrics, row[1:], strict=True))) for row in rows.collect()}
 
 
 def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:
@@ -228,7 +236,7 @@ def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError
         rows = int(figures[ROWS])
         results = audit.results(figures, rows, sink.read_back)
         audit.require(results, KEPT.format(sink.kept()))
-        extra = {"writer": OURS, "metrics": "read back", "batch": True}
+        extra = {"writer": OURS, "batch": True}
         return Staged(manifest_of(audit, sink, figures, rows, results, extra), sink.publish, is_visible=sink.is_visible)
     except OdfError as problem:
         return problem

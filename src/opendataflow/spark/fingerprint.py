@@ -11,11 +11,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from .columns import quoted
 
 HASH = "__odf_hash"
-_XOR, _SUM = "fingerprint_xor", "fingerprint_sum"
+XOR, SUM = "fingerprint_xor", "fingerprint_sum"
 _FORM = "odf1"
 
 # Bits of each hash that are summed: 2^39 rows cannot overflow a long.
-_SUMMED_BITS = 24
+SUMMED_BITS = 24
 
 
 def row_hash(schema: StructType) -> Column:
@@ -27,14 +27,14 @@ def row_hash(schema: StructType) -> Column:
 def fingerprint_metrics() -> dict[str, Column]:
     """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor."""
     return {
-        _XOR: F.bit_xor(F.col(HASH)),
-        _SUM: F.sum(F.shiftrightunsigned(F.col(HASH), 64 - _SUMMED_BITS)),
+        XOR: F.bit_xor(F.col(HASH)),
+        SUM: F.sum(F.shiftrightunsigned(F.col(HASH), 64 - SUMMED_BITS)),
     }
 
 
 def fingerprint_of(found: Mapping[str, object], rows: int) -> str | None:
     """The fingerprint from what was observed; None for an empty chunk, since all of those are alike."""
-    xor, total = found.get(_XOR), found.get(_SUM)
+    xor, total = found.get(XOR), found.get(SUM)
     if rows == 0 or not isinstance(xor, int) or not isinstance(total, int):
         return None
     return f"{_FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}"

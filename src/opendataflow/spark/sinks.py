@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -79,9 +80,11 @@ class FileSink(Sink):
         write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.place)
         self.files = list_files(self.spark, self.place)
 
-    def adopt(self, folder: str) -> None:
-        """Take what was written for many chunks together, and is this one's."""
-        rename(self.spark, folder, self.place)
+    def adopt(self, files: Sequence[str]) -> None:
+        """Take files that were written for many chunks together, and are this one's."""
+        for number, file in enumerate(files):
+            suffix = posixpath.basename(file).partition(".")[2]
+            rename(self.spark, file, posixpath.join(self.place, f"part-{number:05d}.{suffix}"))
         self.files = list_files(self.spark, self.place)
 
     def read_back(self) -> DataFrame:

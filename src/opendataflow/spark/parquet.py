@@ -1,0 +1,199 @@
+"""Parquet: the files of many small chunks, written by the tasks themselves in the pass that also knows each chunk.
+
+Spark's own writer takes some 30 ms for a file, most of it for things that a file of a few hundred rows does not need.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ..model import Dataset
+from .auditing import BAD, LOWER, ROWS, UPPER, Audit
+from .columns import quoted, type_of
+from .files import is_local
+from .fingerprint import HASH, SUM, SUMMED_BITS, XOR
+from .formats import PARQUET, format_of, write_options
+from .postgres.tasks import TAG
+
+_BAD = "__odf_bad"
+_RESULT = f"{TAG} string, path string, rows long, bad long, lower string, upper string, hashes long, total long"
+_CODECS = ("snappy", "gzip", "zstd", "lz4", "none")
+_AT_ONCE = 1 << 18  # rows of a chunk that are kept together before they are written
+_PLAIN = (T.IntegralType, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
+_WRITABLE = (*_PLAIN, T.BooleanType, T.FloatType, T.DoubleType, T.BinaryType)
+
+
+@dataclass
+class Written:
+    """What tasks wrote of one chunk: the files, and what is known of the rows in them."""
+
+    files: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def can_write(spark: SparkSession, audit: Audit, place: str) -> bool:
+    """Whether tasks can write these chunks: plain columns, on a disk that they share with the driver."""
+    dataset = audit.dataset
+    options = write_options(dataset)
+    known = {ROWS, LOWER, UPPER, XOR, SUM}
+    key = type_of(audit.schema, dataset.partition.column) if dataset.partition.column else None
+    return (
+        format_of(dataset) == PARQUET
+        and is_local(place)
+        and str(spark.sparkContext.master).startswith("local")
+        and set(options) <= {"compression"}
+        and _codec(dataset) in _CODECS
+        and set(audit.basic()) <= known
+        and (key is None or isinstance(key, _PLAIN))
+        and all(isinstance(each.dataType, _WRITABLE) for each in audit.schema.fields)
+    )
+
+
+def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, place: str) -> dict[str, Written]:
+    """Write rows that carry their dataid in TAG below a place: by dataid, what was written."""
+    os.makedirs(place)
+    columns = [F.col(quoted(name)) for name in audit.schema.fieldNames()]
+    rows = audit.with_hash(df.select(*columns, TAG)).withColumn(_BAD, F.lit(False) if bad is None else bad)
+    key = audit.dataset.partition.column
+    name = next((each for each in audit.schema.fieldNames() if key and each.lower() == key.lower()), None)
+    task = _Write(place, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
+    found: dict[str, Written] = {}
+    for row in rows.mapInArrow(task.write_parquet, _RESULT).collect():
+        found.setdefault(row[0], Written()).files.append(row.path)
+        _add(found[row[0]].figures, row, audit, name)
+    return found
+
+
+def _add(figures: dict[str, Any], row: T.Row, audit: Audit, name: str | None) -> None:
+    """Take in what one task knows of a chunk; several may have had a part of it."""
+    figures[ROWS] = figures.get(ROWS, 0) + row.rows
+    figures[BAD] = figures.get(BAD, 0) + row.bad
+    if name is not None:
+        kind = type_of(audit.schema, name)
+        for end, text, choose in ((LOWER, row.lower, min), (UPPER, row.upper, max)):
+            known = [each for each in (figures.get(end), text) if each is not None]
+            figures[end] = choose(known, key=_ordered(kind)) if known else None
+    if audit.has_fingerprint:
+        figures[XOR] = figures.get(XOR, 0) ^ row.hashes
+        figures[SUM] = figures.get(SUM, 0) + row.total
+
+
+def _ordered(kind: T.DataType | None) -> Any:
+    from decimal import Decimal
+
+    return Decimal if isinstance(kind, (T.IntegralType, T.DecimalType)) else str
+
+
+def _codec(dataset: Dataset) -> str:
+    wanted = write_options(dataset).get("compression", "snappy").lower()
+    return "none" if wanted == "uncompressed" else wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """Writes the rows that come in, a file for each chunk, under names that no other attempt has."""
+
+    place: str
+    columns: tuple[str, ...]
+    key: str | None
+    has_hash: bool
+    codec: str
+
+    def write_parquet(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context else 0
+        open_files: dict[str, _File] = {}
+        for batch in batches:
+            for dataid, rows in _runs(batch):
+                if dataid not in open_files:
+                    path = os.path.join(self.place, f"{attempt}-{len(open_files)}.parquet")
+                    open_files[dataid] = _File(path, self)
+                open_files[dataid].add(rows)
+        if not open_files:
+            return
+        answers = [(dataid, *file.close()) for dataid, file in open_files.items()]
+        names = [part.split()[0] for part in _RESULT.split(", ")]
+        kinds = [pa.string() if part.endswith("string") else pa.int64() for part in _RESULT.split(", ")]
+        columns = [pa.array(values, kind) for values, kind in zip(zip(*answers, strict=True), kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+class _File:
+    """One file while it is written, and what is known of its rows."""
+
+    def __init__(self, path: str, task: _Write) -> None:
+        self.path, self.task = path, task
+        self.waiting: list[Any] = []
+        self.writer: Any = None
+        self.held = self.rows = self.bad = self.hashes = self.total = 0
+        self.ends: list[Any] = []
+
+    def add(self, rows: Any) -> None:
+        self.waiting.append(rows)
+        self.held += rows.num_rows
+        if self.held >= _AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        from pyarrow.parquet import ParquetWriter
+
+        table = pa.Table.from_batches(self.waiting).combine_chunks()
+        self.waiting, self.held = [], 0
+        self.rows += table.num_rows
+        self.bad += pc.sum(table.column(_BAD)).as_py() or 0
+        if self.task.has_hash:
+            hashes = table.column(HASH).to_numpy()
+            self.hashes ^= int(np.bitwise_xor.reduce(hashes))
+            self.total += int((hashes.view(np.uint64) >> np.uint64(64 - SUMMED_BITS)).sum())
+        if self.task.key is not None:
+            ends = pc.min_max(table.column(self.task.key)).as_py()
+            self.ends += [end for end in ends.values() if end is not None]
+        data = table.select(self.task.columns)
+        if self.writer is None:
+            self.writer = ParquetWriter(self.path, data.schema, compression=self.task.codec)
+        self.writer.write_table(data)
+
+    def close(self) -> tuple[Any, ...]:
+        if self.waiting:
+            self.flush()
+        self.writer.close()
+        ends = (_text(min(self.ends)), _text(max(self.ends))) if self.ends else (None, None)
+        return self.path, self.rows, self.bad, *ends, self.hashes, self.total
+
+
+def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of each chunk in a batch: neighbours are of the same chunk, mostly."""
+    import pyarrow.compute as pc
+
+    runs = pc.run_end_encode(batch.column(batch.schema.get_field_index(TAG)))
+    start = 0
+    for dataid, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield dataid, batch.slice(start, end - start)
+        start = end
+
+
+def _text(value: Any) -> str:
+    """A value as Spark writes it."""
+    from datetime import UTC, datetime
+    from decimal import Decimal
+
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        text = moment.isoformat(" ")
+        return text.rstrip("0") if "." in text else text
+    return str(value)
