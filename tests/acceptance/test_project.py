@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
 
 from tests.support.shell import Shell, statuses
 
@@ -177,3 +182,40 @@ def test_the_doctor_finds_nothing_wrong_with_a_fresh_project(home: Shell) -> Non
     assert found["store"] is True
     assert found["root"] is True
     assert found["python"] is True
+
+
+def test_the_doctor_says_of_everything_that_is_wrong_how_to_mend_it(home: Shell) -> None:
+    shop = make(home)
+    shop.folder.joinpath("data").rename(shop.folder / "gone")
+    broken = shop.script("java/bin/java", "echo no version").parent.parent
+    wrong = {"JAVA_HOME": str(broken), "PASSKEY_FILE": "/nowhere", "ODF_STORE": "postgresql://x@127.0.0.1:1/x"}
+    found = {each["what"]: each for each in shop.odf("doctor", "--json", code=1, **wrong).data}
+    assert {name for name, each in found.items() if each["ok"] is False} == {"java", "key", "root", "store"}
+    assert all(each["mend"] for each in found.values() if each["ok"] is not True)
+    told = shop.odf("doctor", code=1, **wrong).out
+    assert "  root: make it: mkdir -p " in told
+    assert "  java: " in told
+    names = {each["what"] for each in shop.odf("doctor", "--json", code=1).data}
+    assert {"python", "java", "spark", "project", "key", "root", "store", "environment", "clock", "leases"} == names
+
+
+def test_bash_completes_verbs_options_and_choices(home: Shell) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = """eval "$(_ODF_COMPLETE=bash_source odf)"
+        for COMP_LINE in "odf res" "odf drain --w" "odf init --template s"; do
+            COMP_WORDS=($COMP_LINE); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            COMPREPLY=(); _odf_completion odf; echo "${COMPREPLY[@]}"
+        done"""
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=home.folder,
+        env={**home.environment, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["rescue resubmit", "--workers", "scripts spark"], done.stderr
+
+
+def test_the_version_is_that_of_the_package(home: Shell) -> None:
+    assert home.odf("--version").out == f"odf, version {metadata.version('opendataflow')}\n"

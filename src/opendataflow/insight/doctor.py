@@ -43,6 +43,10 @@ def _safely(
         yield from look(app, environ)
     except OdfError as error:
         yield Finding(look.__name__.strip("_"), False, f"{error.name}: {error.message}", error.hint)
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Finding(
+            look.__name__.strip("_"), False, str(error), "check that it is installed, and may be read and run"
+        )
 
 
 def _python(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
