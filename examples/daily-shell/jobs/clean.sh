@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+mkdir -p "$(dirname "$cleaned_location")"
+grep -v ',$' "$raw_location" | sort >"$cleaned_location"

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "the report on $(cat "loaded/$dataid")"
