@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from opendataflow.errors import BadConfig
-from opendataflow.model import Dataset, Input, Job, Mapping, Partition, parse_checks
+from opendataflow.model import Dataset, Input, Job, Manifest, Mapping, Partition, parse_checks
 from opendataflow.run.worker import Worker
 from opendataflow.store import open_store
 
@@ -86,6 +86,15 @@ def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp
     alone, together = (store.manifest("out", DAYS[3], version).manifest for version in (2, 1))
     assert alone.fingerprint == together.fingerprint
     assert [each for each in alone.checks if each["check"] != "drift"] == list(together.checks)
+
+
+def test_a_small_copy_alone_goes_the_same_way(spark, store, flow):
+    worker = flow()
+    store.announce("raw", [DAYS[4]], manifests={DAYS[4]: Manifest(rows=4, extra={"said": "by somebody"})})
+    [claim] = [claim for claim in store.claim("copy", 10) if claim.dataid == DAYS[4]]
+    assert worker.run(store.catalogue(), claim).outcome == "READY"
+    assert store.manifest("out", DAYS[4], 1).manifest.extra["batch"] is True
+    assert rows_of(store, spark, DAYS[4]) == [400, 401, 402, 403]
 
 
 @pytest.mark.parametrize("options", [{"compression": "zstd"}, {"options": {"parquet.block.size": 1048576}}])

@@ -23,7 +23,7 @@ from ..store.records import Claim
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .code import Code, SqlJob
 from .columns import Bounds, quoted
-from .files import list_files, remove
+from .files import is_local, list_files, remove
 from .formats import format_of, write_options
 from .observing import Figures
 from .parquet import Written, can_write, write_chunks
@@ -63,6 +63,12 @@ def check_batch(catalogue: Catalogue, job: Job, code: Code | None) -> None:
     """Refuse a batch whose chunks could not be told apart, or not be published one by one."""
     for wrong, hint in _problems(catalogue, job, code):
         raise BadConfig(f"job {job.jobid} cannot take its chunks in batches: {wrong}", hint=hint)
+
+
+def can_batch(spark: SparkSession, project: Project, catalogue: Catalogue, job: Job, claim: Claim) -> bool:
+    """Whether a copy of one chunk can go the way of a batch, where its tasks write the files."""
+    places = (resolve_location(project, catalogue.dataset(name), claim.dataid) for name in job.outputs)
+    return not is_connect(spark) and not _problems(catalogue, job, None) and all(map(is_local, places))
 
 
 def _problems(catalogue: Catalogue, job: Job, code: Code | None) -> list[tuple[str, str]]:
