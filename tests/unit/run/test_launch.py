@@ -131,9 +131,18 @@ def until(condition: Callable[[], object], longest: float = 10.0) -> None:
         time.sleep(0.01)
 
 
+_others: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def forget_zombies_of_other_tests() -> None:
+    _others.clear()
+    _others.update(zombies())
+
+
 def zombies() -> list[int]:
-    me = os.getpid()
-    return [process.pid for process in tree.processes().values() if process.parent == me and process.state == "Z"]
+    me, every = os.getpid(), tree.processes().values()
+    return [each.pid for each in every if each.parent == me and each.state == "Z" and each.pid not in _others]
 
 
 @pytest.mark.parametrize("code", [0, 1, 126, 127, 255])
