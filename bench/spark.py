@@ -1,6 +1,9 @@
 """The pipeline on Spark against bare PySpark: one large chunk, many small ones, PostgreSQL against JDBC, memory.
 
 Both sides run in one application with the same settings, warm, and alternate.
+
+./dev bench spark                                every part
+.venv/bin/python bench/spark.py large tables     only these
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ def large(folder: Path, store: Store, worker: Worker, source: str, rounds: int) 
     store.register(
         [
             Dataset(
-                "lineitem", kind="file", format="parquet", location=source, partition=one, options={"repeats": True}
+                "lineitem", kind="file", format="parquet", location="tpch/{dataid}.parquet", partition=one, options={"repeats": True}
             ),
             Dataset(
                 "checked",
@@ -110,7 +113,8 @@ def large(folder: Path, store: Store, worker: Worker, source: str, rounds: int) 
     figure("large_chunk", rows, "rows")
     times: dict[str, list[float]] = {"bare": [], "check": [], "print": []}
     for round_ in range(rounds + 1):
-        store.announce("lineitem", [str(round_)])
+        os.link(source, folder / "tpch" / f"{round_ + 1}.parquet")
+        store.announce("lineitem", [str(round_ + 1)])
         once = {
             "bare": timed(lambda: spark.read.parquet(source).write.parquet(f"{folder}/bare/{round_}")),
             "check": drained(store, worker, "check", 1),
@@ -275,7 +279,7 @@ def tables(folder: Path, worker: Worker, source: str, server: Any, rounds: int) 
 
 
 def main() -> None:
-    scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    names = sys.argv[1:] or ["small", "memory", "large", "tables"]
     from tests.support.postgres import start_postgres
 
     if not os.path.exists(JDBC_JAR) and os.geteuid() == 0:
@@ -287,13 +291,16 @@ def main() -> None:
         store = open_store(f"sqlite:///{folder}/dataflow.db", create=True)
         jars: dict[str, object] = {"jars": JDBC_JAR} if os.path.exists(JDBC_JAR) else {}
         worker = Worker(store, project_in(folder, **jars), None, echo=False)
-        source = lineitem(folder, scale)
-        small(folder, store, worker, 500)
-        memory(store, worker, 1000)
-        large(folder, store, worker, source, 3)
-        if jars:
+        source = lineitem(folder, 1.0) if {"large", "tables"} & set(names) else ""
+        if "small" in names or "memory" in names:
+            small(folder, store, worker, 500)
+        if "memory" in names:
+            memory(store, worker, 1000)
+        if "large" in names:
+            large(folder, store, worker, source, 3)
+        if "tables" in names and jars:
             tables(folder, worker, source, server, 2)
-        else:
+        elif "tables" in names:
             print("no JDBC driver to compare with: apt-get install libpostgresql-jdbc-java", file=sys.stderr)
         worker.spark().stop()
         store.close()
