@@ -12,7 +12,7 @@ from ..errors import JobFailed, NoSpace
 from ..model import Dataset, File
 from .files import exists, is_local
 from .formats import CSV, JSON, ORC, PARQUET, TEXT, format_of, has_header, write_options
-from .versions import another_version_place
+from .versions import another_version_place, is_plain
 
 _LINES = (CSV, JSON, TEXT)
 _PIECE = 1 << 20
@@ -26,8 +26,14 @@ def free_place(spark: SparkSession, place: str) -> str:
 
 def write_files(df: DataFrame, dataset: Dataset, place: str) -> None:
     """Write the rows to a folder that does not exist yet."""
+    options = write_options(dataset)
+    if not is_plain(dataset):
+        # What is whole is what the store points to: nobody looks for a mark in the folder of a version.
+        options = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", **options}
+    if is_local(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)  # Hadoop starts a process for every folder that it makes
     try:
-        df.write.format(format_of(dataset)).mode("error").options(**write_options(dataset)).save(place)
+        df.write.format(format_of(dataset)).mode("error").options(**options).save(place)
     except AnalysisException:
         raise
     except Exception as problem:
