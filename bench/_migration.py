@@ -19,6 +19,7 @@ from pathlib import Path
 import psycopg
 
 from bench._report import bar, figure
+from opendataflow.model import Manifest
 from opendataflow.project import load
 from opendataflow.run.drain import Drain
 from opendataflow.run.worker import Worker
@@ -100,7 +101,9 @@ def migration(server: Server) -> None:
             subprocess.run([*ODF, "apply", "--yes"], cwd=home, check=True, capture_output=True)
             store = open_store(url)
             bounds = {str(number + 1): (str(number * ROWS), str((number + 1) * ROWS)) for number in range(wanted)}
-            store.announce("orders_pg", list(bounds), bounds=bounds)
+            store.announce(
+                "orders_pg", list(bounds), bounds=bounds, manifests={each: Manifest(rows=ROWS) for each in bounds}
+            )
             return store, Worker(store, load(home / "dataflow.toml"), None, echo=False)
 
         def drained(store: Store, worker: Worker) -> tuple[float, dict[str, int]]:
@@ -108,7 +111,7 @@ def migration(server: Server) -> None:
             outcomes = Drain(store, worker, ["migrate"], workers=THREADS).run().outcomes
             return time.perf_counter() - began, dict(outcomes)
 
-        some = min(400, chunks // 5)
+        some = min(400, chunks // 10)
         store, worker = start("one", 1, some * 3)
         spark = worker.spark()
 
