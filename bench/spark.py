@@ -83,7 +83,12 @@ def large(folder: Path, store: Store, worker: Worker, source: str, rounds: int) 
     store.register(
         [
             Dataset(
-                "lineitem", kind="file", format="parquet", location="tpch/{dataid}.parquet", partition=one, options={"repeats": True}
+                "lineitem",
+                kind="file",
+                format="parquet",
+                location="tpch/{dataid}.parquet",
+                partition=one,
+                options={"repeats": True},
             ),
             Dataset(
                 "checked",
