@@ -141,6 +141,9 @@ def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
     assert results[DAYS[9]].outcome == "NOT_VALIDATED"
     assert "violations 1" in results[DAYS[9]].detail
     assert store.chunk("out", DAYS[9]).status == "FAILED"
+    told = Path(store.run(results[DAYS[9]].claim.runid).log).read_text()
+    assert f"{DAYS[9]}: " in told
+    assert "violations 1" in told
 
 
 def test_rows_of_another_chunk_are_found_in_a_batch(spark, store, flow, tmp_path):
@@ -178,6 +181,35 @@ def test_functions_see_the_dataid_of_each_row_and_must_keep_it(spark, store, flo
     assert {result.outcome for result in results} == {"READY"}
     manifest = store.manifest("out", DAYS[4], 1).manifest
     assert sorted(row.value for row in spark.read.parquet(manifest.place).collect()) == [1, 2, 3, 4]
+
+
+def test_a_query_finds_the_column_whether_its_chunk_comes_alone_or_empty_or_with_others(spark, store, flow):
+    worker = flow()
+    worker.project.job_folders[0].mkdir(parents=True)
+    (worker.project.job_folders[0] / "copy.sql").write_text("SELECT odf_dataid, id, day, value FROM raw")
+    store.register([], [Job("copy", (Input("raw"),), ("out",), options={"batch": 9})])
+    catalogue = store.catalogue()
+    worker.check(catalogue, "copy")
+    results = worker.run_batch(catalogue, store.claim("copy", 9))  # the first of them is empty
+    results += worker.run_batch(catalogue, store.claim("copy", 9))  # the last one alone
+    assert {result.outcome for result in results} == {"READY"}, [result.detail for result in results]
+    assert [store.manifest("out", day, 1).manifest.rows for day in DAYS] == list(range(10))
+    assert store.manifest("out", DAYS[9], 1).manifest.schema == "id INT, day DATE, value INT"
+
+
+def test_rows_that_claim_to_be_of_no_chunk_are_not_lost(spark, store, flow):
+    said: list[str] = []
+    worker = flow()
+    worker._say = said.append
+    worker.project.job_folders[0].mkdir(parents=True)
+    (worker.project.job_folders[0] / "copy.sql").write_text(
+        "SELECT IF(id = 901, 'elsewhere', odf_dataid) AS odf_dataid, id, day, value FROM raw"
+    )
+    store.register([], [Job("copy", (Input("raw"),), ("out",), options={"batch": 10})])
+    results = worker.run_batch(store.catalogue(), store.claim("copy", 10))
+    assert any("odf_dataid = elsewhere" in line for line in said), said
+    assert {result.outcome for result in results} == {"READY"}
+    assert rows_of(store, spark, DAYS[9]) == list(range(900, 909)), "each on its own has all of its rows"
 
 
 def test_what_cannot_be_batched_is_refused_before_anything_is_claimed(spark, store, flow):

@@ -126,7 +126,7 @@ class Worker:
                 )
             with self._beating(claim) as lost:
                 if path is None and self._is_small(catalogue, job, claim):
-                    done = self._run_batch(catalogue, [claim])
+                    done = self._together(catalogue, [claim], lost)
                     if claim.runid in done:
                         return done[claim.runid]
                 return self._run_spark(catalogue, job, claim, path, secrets, lost)
@@ -143,19 +143,26 @@ class Worker:
         ours = [claim for claim, no in answers if no is None]
         if not ours:
             return results
-        done: dict[int, Result] = {}
         with self._beating(*ours) as lost:
-            try:
-                if len(ours) > 1:
-                    done = self._run_batch(catalogue, ours)
-            except Exception as error:
-                if lost.is_set() or self.cancelled.is_set():
-                    return [*results, *(self._failed(claim, error) for claim in ours)]
-                # One bad chunk must not fail the others: each on its own tells which it is.
-                reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
-                self._say(f"{ours[0].jobid} {ours[0].dataid}..{ours[-1].dataid} one by one, since: {reason[:500]}")
+            done = self._together(catalogue, ours, lost) if len(ours) > 1 else {}
             alone = (claim for claim in ours if claim.runid not in done)
             return [*results, *done.values(), *(self._run_admitted(catalogue, claim) for claim in alone)]
+
+    def _together(self, catalogue: Catalogue, claims: Sequence[Claim], lost: threading.Event) -> dict[int, Result]:
+        """The results by run; what is missing is left for its own way, which also tells best what went wrong."""
+        try:
+            return self._run_batch(catalogue, claims)
+        except Exception as error:
+            if lost.is_set():
+                error = LeaseLost("lost while it was at work")
+            if lost.is_set() or self.cancelled.is_set():
+                return {claim.runid: self._failed(claim, error) for claim in claims}
+            # One bad chunk must not fail the others: each on its own tells which it is.
+            reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
+            if len(claims) > 1:
+                first, last = claims[0], claims[-1]
+                self._say(f"{first.jobid} {first.dataid}..{last.dataid} one by one, since: {reason[:500]}")
+            return {}
 
     def _is_small(self, catalogue: Catalogue, job: Job, claim: Claim) -> bool:
         """Whether a chunk that is only copied has so few rows that tasks write it faster than Spark's own writer."""
@@ -211,17 +218,18 @@ class Worker:
                 cancel(spark, tag)
                 log.end(f"{type(error).__name__}: {Redactor(hidden).redact(str(error))}")
                 raise
-            log.end("READY")
-        for claim in claims:
-            if claim.dataid in done:
-                self.store.log(claim.runid, str(log.path))
-        whole = [(claim, found) for claim in claims if isinstance(found := done.get(claim.dataid), dict)]
+            whole = [(claim, found) for claim in claims if isinstance(found := done.get(claim.dataid), dict)]
+            wrong = [(claim, found) for claim in claims if isinstance(found := done.get(claim.dataid), OdfError)]
+            for claim, problem in wrong:
+                log.note(f"{claim.dataid}: {Redactor(hidden).redact(problem.message)}")
+            log.end(f"{len(whole)} of {len(claims)} chunks written")
+        for claim, _ in (*whole, *wrong):
+            self.store.log(claim.runid, str(log.path))
         try:
             self._commit(catalogue, *whole)
             results = {claim.runid: _ready(claim) for claim, _ in whole}
         except OdfError:  # one of them: each on its own tells which
             results = {claim.runid: self._settled(catalogue, claim, found) for claim, found in whole}
-        wrong = [(claim, found) for claim in claims if isinstance(found := done.get(claim.dataid), OdfError)]
         return results | {claim.runid: self._failed(claim, found) for claim, found in wrong}
 
     def _settled(self, catalogue: Catalogue, claim: Claim, manifests: Mapping[str, Manifest]) -> Result:

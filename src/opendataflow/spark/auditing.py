@@ -89,7 +89,7 @@ class Audit:
     @property
     def row_checks(self) -> list[Probe]:
         """The checks whose bad rows can be told from the good ones."""
-        return [probe for probe in self.probes if probe.bad is not None and probe.check.severity == ERROR]
+        return [probe for probe in self.probes if probe.is_by_row and probe.check.severity == ERROR]
 
     @property
     def keeps_aside(self) -> bool:

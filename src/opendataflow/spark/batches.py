@@ -23,10 +23,10 @@ from ..store.records import Claim
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .code import Code, SqlJob
 from .columns import Bounds, quoted
-from .files import is_local, list_files, remove
+from .files import list_files, remove
 from .formats import format_of, write_options
 from .observing import Figures
-from .parquet import Written, can_write, write_chunks
+from .parquet import Written, can_write, is_for_tasks, write_chunks
 from .postgres.tasks import TAG
 from .quarantine import has_quarantine
 from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_place
@@ -67,8 +67,10 @@ def check_batch(catalogue: Catalogue, job: Job, code: Code | None) -> None:
 
 def can_batch(spark: SparkSession, project: Project, catalogue: Catalogue, job: Job, claim: Claim) -> bool:
     """Whether a copy of one chunk can go the way of a batch, where its tasks write the files."""
-    places = (resolve_location(project, catalogue.dataset(name), claim.dataid) for name in job.outputs)
-    return not is_connect(spark) and not _problems(catalogue, job, None) and all(map(is_local, places))
+    if is_connect(spark) or _problems(catalogue, job, None):
+        return False
+    outputs = map(catalogue.dataset, job.outputs)
+    return all(is_for_tasks(spark, each, resolve_location(project, each, claim.dataid)) for each in outputs)
 
 
 def _problems(catalogue: Catalogue, job: Job, code: Code | None) -> list[tuple[str, str]]:
@@ -198,6 +200,12 @@ def _stage(
     try:
         tagged = df.select(*(F.col(quoted(name)) for name in plain.columns), TAG)
         written = _write(spark, tagged, audit, together)
+        strangers = [dataid for dataid in written if dataid not in around]
+        if strangers:
+            raise BadConfig(
+                f"dataset {dataset.datasetid}: rows say {TAG} = {strangers[0]}, which is no chunk of the batch",
+                hint=f"Keep the column {TAG} as it came.",
+            )
         done: dict[str, Staged | OdfError] = {}
         for member in members:
             dataid = member.claim.dataid
@@ -233,7 +241,7 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, place: str) -> dict
         files.setdefault(unquote(file.path.partition("/")[0].partition("=")[2]), []).append(
             posixpath.join(place, file.path)
         )
-    return {row[0]: Written(files[row[0]], dict(zip(metrics, row[1:], strict=True))) for row in rows.collect()}
+    return {row[0]: Written(files.get(row[0], []), dict(zip(metrics, row[1:], strict=True))) for row in rows.collect()}
 
 
 def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:

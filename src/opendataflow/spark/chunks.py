@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
@@ -16,6 +17,7 @@ from ..store.records import Claim
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
+from .postgres.tasks import TAG
 from .quarantine import rejected_id
 from .reading import InputChunk, Password, is_readable, read_chunks
 from .running import failed, run_code
@@ -61,6 +63,9 @@ def run_chunk(
         for datasetid, chunks in inputs.items()
         if is_readable(catalogue.dataset(datasetid))
     }
+    if job.batch > 1:
+        # Code that takes many chunks together finds the same column when it is given one.
+        frames = {datasetid: frame.withColumn(TAG, F.lit(claim.dataid)) for datasetid, frame in frames.items()}
     chunk = Chunk(
         claim.jobid,
         claim.dataid,
@@ -72,6 +77,8 @@ def run_chunk(
     )
     try:
         outputs = run_code(spark, code, job, frames, chunk)
+        if job.batch > 1:
+            outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
         staged = _stage(
             spark, project, catalogue, claim, inputs, frames, outputs, past or {}, password, referenced, bounds
         )

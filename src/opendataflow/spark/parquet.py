@@ -38,18 +38,24 @@ class Written:
     figures: dict[str, Any] = field(default_factory=dict)
 
 
-def can_write(spark: SparkSession, audit: Audit, place: str) -> bool:
-    """Whether tasks can write these chunks: plain columns, on a disk that they share with the driver."""
-    dataset = audit.dataset
-    options = write_options(dataset)
-    known = {ROWS, LOWER, UPPER, XOR, SUM}
-    key = type_of(audit.schema, dataset.partition.column) if dataset.partition.column else None
+def is_for_tasks(spark: SparkSession, dataset: Dataset, place: str) -> bool:
+    """Whether tasks can write the files of a dataset: parquet as it is, on a disk that they share with the driver."""
     return (
         format_of(dataset) == PARQUET
         and is_local(place)
         and str(spark.sparkContext.master).startswith("local")
-        and set(options) <= {"compression"}
+        and set(write_options(dataset)) <= {"compression"}
         and _codec(dataset) in _CODECS
+    )
+
+
+def can_write(spark: SparkSession, audit: Audit, place: str) -> bool:
+    """Whether tasks can write these chunks: columns that are plain, and nothing to know that only Spark computes."""
+    dataset = audit.dataset
+    known = {ROWS, LOWER, UPPER, XOR, SUM}
+    key = type_of(audit.schema, dataset.partition.column) if dataset.partition.column else None
+    return (
+        is_for_tasks(spark, dataset, place)
         and set(audit.basic()) <= known
         and (key is None or isinstance(key, _PLAIN))
         and all(isinstance(each.dataType, _WRITABLE) for each in audit.schema.fields)
