@@ -205,7 +205,13 @@ def tables(folder: Path, worker: Worker, source: str, server: Any, rounds: int) 
     url = server.create_database()
     address, _, database = url.removeprefix("postgresql://postgres@").partition("/")
     dataset = Dataset(
-        "items", kind="table", hostname=address, database=database, tablename="items", username="postgres"
+        "items",
+        kind="table",
+        hostname=address,
+        database=database,
+        tablename="items",
+        username="postgres",
+        options={"replace": "table"},
     )
     df = spark.read.parquet(source)
     jdbc = {

@@ -153,10 +153,9 @@ class Worker:
         try:
             return self._run_batch(catalogue, claims)
         except Exception as error:
-            if lost.is_set():
-                error = LeaseLost("lost while it was at work")
             if lost.is_set() or self.cancelled.is_set():
-                return {claim.runid: self._failed(claim, error) for claim in claims}
+                problem = LeaseLost("lost while it was at work") if lost.is_set() else error
+                return {claim.runid: self._failed(claim, problem) for claim in claims}
             # One bad chunk must not fail the others: each on its own tells which it is.
             reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
             if len(claims) > 1:

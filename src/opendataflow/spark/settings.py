@@ -25,6 +25,10 @@ DEFAULTS = {
     "spark.log.level": "ERROR",
     "spark.scheduler.mode": "FAIR",  # chunks that run side by side share the cores instead of queueing
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # With a limit in bytes Spark measures a batch anew after every row, which takes as long as all the rest; a limit
+    # in rows that is low enough keeps batches of wide rows small as well.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     "spark.sql.session.timeZone": "UTC",  # the bounds of a dataid mean the same on every machine
     # Many chunks are read together: below this many places Spark lists them itself instead of by a job of its own.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "256",

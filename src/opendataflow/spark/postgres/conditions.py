@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from itertools import pairwise
 
 from ...errors import BadDefinition
 from ...model import TYPES, Partition
@@ -86,7 +87,10 @@ def split(connection: Connection, column: Column, lower: str | None, upper: str 
     cuts = _cuts(column, low, high, parts) if low is not None and high is not None else []
     if not cuts:
         return [whole]
-    # The cuts part the whole line, nulls included, and each part is still bounded: no mistake in a cut can add a row.
+    if column.base in _NUMBERS and lower is not None and upper is not None:
+        return [between(column, since, until) for since, until in pairwise([lower, *cuts, upper])]
+    # The cuts part the whole line, nulls included, and each part is still bounded: a cut of a time may lie outside,
+    # where bounds without a zone are the dataset's.
     name = identifier(column.name)
     first = f"({name} is null or {between(column, None, cuts[0])})"
     rest = [between(column, since, until) for since, until in zip(cuts, [*cuts[1:], None], strict=True)]

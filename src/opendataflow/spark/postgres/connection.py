@@ -15,6 +15,8 @@ from .problems import connect_error, statement_error, stream_error
 
 DEFAULT_SCHEMA = "public"
 _is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
+# The driver else asks for every type of the database, 40 ms each time; we read and load PostgreSQL's own only.
+_OWN_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -167,7 +169,7 @@ def connected(address: Address, *, read_only: bool = False) -> Iterator[Connecti
             f"PostgreSQL tables need more packages: {problem}", hint="pip install 'opendataflow[spark]'"
         ) from None
     try:
-        raw = adbc_driver_postgresql.dbapi.connect(address.conninfo())
+        raw = adbc_driver_postgresql.dbapi.connect(address.conninfo(), db_kwargs=_OWN_TYPES)
     except adbc_driver_manager.Error as problem:
         raise _without_secret(connect_error(problem, str(address)), address) from None
     try:

@@ -16,6 +16,9 @@ from .problems import AS_TEXT, TaskFailed, as_text, value_error
 _FIRST_DAY = -2_440_588
 _FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
 
+# The driver's own 16 MB fit into no cache, and let Spark wait for the first rows.
+_BATCHES = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
+
 TAG = "odf_dataid"  # the column that says which chunk of a batch a row belongs to
 RESULT = "partition int, rows long, staging string, error string"
 
@@ -48,6 +51,7 @@ class Fetch:
         schema = pa.schema(fields)
         with connection.raw.cursor() as cursor:
             with connection.translated():
+                cursor.adbc_statement.set_options(**_BATCHES)
                 cursor.execute(f"select {chosen} from {self.address.target} where {self.conditions[part]}")
                 reader = cursor.fetch_record_batch()
             while True:
