@@ -15,7 +15,8 @@ def figure(name: str, value: float, unit: str) -> None:
 def bar(name: str, value: float, limit: float, *, at_least: bool) -> None:
     """Print one bar, and remember a miss."""
     ok = value >= limit if at_least else value <= limit
-    print(f"{name} {value:.3g} (bar {'>=' if at_least else '<='} {limit:g}) {'ok' if ok else 'MISS'}", flush=True)
+    shown = value if isinstance(value, int) else f"{value:.3g}"
+    print(f"{name} {shown} (bar {'>=' if at_least else '<='} {limit:g}) {'ok' if ok else 'MISS'}", flush=True)
     if not ok:
         _missed.append(name)
 

@@ -113,7 +113,7 @@ def test_the_report_groups_failures_and_its_command_resubmits_them(shell: Shell)
     answer = shell.odf("drain", code=1)
     assert "2 × clean_raw JOB_FAILED: exit code 3" in answer.out
     assert "1 × clean_raw JOB_FAILED: exit code 9" in answer.out
-    assert "slowest: " in answer.out
+    assert "the slowest:" in answer.out
     (command,) = [line.strip() for line in answer.out.splitlines() if line.startswith("  odf resubmit")]
     found = json.loads(shell.odf("drain", "--json").out)
     assert found["outcomes"] == {}

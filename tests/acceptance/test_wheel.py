@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 MOST_PACKAGES, MOST_BYTES = 15, 40_000_000
@@ -66,6 +68,15 @@ def test_the_base_install_is_small(binaries: Path) -> None:
     size = sum(path.stat().st_size for path in files if path.is_file() and path.suffix != ".pyc")
     assert len(packages) <= MOST_PACKAGES, packages
     assert size <= MOST_BYTES, f"{size / 1e6:.1f} MB"
+
+
+def test_all_extras_are_installed_together_and_agree() -> None:
+    """This environment was made with every extra at once: each of their packages is there, and none minds another."""
+    for line in metadata.requires("opendataflow") or ():
+        wanted = Requirement(line)
+        if wanted.name != "opendataflow":
+            assert metadata.version(wanted.name) in wanted.specifier, line
+    call(sys.executable, "-m", "pip", "check", cwd=ROOT)
 
 
 def test_it_runs_a_script_without_spark(binaries: Path, tmp_path: Path) -> None:

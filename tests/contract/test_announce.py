@@ -115,7 +115,13 @@ def test_yesterdays_file_under_todays_name_is_wrong_data(store: Store) -> None:
     before = dump(store)
     with pytest.raises(WrongData, match="2025-01-01"):
         store.announce("raw", ["2025-01-02"], manifests={"2025-01-02": facts("abc")})
-    assert dump(store) == before
+    after = dump(store)
+    [event] = store.last_events("raw", "2025-01-02")
+    assert (event.kind, event.after) == ("refused", "WRONG_DATA")
+    assert event.why == "raw 2025-01-02 has exactly the content of raw 2025-01-01"
+    assert {name: rows for name, rows in after.items() if name != "event"} == {
+        name: rows for name, rows in before.items() if name != "event"
+    }
 
 
 def test_the_same_content_twice_in_one_announcement_is_wrong_data(store: Store) -> None:

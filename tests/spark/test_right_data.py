@@ -97,6 +97,18 @@ def test_quarantine_of_nothing_writes_nothing_aside_and_other_checks_still_count
         produce(lambda: rows_of(spark), flights(checks=checks, options={"quarantine": True}), epoch=2)
 
 
+def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produce):
+    from opendataflow.spark.auditing import Past
+
+    dataset = flights(checks=BAD[:1], options={"quarantine": True})
+    produce(lambda: bad_rows(spark), dataset)
+    found = produce(lambda: rows_of(spark), dataset, epoch=2, past={"flights": Past(rejected=True)})
+    aside = found["flights__rejected"]
+    assert aside.rows == 0
+    assert aside.place.endswith("/v000002")
+    assert spark.read.parquet(aside.place).count() == 0
+
+
 @pytest.mark.parametrize(
     ("location", "beside"),
     [

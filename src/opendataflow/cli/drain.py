@@ -189,7 +189,8 @@ def _shown(found: Report) -> Iterator[Line]:
             yield f"    {', '.join(cause.dataids[:5])}{more}; see: odf log {cause.example.runid}"
     if len(found.slowest) > 1:
         yield ""
-        yield "slowest: " + ", ".join(f"{each.jobid} {each.dataid} {each.seconds:.1f} s" for each in found.slowest)
+        yield "the slowest:"
+        yield from (f"  {each.seconds:6.1f} s  {each.jobid} {each.dataid}" for each in found.slowest)
     if found.commands:
         yield ""
         yield "when the cause is mended:"

@@ -12,6 +12,8 @@ from .axis import ranges
 
 PROVEN = "PROVEN"
 
+_MOST_WORDS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -97,9 +99,9 @@ def drain(case: Case) -> tuple[str, ...]:
     return (f"odf drain {case.job.jobid}",) if case.job else ()
 
 
-def range_text(first: str, last: str) -> str:
-    """Dataids as a command line takes them."""
-    return first if first == last else f"{first}..{last}"
+def words(shown: Sequence[tuple[str, str]]) -> str:
+    """Ranges of dataids as a command line takes them; the rest of very many is for the next proof."""
+    return " ".join(first if first == last else f"{first}..{last}" for first, last in shown[:_MOST_WORDS])
 
 
 def chunks_text(n: int) -> str:

@@ -32,7 +32,7 @@ from ..run.sharding import Spark, bounds_of
 from ..secrets import Key
 from ..store import Chunk, Store
 from .matrix import see_changes
-from .proof import Case, Problem, Proof, are, chunks_text, drain, range_text
+from .proof import Case, Problem, Proof, are, chunks_text, drain, words
 from .reconcile import PARTS, reconciled
 
 _MOST = 1_000_000
@@ -167,7 +167,7 @@ def _ways_out(
     case: Case, status: str | None, is_possible: bool, missing: tuple[tuple[str, str], ...]
 ) -> tuple[str, ...]:
     name, jobid = case.dataset.datasetid, case.job.jobid if case.job else ""
-    first = f"{name} {range_text(*missing[0])}"
+    first = f"{name} {words(missing[:1])}"
     drain = (f"odf drain {jobid}",) if jobid else ()
     if status == FAILED:
         return (f"odf resubmit {name} --failed", *drain)
@@ -218,7 +218,7 @@ def _without_source(case: Case) -> Iterator[Problem]:
         if extra:
             name, shown = case.dataset.datasetid, case.shown(extra)
             text = f"{chunks_text(len(extra))} of {name} {are(extra)} published, but {item.datasetid} has no such chunk"
-            yield Problem("extra", text, WrongData, len(extra), shown, (f"odf forget {name} {range_text(*shown[0])}",))
+            yield Problem("extra", text, WrongData, len(extra), shown, (f"odf forget {name} {words(shown)}",))
 
 
 def _stale(case: Case) -> Iterator[Problem]:
@@ -233,7 +233,7 @@ def _stale(case: Case) -> Iterator[Problem]:
     if old:
         name, shown = case.dataset.datasetid, case.shown(old)
         text = f"{chunks_text(len(old))} of {name} {are(old)} made from an older version of the source"
-        again = f"odf resubmit {name} {range_text(*shown[0])}"
+        again = f"odf resubmit {name} {words(shown)}"
         yield Problem("stale", text, WrongData, len(old), shown, (again, *drain(case)))
 
 
@@ -253,5 +253,5 @@ def _changed(case: Case, notes: list[str]) -> Iterator[Problem]:
         name, shown = case.dataset.datasetid, case.shown(found)
         first = next(iter(found))
         text = f"{chunks_text(len(found))} of {name} {are(found)} not what was published; {first}: {found[first]}"
-        again = f"odf resubmit {name} {range_text(*shown[0])}" if case.job else f"odf explain {name} {first}"
+        again = f"odf resubmit {name} {words(shown)}" if case.job else f"odf explain {name} {first}"
         yield Problem("changed", text, NotValidated, len(found), shown, (again, *drain(case)))

@@ -11,7 +11,7 @@ from ..project import Project
 from ..run.sharding import Spark, check_place, password_of
 from ..secrets import Key
 from ..store import Chunk, Published, Store
-from .proof import Case, Problem, Rows, are, chunks_text, drain, have, range_text
+from .proof import Case, Problem, Rows, are, chunks_text, drain, have, words
 
 if TYPE_CHECKING:
     from ..spark.proving import Content, Contents
@@ -160,8 +160,4 @@ def _rejected(each: Published) -> int:
 
 def _again(case: Case, shown: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     name = case.dataset.datasetid
-    return (
-        (f"odf resubmit {name} {range_text(*shown[0])}", *drain(case))
-        if case.job
-        else (f"odf explain {name} {shown[0][0]}",)
-    )
+    return (f"odf resubmit {name} {words(shown)}", *drain(case)) if case.job else (f"odf explain {name} {shown[0][0]}",)

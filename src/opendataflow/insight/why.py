@@ -209,10 +209,15 @@ def _missing(store: Store, catalogue: Catalogue, datasetid: str, dataid: str, st
     producer = catalogue.producer(datasetid)
     if status is None:
         if producer is None:
+            ways = _ways_to_produce(catalogue, datasetid, dataid)
+            last = next(iter(store.last_events(datasetid, dataid, 1)), None)
+            if last is not None and last.kind == "refused":
+                told = f"{last.why}: it was refused at {_when(last.at)}. When the right data is there, say so"
+                return Reason(str(last.after), told, ways)
             return Reason(
                 "DATA_NOT_READY",
                 f"{here} was never announced, and no job produces {datasetid}: it comes from outside",
-                _ways_to_produce(catalogue, datasetid, dataid),
+                ways,
             )
         return Reason(
             "DATA_NOT_READY",

@@ -45,10 +45,12 @@ def audited(
 def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
     """What earlier publishes of a dataset say: its pinned schema, and the rows of the chunks before this one."""
     from ..spark.auditing import Past
+    from ..spark.quarantine import has_quarantine, rejected_id
 
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)
     rows = store.rows_before(dataset.datasetid, sort_key(dataset.partition, dataid), trailing) if trailing else []
-    return Past(store.pinned_schema(dataset.datasetid) or "", rows)
+    rejected = has_quarantine(dataset) and store.chunk(rejected_id(dataset.datasetid), dataid) is not None
+    return Past(store.pinned_schema(dataset.datasetid) or "", rows, rejected)
 
 
 def published_chunks(store: Store, datasetid: str) -> list[InputChunk]:

@@ -46,6 +46,7 @@ class Past:
 
     schema: str = ""
     rows: Sequence[int] = ()
+    rejected: bool = False  # whether an earlier version of this chunk kept rows aside
 
 
 @dataclass(frozen=True)

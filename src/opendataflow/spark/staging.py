@@ -61,7 +61,7 @@ def stage(
     try:
         audit.require(results, KEPT.format(sink.kept()) if sink.kept() else "")
         rejected = None
-        if total is not None and total > written.rows:
+        if total is not None and (total > written.rows or around.past.rejected):
             rejected = _keep_aside(spark, where, df, audit, epoch, total - written.rows)
     except (ChecksFailed, JobFailed):
         sink.discard()
@@ -143,7 +143,7 @@ def _any_bad(apart: Sequence[Probe]) -> Column:
 def _keep_aside(
     spark: SparkSession, where: Project | Environment, df: DataFrame, audit: Audit, epoch: int, expected: int
 ) -> Manifest:
-    """The bad rows with what is wrong with each, as a chunk of their own."""
+    """The bad rows with what is wrong with each, as a chunk of their own; none, where an earlier version had some."""
     dataset, dataid = rejected_dataset(audit.dataset), audit.dataid
     reasons = [F.when(probe.bad, F.lit(probe.check.label)) for probe in audit.row_checks if probe.bad is not None]
     bad = df.where(_any_bad(audit.row_checks)).withColumn(BECAUSE, F.concat_ws(", ", *reasons))

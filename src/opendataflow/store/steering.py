@@ -42,6 +42,14 @@ TRANSITIONS: dict[str, dict[str | None, str]] = {
 PAST = {"resubmit": "resubmitted", "hold": "held", "release": "released", "fail": "failed", "forget": "forgotten"}
 
 
+class Repeat(WrongData):
+    """A chunk has the content of another one."""
+
+    def __init__(self, message: str, *, hint: str, dataid: str) -> None:
+        super().__init__(message, hint=hint)
+        self.dataid = dataid
+
+
 def announce(
     tx: Transaction,
     catalogue: Catalogue,
@@ -133,10 +141,17 @@ def _refuse_repeat(
     stored = tx.row("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
     other = stored[0] if stored else announced_with_it.setdefault(fingerprint, dataid)
     if other != dataid:
-        raise WrongData(
+        raise Repeat(
             f"{datasetid} {dataid} has exactly the content of {datasetid} {other}",
             hint="is this the right file? If repeats are normal here, set repeats = true on the dataset",
+            dataid=dataid,
         )
+
+
+def refused(tx: Transaction, datasetid: str, problem: Repeat, who: str) -> None:
+    """Remember that a chunk was not taken, for whoever asks why it is not there."""
+    event = _event("refused", datasetid, problem.dataid, OUTSIDE, None, problem.name, who, problem.message, None)
+    tx.run("events_put", events=compact([event]))
 
 
 def steer(

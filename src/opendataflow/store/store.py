@@ -504,7 +504,12 @@ class Store:
                 only_new=only_new,
             )
 
-        return self._do(work)
+        try:
+            return self._do(work)
+        except steering.Repeat as problem:
+            again = problem
+            self._do(lambda tx: steering.refused(tx, datasetid, again, self._who))
+            raise
 
     def _steer(
         self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool
