@@ -219,6 +219,27 @@ def test_epochs_grow_past_what_was_announced(store: Store) -> None:
     assert again.version == 5
 
 
+def test_a_running_row_that_somebody_changes_and_then_deletes_ends_its_run(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    change(store, "product", "1", "RESUBMIT")
+    store.dml("delete from datastatus where datasetid = 'product'")
+    assert store.next_dataids("make") == []
+    assert store.run(claim.runid).status == "LOST"
+    assert in_status(store, "raw", "1", "make") == "FAILED"
+    with pytest.raises(LeaseLost):
+        store.commit(claim)
+
+
+def test_what_was_given_back_for_no_time_is_next(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    store.give_back(claim, Receipt("make", "1"), "no", wait=0)
+    assert store.next_dataids("make") == ["1"]
+
+
 def test_a_running_row_that_somebody_deletes_is_as_if_it_had_never_been(store: Store) -> None:
     store.register([Dataset("raw"), Dataset("clean")], [Job("load", (Input("raw"),), ("clean",))])
     store.announce("raw", ["1"])

@@ -160,7 +160,8 @@ def _causes(failures: Iterable[Failure]) -> list[Cause]:
 
 def _alike(failure: Failure) -> str:
     """What a failure has in common with others: its words without the dataid and without numbers."""
-    return re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", failure.detail.replace(failure.dataid, "…"))
+    dataid, detail = (re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", text) for text in (failure.dataid, failure.detail))
+    return re.sub(rf"(?<!\w){re.escape(dataid)}(?!\w)", "#", detail)
 
 
 def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:

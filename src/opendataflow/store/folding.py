@@ -110,14 +110,17 @@ def _end_lost_runs(tx: Transaction, rows: list[Row]) -> None:
 
 
 def _forget_deleted_runs(tx: Transaction, notes: list[Row], rows: list[Row]) -> None:
-    """Somebody deleted the row of a running chunk: its attempt is over, and its inputs are as if it had never been."""
+    """Somebody deleted the row of a running chunk: its attempt is over, and its inputs are as if it had never been.
+
+    Where the status was changed first, it was that which ended the attempt, and it was made in vain.
+    """
     there = {(row[0], row[1]) for row in rows}
     for _, datasetid, dataid, jobid, locktype, before, after, _ in notes:
-        if locktype == OUT and before == RUNNING and after is None and (datasetid, dataid) not in there:
+        if locktype == OUT and before == RUNNING and (datasetid, dataid) not in there:
             for run in tx.rows("runs_of_dataid", jobid=jobid, dataid=dataid):
                 if run[4] == RUNNING:
-                    end_lost_run(tx, run[0], "its row was deleted from outside")
-                    for name, input_id, _ in json.loads(run[8]):
+                    end_lost_run(tx, run[0], f"its row was {'changed and ' * (after is not None)}deleted from outside")
+                    for name, input_id, _ in json.loads(run[8]) if after is None else ():
                         names = {"datasetid": name, "jobid": jobid, "locktype": IN, "dataids": compact([input_id])}
                         tx.run("chunks_mark", **names)
                         tx.run("chunks_forget", **names)

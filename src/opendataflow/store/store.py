@@ -660,12 +660,13 @@ class Store:
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
     def next_dataids(self, jobid: str, n: int = 10) -> list[str]:
-        """What the job would take next, in order, after folding in what was changed from outside."""
+        """What the job would take next, in order: with what was changed from outside, and what is due again by now."""
 
         def work(tx: Transaction) -> list[str]:
             catalogue = self._known(tx)
             catalogue.job(jobid)
             folding.fold(tx, catalogue)
+            tx.run("candidates_due")
             return [row[0] for row in tx.rows("candidates_page", jobid=jobid, n=n)]
 
         return self._do(work)
