@@ -115,6 +115,8 @@ def test_yesterdays_file_under_todays_name_is_wrong_data(store: Store) -> None:
     before = dump(store)
     with pytest.raises(WrongData, match="2025-01-01"):
         store.announce("raw", ["2025-01-02"], manifests={"2025-01-02": facts("abc")})
+    with pytest.raises(WrongData, match="2025-01-01"):  # cron offers it again and again
+        store.announce("raw", ["2025-01-02"], manifests={"2025-01-02": facts("abc")})
     after = dump(store)
     [event] = store.last_events("raw", "2025-01-02")
     assert (event.kind, event.after) == ("refused", "WRONG_DATA")

@@ -157,8 +157,8 @@ class Worker:
                 problem = LeaseLost("lost while it was at work") if lost.is_set() else error
                 return {claim.runid: self._failed(claim, problem) for claim in claims}
             # One bad chunk must not fail the others: each on its own tells which it is.
-            reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
             if len(claims) > 1:
+                reason = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
                 first, last = claims[0], claims[-1]
                 self._say(f"{first.jobid} {first.dataid}..{last.dataid} one by one, since: {reason[:500]}")
             return {}

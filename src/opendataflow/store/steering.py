@@ -24,7 +24,7 @@ from . import candidates
 from .backend import Row, Transaction
 from .claims import remove
 from .folding import end_lost_run
-from .records import Announced, compact, manifest_row
+from .records import Announced, compact, event, manifest_row
 
 OUTSIDE = "outside"
 GONE = "GONE"
@@ -149,9 +149,11 @@ def _refuse_repeat(
 
 
 def refused(tx: Transaction, datasetid: str, problem: Repeat, who: str) -> None:
-    """Remember that a chunk was not taken, for whoever asks why it is not there."""
-    event = _event("refused", datasetid, problem.dataid, OUTSIDE, None, problem.name, who, problem.message, None)
-    tx.run("events_put", events=compact([event]))
+    """Remember that a chunk was not taken, for whoever asks why it is not there; once, however often it is offered."""
+    last = tx.row("events_of_chunk_newest", datasetid=datasetid, dataid=problem.dataid, n=1)
+    if last is None or event(last).why != problem.message:
+        refusal = _event("refused", datasetid, problem.dataid, OUTSIDE, None, problem.name, who, problem.message, None)
+        tx.run("events_put", events=compact([refusal]))
 
 
 def steer(

@@ -507,8 +507,8 @@ class Store:
         try:
             return self._do(work)
         except steering.Repeat as problem:
-            again = problem
-            self._do(lambda tx: steering.refused(tx, datasetid, again, self._who))
+            repeat = problem
+            self._do(lambda tx: steering.refused(tx, datasetid, repeat, self._who))
             raise
 
     def _steer(
