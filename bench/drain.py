@@ -166,12 +166,12 @@ class Flow:
     """A project of one script job in a pool, on a store of its own."""
 
     def __init__(
-        self, server: Server, folder: Path, chunks: int, script: str, rules: str = "", places: int = 10
+        self, server: Server, folder: Path, chunks: int, script: str, rules: str = "", slots: int = 10
     ) -> None:
         self.folder, self.url = folder, server.create_database()
         (folder / "jobs").mkdir(parents=True)
         (folder / "dataflow.toml").write_text(
-            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nplaces = {places}\n'
+            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nplaces = {slots}\n'
             '[dataset.raw]\npartition = "number"\n[dataset.out]\npartition = "number"\n'
             f'[job.work]\nreads = ["raw"]\nwrites = ["out"]\npool = "etl"\n{rules}\n'
         )
@@ -204,9 +204,9 @@ class Flow:
 
 
 @contextmanager
-def flow(server: Server, chunks: int, script: str, rules: str = "", places: int = 10) -> Iterator[Flow]:
+def flow(server: Server, chunks: int, script: str, rules: str = "", slots: int = 10) -> Iterator[Flow]:
     with tempfile.TemporaryDirectory() as folder:
-        made = Flow(server, Path(folder) / "flow", chunks, script, rules, places)
+        made = Flow(server, Path(folder) / "flow", chunks, script, rules, slots)
         try:
             yield made
         finally:
@@ -224,21 +224,21 @@ def until(what: Callable[[], bool], seconds: float = 120.0) -> float:
 
 
 def pool(server: Server) -> None:
-    """A pool of 10 → 20 → 4 → 0 → 10 places, set from another process while two drains work: how soon each limit holds."""
+    """A pool of 10 → 20 → 4 → 0 → 10 slots, set from another process while two drains work: how soon each limit holds."""
     with flow(server, 400, "sleep 1", "lease = 10") as found:
         both = [found.drain("--workers", "16") for _ in range(2)]
-        until(lambda: found.store.places_taken("etl") == 10)
+        until(lambda: found.store.slots_taken("etl") == 10)
         worst, above = 0.0, 0
-        for places in (20, 4, 0, 10):
-            before = found.store.places_taken("etl")
-            found.odf("pool", "set", "etl", str(places))
-            reached = (lambda n: n >= places) if places > before else (lambda n: n <= places)
-            took = until(lambda: reached(found.store.places_taken("etl")))
-            figure(f"pool_{before}_to_{places}_holds_after", took, "s")
+        for slots in (20, 4, 0, 10):
+            before = found.store.slots_taken("etl")
+            found.odf("pool", "set", "etl", str(slots))
+            reached = (lambda n: n >= slots) if slots > before else (lambda n: n <= slots)
+            took = until(lambda: reached(found.store.slots_taken("etl")))
+            figure(f"pool_{before}_to_{slots}_holds_after", took, "s")
             worst = max(worst, took)
             end = time.monotonic() + 4
             while time.monotonic() < end:
-                above = max(above, found.store.places_taken("etl") - places)
+                above = max(above, found.store.slots_taken("etl") - slots)
                 time.sleep(0.02)
         found.odf("pool", "set", "etl", "unlimited")
         for process in both:

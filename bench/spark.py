@@ -61,7 +61,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def lineitem(folder: Path, scale: float) -> str:
-    place = folder / "tpch"
+    location = folder / "tpch"
     subprocess.run(
         [
             str(Path(sys.executable).parent / "tpchgen-cli"),
@@ -69,12 +69,12 @@ def lineitem(folder: Path, scale: float) -> str:
             "-s",
             str(scale),
             "--tables=lineitem",
-            f"--output-dir={place}",
+            f"--output-dir={location}",
         ],
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    return str(next(place.rglob("*.parquet")))
+    return str(next(location.rglob("*.parquet")))
 
 
 def large(folder: Path, store: Store, worker: Worker, source: str, rounds: int) -> None:
@@ -131,8 +131,8 @@ def large(folder: Path, store: Store, worker: Worker, source: str, rounds: int) 
             seconds = sides[name]()
             if round_:
                 times[name].append(seconds)
-        for place in ("bare", "checked", "printed"):
-            shutil.rmtree(folder / place)
+        for location in ("bare", "checked", "printed"):
+            shutil.rmtree(folder / location)
     for name, each in times.items():
         figure(f"large_{name}", rows / statistics.median(each) / 1e6, "million rows/s")
     ratio = {

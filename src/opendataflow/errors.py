@@ -4,7 +4,7 @@
     ├── Refused                 a question was answered with no
     │   ├── DataNotReady        DATA_NOT_READY    10   an input chunk is not READY
     │   ├── WrongData           WRONG_DATA        11   the chunk is not the data its dataid promises
-    │   ├── InvalidPath         INVALID_PATH      12   the place is outside the environment, missing or not writable
+    │   ├── InvalidPath         INVALID_PATH      12   the location is outside the environment, missing or not writable
     │   ├── NotValidated        NOT_VALIDATED     13   checks did not pass, or the data changed after they did
     │   └── Locked              LOCKED            14   a status, a running job or a full pool forbids it
     ├── NothingToDo             NOTHING_TO_DO     15   no candidate at all (exit 0 unless asked)

@@ -30,7 +30,7 @@ from .project import Environment, is_inside, resolve_location
 if TYPE_CHECKING:
     from .store import Claim, Published, Store
 
-NO_PLACE = "no place is declared"
+NO_LOCATION = "no location is declared"
 NO_CHECKS = "no checks are declared, and no manifest to compare with"
 
 
@@ -41,7 +41,7 @@ def needs_a_look(catalogue: Catalogue, job: Job) -> bool:
 
 
 def ask(store: Store, catalogue: Catalogue, environment: Environment, claim: Claim) -> Receipt:
-    """The five answers about a claimed run; the store has answered 1, 2 and 5 for itself, the places are looked at now."""
+    """The five answers about a claimed run; the store has answered 1, 2 and 5 for itself, the locations are looked at now."""
     job = catalogue.job(claim.jobid)
     given = {answer.question: answer for answer in claim.receipt.answers}
     inputs = [
@@ -132,7 +132,7 @@ def _safe(store: Store, catalogue: Catalogue, job: Job, dataid: str, needed: lis
             )
     for limit in store.limits(job.jobid):
         if not limit.free:
-            evidence: dict[str, object] = {limit.what: limit.name, "places": limit.places, "taken": limit.taken}
+            evidence: dict[str, object] = {limit.what: limit.name, "slots": limit.slots, "taken": limit.taken}
             return Answer("safe", False, evidence, str(limit))
     candidate = store.candidate(job.jobid, dataid)
     if candidate is not None and candidate[0] == "DEFERRED":
@@ -202,29 +202,29 @@ def _place(
     looked: dict[str, object] = {"environment": environment.name}
     try:
         for dataset, input_id, published in inputs:
-            place = (
-                published.manifest.place
-                if published and published.manifest.place
-                else place_of(environment, dataset, input_id)
+            location = (
+                published.manifest.location
+                if published and published.manifest.location
+                else location_of(environment, dataset, input_id)
             )
-            looked[f"{dataset.datasetid} {input_id}"] = place or dataset.hostname or NO_PLACE
+            looked[f"{dataset.datasetid} {input_id}"] = location or dataset.hostname or NO_LOCATION
             problem = _problem_with_host(environment, dataset)
-            if not problem and place and dataset.kind != "table":
-                # The place was inside when it was announced; a link may lead elsewhere by now.
-                outside = leads_outside(environment, place)
+            if not problem and location and dataset.kind != "table":
+                # The location was inside when it was announced; a link may lead elsewhere by now.
+                outside = leads_outside(environment, location)
                 if outside:
                     problem = f"{outside} leads outside the roots of environment {environment.name}"
-                elif "://" not in place and probe.files(place) is None:
-                    problem = f"nothing is at {place}"
+                elif "://" not in location and probe.files(location) is None:
+                    problem = f"nothing is at {location}"
             if problem:
                 return Answer("place", False, looked, problem)
         for name in job.outputs:
             dataset = catalogue.dataset(name)
-            place = place_of(environment, dataset, dataid)
-            looked[f"{name} {dataid}"] = place or dataset.hostname or NO_PLACE
+            location = location_of(environment, dataset, dataid)
+            looked[f"{name} {dataid}"] = location or dataset.hostname or NO_LOCATION
             problem = _problem_with_host(environment, dataset)
-            if not problem and place and not probe.is_writable(place):
-                problem = f"{place} cannot be written"
+            if not problem and location and not probe.is_writable(location):
+                problem = f"{location} cannot be written"
             if problem:
                 return Answer("place", False, looked, problem)
     except OdfError as error:
@@ -232,16 +232,16 @@ def _place(
     return Answer("place", True, looked)
 
 
-def place_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
-    """The absolute place of a chunk by its dataset's location, inside the environment's roots where any are declared."""
+def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
+    """The absolute location of a chunk by its dataset's location, inside the environment's roots where any are declared."""
     return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
 
 
-def leads_outside(environment: Environment, place: str) -> str:
-    """What leads out of the environment's roots: the place itself, or a link inside it; empty when nothing does."""
+def leads_outside(environment: Environment, location: str) -> str:
+    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
     if not environment.is_declared:
         return ""
-    return next((each for each in (place, *probe.links(place)) if not is_inside(each, environment.roots)), "")
+    return next((each for each in (location, *probe.links(location)) if not is_inside(each, environment.roots)), "")
 
 
 def _problem_with_host(environment: Environment, dataset: Dataset) -> str:

@@ -1,4 +1,4 @@
-"""Looks at what lies at a place, a local path or a URL through fsspec, and never changes anything."""
+"""Looks at what lies at a location, a local path or a URL through fsspec, and never changes anything."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ _SAMPLE = 1 << 20
 _IGNORED = ("_SUCCESS", "_committed_", "_started_")
 
 
-def files(place: str) -> list[File] | None:
-    """The files at a place with size and time, in order; None when nothing is there."""
-    if "://" in place:
-        return _remote_files(place)
+def files(location: str) -> list[File] | None:
+    """The files at a location with size and time, in order; None when nothing is there."""
+    if "://" in location:
+        return _remote_files(location)
     try:
-        if os.path.isfile(place):
-            status = os.stat(place)
-            return [File(os.path.basename(place), status.st_size, status.st_mtime)]
-        if not os.path.isdir(place):
+        if os.path.isfile(location):
+            status = os.stat(location)
+            return [File(os.path.basename(location), status.st_size, status.st_mtime)]
+        if not os.path.isdir(location):
             return None
         found = []
-        for folder, folders, names in os.walk(place):
+        for folder, folders, names in os.walk(location):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
             for name in sorted(names):
                 if not name.startswith((".", *_IGNORED)):
                     path = os.path.join(folder, name)
                     status = os.stat(path)
-                    found.append(File(os.path.relpath(path, place), status.st_size, status.st_mtime))
+                    found.append(File(os.path.relpath(path, location), status.st_size, status.st_mtime))
         return found
     except OSError as error:
         raise InvalidPath(
-            f"{place} cannot be looked at: {error.strerror or error}", hint="check its permissions"
+            f"{location} cannot be looked at: {error.strerror or error}", hint="check its permissions"
         ) from None
 
 
-def links(place: str) -> Iterator[str]:
+def links(location: str) -> Iterator[str]:
     """The symbolic links inside a local folder, at whatever depth; none of them is followed."""
-    folders = [place] if os.path.isdir(place) else []
+    folders = [location] if os.path.isdir(location) else []
     try:
         for folder in folders:
             with os.scandir(folder) as entries:
@@ -53,44 +53,44 @@ def links(place: str) -> Iterator[str]:
                         folders.append(entry.path)
     except OSError as error:
         raise InvalidPath(
-            f"{place} cannot be looked at: {error.strerror or error}", hint="check its permissions"
+            f"{location} cannot be looked at: {error.strerror or error}", hint="check its permissions"
         ) from None
 
 
-def is_writable(place: str) -> bool:
+def is_writable(location: str) -> bool:
     """Whether something could be written there: the nearest folder that exists lets us."""
-    if "://" in place:
-        file_system(place)
+    if "://" in location:
+        file_system(location)
         return True
-    path = os.path.abspath(place)
+    path = os.path.abspath(location)
     while not os.path.exists(path):
         path = os.path.dirname(path)
     return os.access(path, os.W_OK | (os.X_OK if os.path.isdir(path) else 0))
 
 
-def light_manifest(place: str, format: str = "", **facts: Any) -> Manifest:
+def light_manifest(location: str, format: str = "", **facts: Any) -> Manifest:
     """What is there now: files, sizes, times, checksums of small files, and a fingerprint of the content."""
-    found = files(place)
+    found = files(location)
     if found is None:
-        raise InvalidPath(f"nothing is at {place}", hint="is the location right, and did the producer finish?")
-    listed = [file._replace(checksum=_checksum(place, file)) if file.bytes <= SMALL else file for file in found]
+        raise InvalidPath(f"nothing is at {location}", hint="is the location right, and did the producer finish?")
+    listed = [file._replace(checksum=_checksum(location, file)) if file.bytes <= SMALL else file for file in found]
     return Manifest(
-        place=place,
+        location=location,
         format=format,
         files=tuple(listed),
         bytes=sum(file.bytes for file in listed),
-        fingerprint=_fingerprint(place, listed),
+        fingerprint=_fingerprint(location, listed),
         **facts,
     )
 
 
 def difference(manifest: Manifest) -> str:
     """How what is there now differs from what the manifest says; empty when it does not."""
-    if not manifest.place or not manifest.files:
+    if not manifest.location or not manifest.files:
         return ""
-    found = files(manifest.place)
+    found = files(manifest.location)
     if found is None:
-        return f"{manifest.place} is gone"
+        return f"{manifest.location} is gone"
     there = {file.path: file for file in found}
     for file in manifest.files:
         now = there.pop(file.path, None)
@@ -99,7 +99,7 @@ def difference(manifest: Manifest) -> str:
         if now.bytes != file.bytes:
             return f"file {file.path} has {now.bytes} bytes, it had {file.bytes}"
         touched = file.mtime is not None and now.mtime is not None and abs(now.mtime - file.mtime) > 1e-6
-        if touched and file.checksum and _checksum(manifest.place, now) != file.checksum:
+        if touched and file.checksum and _checksum(manifest.location, now) != file.checksum:
             return f"the content of file {file.path} is not what was published"
         if touched and not file.checksum:
             return f"file {file.path} was written again after it was published"
@@ -108,23 +108,23 @@ def difference(manifest: Manifest) -> str:
     return ""
 
 
-def _read(place: str, file: File) -> BinaryIO:
-    if "://" in place:
-        system = file_system(place)
-        path = place if system.isfile(place) else place.rstrip("/") + "/" + file.path
+def _read(location: str, file: File) -> BinaryIO:
+    if "://" in location:
+        system = file_system(location)
+        path = location if system.isfile(location) else location.rstrip("/") + "/" + file.path
         opened: BinaryIO = system.open(path, "rb")
         return opened
-    return open(place if os.path.isfile(place) else os.path.join(place, file.path), "rb")
+    return open(location if os.path.isfile(location) else os.path.join(location, file.path), "rb")
 
 
-def _checksum(place: str, file: File) -> str:
+def _checksum(location: str, file: File) -> str:
     import hashlib
 
-    with _read(place, file) as stream:
+    with _read(location, file) as stream:
         return hashlib.blake2b(stream.read(), digest_size=16).hexdigest()
 
 
-def _fingerprint(place: str, listed: list[File]) -> str | None:
+def _fingerprint(location: str, listed: list[File]) -> str | None:
     """The content without the names: equal when the same bytes come under another name.
 
     Of a large file its size, head and tail stand for the whole: reading 10 GB to say what it is would cost more than it tells.
@@ -136,7 +136,7 @@ def _fingerprint(place: str, listed: list[File]) -> str | None:
         if file.checksum:
             parts.append(f"{file.bytes} {file.checksum}")
         else:
-            with _read(place, file) as stream:
+            with _read(location, file) as stream:
                 digest = hashlib.blake2b(stream.read(_SAMPLE), digest_size=16)
                 stream.seek(max(file.bytes - _SAMPLE, 0))
                 digest.update(stream.read(_SAMPLE))
@@ -146,38 +146,40 @@ def _fingerprint(place: str, listed: list[File]) -> str | None:
     return "bytes:" + hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=16).hexdigest()
 
 
-def file_system(place: str) -> Any:
+def file_system(location: str) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise MissingDependency(f"looking at {place} needs fsspec", hint="pip install 'opendataflow[remote]'") from None
-    scheme = place.partition("://")[0]
+        raise MissingDependency(
+            f"looking at {location} needs fsspec", hint="pip install 'opendataflow[remote]'"
+        ) from None
+    scheme = location.partition("://")[0]
     try:
         return fsspec.filesystem({"s3a": "s3", "s3n": "s3"}.get(scheme, scheme))
     except (ImportError, ValueError) as error:
         raise MissingDependency(
-            f"looking at {place} needs more than fsspec: {error}", hint=f"install the fsspec driver for {scheme}"
+            f"looking at {location} needs more than fsspec: {error}", hint=f"install the fsspec driver for {scheme}"
         ) from None
 
 
-def _remote_files(place: str) -> list[File] | None:
-    system = file_system(place)
+def _remote_files(location: str) -> list[File] | None:
+    system = file_system(location)
     try:
-        if system.isfile(place):
-            details = system.info(place)
-            return [File(place.rsplit("/", 1)[-1], int(details["size"]), _time(details))]
-        if not system.exists(place):
+        if system.isfile(location):
+            details = system.info(location)
+            return [File(location.rsplit("/", 1)[-1], int(details["size"]), _time(details))]
+        if not system.exists(location):
             return None
-        return list(_walked(system, place))
+        return list(_walked(system, location))
     except OSError as error:
         raise InvalidPath(
-            f"{place} cannot be looked at: {error}", hint="check the address and the credentials"
+            f"{location} cannot be looked at: {error}", hint="check the address and the credentials"
         ) from None
 
 
-def _walked(system: Any, place: str) -> Iterator[File]:
-    root = system._strip_protocol(place).rstrip("/")
-    for path, details in sorted(system.find(place, detail=True).items()):
+def _walked(system: Any, location: str) -> Iterator[File]:
+    root = system._strip_protocol(location).rstrip("/")
+    for path, details in sorted(system.find(location, detail=True).items()):
         relative = path.removeprefix(root).lstrip("/")
         if not any(part.startswith((".", "_")) for part in relative.split("/")):
             yield File(relative, int(details["size"]), _time(details))

@@ -18,7 +18,7 @@ from tests.support.shell import ODF, Shell, statuses
 
 PROJECT = """
 [pool.etl]
-places = {places}
+slots = {slots}
 [dataset.raw]
 partition = "number"
 [dataset.clean]
@@ -49,9 +49,9 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def project(shell: Shell, clean: str = STEP, *, chunks: int = 6, places: int = 4, rules: str = "") -> None:
+def project(shell: Shell, clean: str = STEP, *, chunks: int = 6, slots: int = 4, rules: str = "") -> None:
     """raw → clean_raw → clean → sum_up → sums, both jobs as scripts."""
-    shell.write("dataflow.toml", PROJECT.format(places=places, rules=rules))
+    shell.write("dataflow.toml", PROJECT.format(slots=slots, rules=rules))
     shell.script("jobs/clean_raw.sh", f'cd "{shell.folder}"\n{clean}')
     shell.script("jobs/sum_up.sh", f'cd "{shell.folder}"\n{STEP}')
     shell.odf("apply", "--yes")
@@ -125,7 +125,7 @@ def test_the_report_groups_failures_and_its_command_resubmits_them(shell: Shell)
 
 
 def test_a_pause_holds_and_is_over_when_somebody_says_so(shell: Shell, started: list[subprocess.Popen[str]]) -> None:
-    project(shell, "touch begun; while [ ! -e go ]; do sleep 0.05; done", places=1)
+    project(shell, "touch begun; while [ ! -e go ]; do sleep 0.05; done", slots=1)
     started.append(drain := shell.start("drain", "clean_raw"))
     wait_for(lambda: (shell.folder / "begun").exists())
     shell.odf("pool", "set", "etl", "0")
@@ -143,7 +143,7 @@ def test_a_pause_holds_and_is_over_when_somebody_says_so(shell: Shell, started: 
 
 
 def test_a_pool_limits_all_drains_together(shell: Shell, started: list[subprocess.Popen[str]]) -> None:
-    project(shell, "echo + >> log; sleep 0.3; echo - >> log", places=2, chunks=8)
+    project(shell, "echo + >> log; sleep 0.3; echo - >> log", slots=2, chunks=8)
     started += [shell.start("drain", "clean_raw", "--workers", "4") for _ in range(2)]
     for process in started:
         assert process.wait(timeout=120) == 0
@@ -160,7 +160,7 @@ def test_the_hours_of_a_project_file_reach_the_store(shell: Shell) -> None:
     text = (shell.folder / "dataflow.toml").read_text()
     shell.write(
         "dataflow.toml",
-        text.replace("places = 4", 'places = 4\nhours = ["00:00-24:00 → 0"]\ntimezone = "Europe/Paris"'),
+        text.replace("slots = 4", 'slots = 4\nhours = ["00:00-24:00 → 0"]\ntimezone = "Europe/Paris"'),
     )
     shell.odf("apply", "--yes")
     assert shell.odf("pool", "--json").data[0]["now"] == 0
@@ -171,7 +171,7 @@ def test_the_hours_of_a_project_file_reach_the_store(shell: Shell) -> None:
 def test_a_second_drain_needs_nothing_and_takes_other_chunks(
     shell: Shell, started: list[subprocess.Popen[str]]
 ) -> None:
-    project(shell, f"sleep 0.2; {STEP}", chunks=20, places=8)
+    project(shell, f"sleep 0.2; {STEP}", chunks=20, slots=8)
     started += [shell.start("drain", "--workers", "2", "--json") for _ in range(2)]
     answers = [json.loads(process.communicate(timeout=120)[0]) for process in started]
     assert sum(answer["outcomes"]["READY"] for answer in answers) == 40

@@ -111,7 +111,7 @@ def test_status_puts_months_into_cells_when_days_do_not_fit(store: Store, odf: O
     assert "2013-05-05..2013-05-06" in shown
 
 
-def test_what_was_typed_as_sql_is_in_its_place(flow: Store, odf: Odf):
+def test_what_was_typed_as_sql_shows_where_it_belongs(flow: Store, odf: Odf):
     put(flow, "raw", "2013-01-08", "READY")
     put(flow, "raw", "the-day-after", "READY")
     found = odf("status", "raw", "--json").data["blocks"][0]
@@ -158,7 +158,7 @@ def test_why_says_that_a_pool_is_paused_or_full(flow: Store, odf: Odf):
     odf("pool", "set", "etl", "0")
     assert "pool etl is paused" in odf("why", "cleaning", "2013-01-06").out
     odf("pool", "set", "etl", "1")
-    assert "pool etl is full: 1 of 1 places are taken" in odf("why", "cleaning").out
+    assert "pool etl is full: 1 of 1 slots are taken" in odf("why", "cleaning").out
 
 
 def test_why_says_that_a_chunk_was_consumed_but_its_output_is_gone(flow: Store, odf: Odf):

@@ -153,10 +153,10 @@ def test_ranges_need_numbered_dataids(store: Store, odf: Odf):
 def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     claim_one(flow, "use")
     (found,) = odf("pool", "--json").data
-    assert {name: found[name] for name in ("poolid", "what", "places", "now", "changes", "taken", "waiting")} == {
+    assert {name: found[name] for name in ("poolid", "what", "slots", "now", "changes", "taken", "waiting")} == {
         "poolid": "etl",
         "what": "pool",
-        "places": 8,
+        "slots": 8,
         "now": 8,
         "changes": None,
         "taken": 1,
@@ -164,24 +164,24 @@ def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     }
     assert found["jobs"] == ["make", "use"]
     before = dump(flow)
-    assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 places; it was 8\n"
+    assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 slots; it was 8\n"
     assert dump(flow) == before
     odf("pool", "set", "etl", "unlimited")
     odf("pool", "set", "spare", "3")
     odf("pool", "drop", "spare", "--dry-run")
-    assert {name: pool.places for name, pool in flow.catalogue().pools.items()} == {"etl": None, "spare": 3}
+    assert {name: pool.slots for name, pool in flow.catalogue().pools.items()} == {"etl": None, "spare": 3}
     odf("pool", "drop", "spare")
     assert list(flow.catalogue().pools) == ["etl"]
 
 
 def test_hours_say_when_other_places_hold(flow: Store, odf: Odf):
     answer = odf("pool", "set", "etl", "20", "--hours", "00:00-24:00 -> 3", "--timezone", "Asia/Tokyo")
-    assert answer.out == "pool etl is 20 places; it was 8\n  00:00-24:00 -> 3\nnow it has 3\n"
+    assert answer.out == "pool etl is 20 slots; it was 8\n  00:00-24:00 -> 3\nnow it has 3\n"
     odf("pool", "set", "etl", "30")
     pool = flow.catalogue().pool("etl")
-    assert (pool.places, pool.options) == (30, {"hours": ["00:00-24:00 -> 3"], "timezone": "Asia/Tokyo"})
+    assert (pool.slots, pool.options) == (30, {"hours": ["00:00-24:00 -> 3"], "timezone": "Asia/Tokyo"})
     (found,) = odf("pool", "--json").data
-    assert (found["places"], found["now"], found["hours"]) == (30, 3, ["00:00-24:00 -> 3"])
+    assert (found["slots"], found["now"], found["hours"]) == (30, 3, ["00:00-24:00 -> 3"])
     assert "now it has 0 (paused)" in odf("pool", "set", "etl", "0").out
     odf("pool", "set", "etl", "--always")
     assert flow.catalogue().pool("etl").options == {}

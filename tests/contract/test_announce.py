@@ -105,8 +105,8 @@ def test_a_chunk_that_is_delivered_again_is_ready_again(store: Store, word: str)
     produce(store, "make", "1")
 
 
-def facts(fingerprint: str, place: str = "") -> Manifest:
-    return Manifest(place=place, fingerprint=fingerprint, bytes=10, rows=2)
+def facts(fingerprint: str, location: str = "") -> Manifest:
+    return Manifest(location=location, fingerprint=fingerprint, bytes=10, rows=2)
 
 
 def test_yesterdays_file_under_todays_name_is_wrong_data(store: Store) -> None:
@@ -161,8 +161,8 @@ def test_other_content_is_a_new_version(store: Store) -> None:
     assert store.announce("raw", ["1"], manifests={"1": facts("abc", "/in/1")}).unchanged == ("1",)
     assert store.announce("raw", ["1"], manifests={"1": facts("def", "/in/1b")}).ready == ("1",)
     newest, oldest = store.manifests("raw", "1")
-    assert (newest.version, newest.manifest.place, newest.manifest.fingerprint) == (2, "/in/1b", "def")
-    assert (oldest.version, oldest.manifest.place) == (1, "/in/1")
+    assert (newest.version, newest.manifest.location, newest.manifest.fingerprint) == (2, "/in/1b", "def")
+    assert (oldest.version, oldest.manifest.location) == (1, "/in/1")
     assert store.claim("make") == [], "it consumed this chunk; whether it does so again is for a person to say"
     store.resubmit("product", ["1"])
     assert tuple(produce(store, "make", "1").inputs[0]) == ("raw", "1", 2)

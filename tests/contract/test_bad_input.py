@@ -178,7 +178,7 @@ def test_text_is_only_text(store: Store) -> None:
     """Quotes, line ends and the database's own words inside free text come back as they went in."""
     chain(store)
     nasty = "it's\n%s :name %(x)s \\ \"; drop table job; -- \u202e ☃"
-    store.announce("raw", ["1"], why=nasty, manifests={"1": Manifest(place=nasty, extra={"x": nasty})})
+    store.announce("raw", ["1"], why=nasty, manifests={"1": Manifest(location=nasty, extra={"x": nasty})})
     claim = claim_one(store, "make", owner=nasty)
     store.fail(claim, detail=nasty)
     assert store.run(claim.runid).detail == nasty
@@ -186,7 +186,7 @@ def test_text_is_only_text(store: Store) -> None:
     assert store.events("raw", "1")[0].why == nasty
     published = store.manifest("raw", "1")
     assert published is not None
-    assert (published.manifest.place, published.manifest.extra) == (nasty, {"x": nasty})
+    assert (published.manifest.location, published.manifest.extra) == (nasty, {"x": nasty})
 
 
 # Stores that are not there, or not what they should be ---------------------------------------------------------------

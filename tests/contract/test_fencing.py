@@ -59,7 +59,7 @@ def try_everything(store: Store, claim: Claim) -> None:
     with pytest.raises(LeaseLost):
         store.heartbeat(claim)
     with pytest.raises(LeaseLost):
-        store.commit(claim, {"product": Manifest(place="/zombie")})
+        store.commit(claim, {"product": Manifest(location="/zombie")})
     with pytest.raises(LeaseLost):
         store.fail(claim)
     with pytest.raises(LeaseLost):
@@ -76,11 +76,11 @@ def test_it_is_refused_while_its_successor_runs(
     assert successor.dataid == claim.dataid
     assert successor.epoch > claim.epoch
     try_everything(store, claim)
-    other.commit(successor, {"product": Manifest(place="/successor")})
+    other.commit(successor, {"product": Manifest(location="/successor")})
     try_everything(store, claim)
     published = store.manifest("product", "1")
     assert published is not None
-    assert (published.version, published.manifest.place) == (successor.epoch, "/successor")
+    assert (published.version, published.manifest.location) == (successor.epoch, "/successor")
     assert len(store.manifests("product", "1")) == 1
 
 

@@ -183,7 +183,7 @@ REFUSED = {
     "values ('raw', null, 'j', 'OUT', 'READY')",
     "a dataset with a quote": "insert into dataset (datasetid) values ('bob''s')",
     "a job with a slash": "insert into job (jobid, itemtype, datasetid) values ('a/b', 'IN', 'raw')",
-    "a pool with a negative limit": "insert into pool (poolid, places) values ('p', -1)",
+    "a pool with a negative limit": "insert into pool (poolid, slots) values ('p', -1)",
     "history that is changed": "update event set why = 'never happened'",
     "history that is deleted": "delete from event",
 }

@@ -16,7 +16,7 @@ from tests.support.workers import Workers
 
 @pytest.fixture
 def pooled(store: Store) -> Store:
-    """A store with ten chunks to make in a pool of two places."""
+    """A store with ten chunks to make in a pool of two slots."""
     chain(store, pools=[Pool("db", 2)], pool="db", lease=0.5)
     store.announce("raw", [str(n) for n in range(10)])
     return store
@@ -26,7 +26,7 @@ def test_a_pool_has_as_many_places_as_it_says(pooled: Store) -> None:
     assert [claim.dataid for claim in pooled.claim("make", n=5)] == ["0", "1"]
     assert pooled.claim("make") == []
     assert pooled.claim("make", dataid="7") == []
-    assert pooled.places_taken("db") == 2
+    assert pooled.slots_taken("db") == 2
 
 
 def test_places_come_back(pooled: Store) -> None:
@@ -40,7 +40,7 @@ def test_places_come_back(pooled: Store) -> None:
     claim_one(pooled, "make")
     pooled.hold("product", [third.dataid], force=True)
     claim_one(pooled, "make")
-    assert pooled.places_taken("db") == 2
+    assert pooled.slots_taken("db") == 2
 
 
 def test_places_of_the_dead_come_back(pooled: Store) -> None:
@@ -56,7 +56,7 @@ def test_zero_places_is_a_pause(pooled: Store) -> None:
     assert pooled.claim("make", n=5) == []
     pooled.commit(claim)
     assert pooled.claim("make", n=5) == [], "what runs ends in peace, and nothing new begins"
-    pooled.dml("update pool set places = 1 where poolid = 'db'")
+    pooled.dml("update pool set slots = 1 where poolid = 'db'")
     assert len(pooled.claim("make", n=5)) == 1
 
 
@@ -106,14 +106,14 @@ def test_a_pool_that_does_not_exist_is_refused(store: Store) -> None:
 # Hours ----------------------------------------------------------------------------------------------------------------
 
 
-def hours(store: Store, places: int, *lines: str) -> None:
-    store.register(pools=[Pool("db", places, {"hours": list(lines)})])
+def hours(store: Store, slots: int, *lines: str) -> None:
+    store.register(pools=[Pool("db", slots, {"hours": list(lines)})])
 
 
 def test_hours_hold_at_every_claim(pooled: Store, open_again: Callable[..., Store]) -> None:
     hours(pooled, 1, "00:00-24:00 -> 3")
     assert len(pooled.claim("make", n=5)) == 3
-    assert [(each.places, each.taken) for each in pooled.limits("make")] == [(3, 3)]
+    assert [(each.slots, each.taken) for each in pooled.limits("make")] == [(3, 3)]
     hours(open_again(), 1, "Mon-Sun 00:00-12:00 → 5", "12:00-00:00 → 5")
     assert len(pooled.claim("make", n=5)) == 2
     open_again().dml("""update pool set options = '{"hours": ["00:00-24:00 -> unlimited"]}'""")
@@ -170,7 +170,7 @@ def test_a_dataset_has_as_many_readers_as_it_says(limited: Store) -> None:
     assert len(limited.claim("free", n=99)) == 10, "who does not read it is not counted"
     limited.commit(two[0])
     assert len(limited.claim("one", n=9)) == 1
-    assert [(each.what, each.name, each.places, each.taken) for each in limited.limits("two")] == [
+    assert [(each.what, each.name, each.slots, each.taken) for each in limited.limits("two")] == [
         ("pool", "etl", 2, 1),
         ("dataset", "db", 3, 3),
     ]

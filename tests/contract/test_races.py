@@ -117,7 +117,7 @@ def test_the_limit_of_a_pool_holds_across_processes(store: Store, store_url: str
     answers = Workers(store_url, *[("hold_places", "make", "10", "0.01")] * 6).go()
     seen = [taken for answer in answers for taken in answer]
     assert max(seen) == 3
-    assert store.places_taken("pool") == 0
+    assert store.slots_taken("pool") == 0
 
 
 def test_the_limit_of_a_pool_holds_across_threads(store: Store, open_again: Callable[..., Store]) -> None:
@@ -129,7 +129,7 @@ def test_the_limit_of_a_pool_holds_across_threads(store: Store, open_again: Call
     with ThreadPoolExecutor(8) as threads:
         claims = [claim for found in threads.map(lambda n: stores[n % 2].claim("make"), range(40)) for claim in found]
     assert len(claims) == 2
-    assert store.places_taken("pool") == 2
+    assert store.slots_taken("pool") == 2
 
 
 def test_threads_share_one_store(store: Store) -> None:

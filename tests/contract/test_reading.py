@@ -94,7 +94,7 @@ def test_a_manifest_is_read_back_as_it_was_published(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
     manifest = Manifest(
-        place="/data/product/1/e1",
+        location="/data/product/1/e1",
         format="parquet",
         files=(File("part-0.parquet", 100, 1.5, "sha"), File("part-1.parquet", 200)),
         bytes=300,
@@ -114,7 +114,18 @@ def test_a_manifest_is_read_back_as_it_was_published(store: Store) -> None:
     assert (published.version, published.jobid, published.runid) == (1, "make", claim.runid)
     assert published.published is not None
     found = published.manifest
-    for name in ("place", "format", "files", "bytes", "rows", "schema", "span_lower", "fingerprint", "checks", "extra"):
+    for name in (
+        "location",
+        "format",
+        "files",
+        "bytes",
+        "rows",
+        "schema",
+        "span_lower",
+        "fingerprint",
+        "checks",
+        "extra",
+    ):
         assert getattr(found, name) == getattr(manifest, name), name
     assert found.inputs == claim.inputs
 
@@ -124,12 +135,12 @@ def test_every_version_has_its_manifest(store: Store) -> None:
     store.announce("raw", ["1"])
     for version in (1, 2, 3):
         claim = claim_one(store, "make")
-        store.commit(claim, {"product": Manifest(place=f"/v{version}")})
+        store.commit(claim, {"product": Manifest(location=f"/v{version}")})
         store.resubmit("product", ["1"])
-    assert [published.manifest.place for published in store.manifests("product", "1")] == ["/v3", "/v2", "/v1"]
+    assert [published.manifest.location for published in store.manifests("product", "1")] == ["/v3", "/v2", "/v1"]
     old = store.manifest("product", "1", version=2)
     assert old is not None
-    assert old.manifest.place == "/v2"
+    assert old.manifest.location == "/v2"
     newest = store.manifest("product", "1")
     assert newest is not None
     assert newest.version == 3

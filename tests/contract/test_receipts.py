@@ -137,13 +137,13 @@ def test_a_forced_run_that_is_given_back_leaves_what_was_published(store: Store)
     chain(store)
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
-    store.commit(claim, {"product": Manifest(place="/data/1")})
+    store.commit(claim, {"product": Manifest(location="/data/1")})
     forced = claim_one(store, "make", dataid="1", force=True)
     store.give_back(forced, no(forced), "no")
     assert status(store, "product", "1") in ("READY", "FAILED"), "never as if it had not been produced"
     published = store.manifest("product", "1")
     assert published is not None
-    assert published.manifest.place == "/data/1"
+    assert published.manifest.location == "/data/1"
     assert store.claim("make") == []
 
 

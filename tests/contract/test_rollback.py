@@ -12,10 +12,10 @@ from tests.support.flows import chain, claim_one, dataset, dump, in_status, job,
 
 
 def publish(store: Store, jobid: str, *datasetids: str, fingerprint: str | None = None) -> int:
-    """The next chunk of a job, with a manifest whose place says the epoch."""
+    """The next chunk of a job, with a manifest whose location says the epoch."""
     claim = claim_one(store, jobid)
-    place = f"/data/v{claim.epoch:06d}"
-    store.commit(claim, {name: Manifest(place=place, fingerprint=fingerprint) for name in datasetids})
+    location = f"/data/v{claim.epoch:06d}"
+    store.commit(claim, {name: Manifest(location=location, fingerprint=fingerprint) for name in datasetids})
     return claim.epoch
 
 
@@ -38,9 +38,9 @@ def version(store: Store, datasetid: str = "product", dataid: str = "1") -> tupl
     return chunk.status, chunk.version, chunk.epoch
 
 
-def place(store: Store) -> Any:
+def location(store: Store) -> Any:
     published = store.manifest("product", "1")
-    return published and published.manifest.place
+    return published and published.manifest.location
 
 
 def test_the_version_before_is_the_last_one_that_was_published(store: Store) -> None:
@@ -49,7 +49,7 @@ def test_the_version_before_is_the_last_one_that_was_published(store: Store) -> 
     assert version(store) == ("READY", 6, 6), "a dry run changes nothing"
     assert store.rollback("product", "1", why="bad carriers") == [("product", "1", 6, 4)]
     assert version(store) == ("READY", 4, 6)
-    assert place(store) == "/data/v000004"
+    assert location(store) == "/data/v000004"
     event = store.events("product", "1")[-1]
     assert (event.kind, event.before, event.after, event.who) == ("rolled back", "READY", "READY", "tester")
     assert event.why == "version 6 → 4: bad carriers"
@@ -93,10 +93,10 @@ def test_a_sql_update_after_a_rollback_keeps_the_old_version_and_the_epoch(store
 def test_a_chunk_from_outside_can_go_back_too_and_a_new_announcement_is_a_new_version(store: Store) -> None:
     chain(store)
     for content in ("a", "b"):
-        store.announce("raw", ["1"], manifests={"1": Manifest(place=f"/raw/{content}", fingerprint=content)})
+        store.announce("raw", ["1"], manifests={"1": Manifest(location=f"/raw/{content}", fingerprint=content)})
     store.rollback("raw", "1")
     assert version(store, "raw")[1] == 1
-    told = store.announce("raw", ["1"], manifests={"1": Manifest(place="/raw/b", fingerprint="b")})
+    told = store.announce("raw", ["1"], manifests={"1": Manifest(location="/raw/b", fingerprint="b")})
     assert told.ready == ("1",)
     assert version(store, "raw")[1] == 3
 

@@ -60,7 +60,7 @@ def flow(spark, store, project, tmp_path):
 def rows_of(store, spark, dataid: str) -> list[int]:
     chunk = store.chunk("out", dataid)
     manifest = store.manifest("out", dataid, chunk.version).manifest
-    return sorted(row.id for row in spark.read.parquet(manifest.place).collect())
+    return sorted(row.id for row in spark.read.parquet(manifest.location).collect())
 
 
 def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp_path):
@@ -106,8 +106,8 @@ def test_tasks_and_spark_itself_write_the_same(spark, store, project, options):
         " CAST(id AS DOUBLE) / 3 AS f, IF(id % 5 = 0, NULL, concat('ü', id)) AS s, CAST('x' AS BINARY) AS y FROM range(100)"
     )
     everything = spark.sql(rows)
-    place = f"{project.environment.roots[0]}/in"
-    everything.write.partitionBy("dataid").parquet(place)
+    location = f"{project.environment.roots[0]}/in"
+    everything.write.partitionBy("dataid").parquet(location)
     store.register(
         [
             Dataset("in", kind="file", format="parquet", location="in/dataid={dataid}", partition=Partition("text")),
@@ -129,7 +129,7 @@ def test_tasks_and_spark_itself_write_the_same(spark, store, project, options):
         assert together.extra["batch"] is True
         for fact in ("rows", "schema", "fingerprint", "span_lower", "span_upper"):
             assert getattr(together, fact) == getattr(alone, fact), fact
-        one, other = (spark.read.parquet(each.place) for each in (together, alone))
+        one, other = (spark.read.parquet(each.location) for each in (together, alone))
         assert one.schema == other.schema
         assert one.exceptAll(other).count() == other.exceptAll(one).count() == 0
 
@@ -180,7 +180,7 @@ def test_functions_see_the_dataid_of_each_row_and_must_keep_it(spark, store, flo
     results = worker.run_batch(catalogue, store.claim("copy", 5))
     assert {result.outcome for result in results} == {"READY"}
     manifest = store.manifest("out", DAYS[4], 1).manifest
-    assert sorted(row.value for row in spark.read.parquet(manifest.place).collect()) == [1, 2, 3, 4]
+    assert sorted(row.value for row in spark.read.parquet(manifest.location).collect()) == [1, 2, 3, 4]
 
 
 def test_a_query_finds_the_column_whether_its_chunk_comes_alone_or_empty_or_with_others(spark, store, flow):
@@ -266,5 +266,5 @@ def test_many_ranges_of_a_table_in_one_pass(spark, store, project, postgres_url)
     assert {result.outcome for result in results} == {"READY"}, results
     for number in range(10):
         assert rows_of(store, spark, str(number + 1)) == list(range(number * 100, number * 100 + 100))
-    every = spark.read.parquet(*(store.manifest("out", dataid, 1).manifest.place for dataid in bounds))
+    every = spark.read.parquet(*(store.manifest("out", dataid, 1).manifest.location for dataid in bounds))
     assert every.agg(F.count("*"), F.countDistinct("id")).first()[:] == (1000, 1000)

@@ -85,10 +85,10 @@ def results(spark) -> list[dict[str, object]]:
     return found
 
 
-@pytest.mark.parametrize("place", range(len(CASES)), ids=[f"{n}-{case[0].label}" for n, case in enumerate(CASES)])
-def test_a_check_passes_or_not_and_tells_its_figures(results, place):
-    check, passed, figures = CASES[place]
-    result = results[place]
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[f"{n}-{case[0].label}" for n, case in enumerate(CASES)])
+def test_a_check_passes_or_not_and_tells_its_figures(results, index):
+    check, passed, figures = CASES[index]
+    result = results[index]
     assert (result["check"], result["severity"]) == (check.label, "error")
     assert result["passed"] is passed, result
     if isinstance(figures, str):

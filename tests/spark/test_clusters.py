@@ -106,8 +106,8 @@ def all_rows(home: Shell) -> list[int]:
     """The ids in the published files of `back`, read without Spark."""
     from pyarrow.parquet import read_table
 
-    places = home.odf("sql", "select place from data_manifest where datasetid = 'back'", "--json").data
-    return sorted(row for place in places for row in read_table(place["place"]).column("id").to_pylist())
+    locations = home.odf("sql", "select location from data_manifest where datasetid = 'back'", "--json").data
+    return sorted(row for location in locations for row in read_table(location["location"]).column("id").to_pylist())
 
 
 def check_everything_once(home: Shell) -> None:

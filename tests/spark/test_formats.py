@@ -69,7 +69,7 @@ def test_a_line_break_in_csv_is_an_error_unless_it_can_be_read_back(spark, produ
 
 
 @pytest.fixture
-def place(project):
+def location(project):
     def write(name: str, text: str) -> str:
         path = project.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,10 +90,10 @@ DECLARED = Dataset(
 )
 
 
-def test_a_found_csv_is_read_once_and_its_inferred_schema_is_told(spark, place):
-    from opendataflow.spark.found import audit_place
+def test_a_found_csv_is_read_once_and_its_inferred_schema_is_told(spark, location):
+    from opendataflow.spark.found import audit_location
 
-    manifest = audit_place(spark, RAW, place("raw/2013-01-01.csv", "carrier,delay\nAA,1\nUA,\n"), "2013-01-01")
+    manifest = audit_location(spark, RAW, location("raw/2013-01-01.csv", "carrier,delay\nAA,1\nUA,\n"), "2013-01-01")
     assert (manifest.rows, manifest.schema) == (2, "carrier STRING, delay INT")
     assert [file.path for file in manifest.files] == ["2013-01-01.csv"]
     assert manifest.bytes == 23
@@ -108,44 +108,44 @@ def test_a_found_csv_is_read_once_and_its_inferred_schema_is_told(spark, place):
         ("airline,delay\nAA,1.5\n", "carrier renamed to airline?"),
     ],
 )
-def test_a_found_csv_that_does_not_fit_its_schema_is_refused(spark, place, text, told):
-    from opendataflow.spark.found import audit_place
+def test_a_found_csv_that_does_not_fit_its_schema_is_refused(spark, location, text, told):
+    from opendataflow.spark.found import audit_location
 
     with pytest.raises(NotValidated) as problem:
-        audit_place(spark, DECLARED, place("raw/2013-01-01.csv", text), "2013-01-01")
+        audit_location(spark, DECLARED, location("raw/2013-01-01.csv", text), "2013-01-01")
     assert told in problem.value.message
 
 
-def test_a_found_csv_may_have_its_columns_in_another_order(spark, project, place):
+def test_a_found_csv_may_have_its_columns_in_another_order(spark, project, location):
     from opendataflow.spark.chunks import no_password
     from opendataflow.spark.found import audit_chunk
     from opendataflow.spark.reading import read_chunk
 
-    place("raw/2013-01-01.csv", "delay,carrier\n1.5,AA\n")
+    location("raw/2013-01-01.csv", "delay,carrier\n1.5,AA\n")
     manifest = audit_chunk(spark, project, DECLARED, "2013-01-01")
     row = read_chunk(spark, project, DECLARED, InputChunk("2013-01-01", 1, manifest), no_password).collect()[0]
     assert (row.carrier, row.delay) == ("AA", 1.5)
 
 
-def test_a_pinned_schema_stays_when_a_day_looks_narrower(spark, place):
+def test_a_pinned_schema_stays_when_a_day_looks_narrower(spark, location):
     from opendataflow.spark.auditing import Past, Surroundings
-    from opendataflow.spark.found import audit_place
+    from opendataflow.spark.found import audit_location
 
     around = Surroundings(Past("carrier STRING, delay DOUBLE"))
     text = '{"carrier": "AA", "delay": 1}\n'
     dataset = Dataset("raw", kind="file", location="raw/{dataid}", format="json", partition=DAY)
-    manifest = audit_place(spark, dataset, place("raw/2013-01-01", text), "2013-01-01", around=around)
+    manifest = audit_location(spark, dataset, location("raw/2013-01-01", text), "2013-01-01", around=around)
     assert manifest.schema == "carrier STRING, delay DOUBLE"
     text = '{"carrier": "AA", "delay": "soon"}\n'
     with pytest.raises(NotValidated, match="delay was DOUBLE and is STRING"):
-        audit_place(spark, dataset, place("raw/2013-01-02", text), "2013-01-02", around=around)
+        audit_location(spark, dataset, location("raw/2013-01-02", text), "2013-01-02", around=around)
 
 
-def test_what_is_missing_or_no_parquet_is_named(spark, place):
-    from opendataflow.spark.found import audit_place
+def test_what_is_missing_or_no_parquet_is_named(spark, location):
+    from opendataflow.spark.found import audit_location
 
     dataset = Dataset("raw", kind="file", location="raw/{dataid}", format="parquet", partition=DAY)
     with pytest.raises(InvalidPath, match="nothing at"):
-        audit_place(spark, dataset, "/nowhere/at/all", "2013-01-01")
+        audit_location(spark, dataset, "/nowhere/at/all", "2013-01-01")
     with pytest.raises(NotValidated, match="cannot be read as parquet"):
-        audit_place(spark, dataset, place("raw/2013-01-01/part-0.parquet", "no parquet"), "2013-01-01")
+        audit_location(spark, dataset, location("raw/2013-01-01/part-0.parquet", "no parquet"), "2013-01-01")

@@ -273,7 +273,7 @@ def load_here(df, dataset: Dataset) -> OdfError | None:
     """What a task of Spark would answer, loaded in this process."""
     address = address_of(dataset, None)
     with connected(address) as connection:
-        found = sources(table_columns(connection, dataset), df.schema, address.place)
+        found = sources(table_columns(connection, dataset), df.schema, address.location)
     (answer,) = Load(address, found, "t__odf_here", "").load_postgres(iter(df.toArrow().to_batches()))
     return named_error(answer.to_pylist()[0]["error"])
 
@@ -481,7 +481,7 @@ def test_loading_again_gives_the_same_rows(spark, sql, days: Dataset) -> None:
     assert sql("select count(*) from t where day = '2025-01-02'") == [(4,)]
 
 
-def test_an_empty_chunk_empties_its_place(spark, sql, days: Dataset) -> None:
+def test_an_empty_chunk_empties_its_location(spark, sql, days: Dataset) -> None:
     assert load(spark, rows_of_day(spark, 3).where("n > 100"), days).rows == 0
     assert sql("select count(*) from t where day = '2025-01-02'") == [(0,)]
 
@@ -746,7 +746,7 @@ def test_a_role_without_rights_is_told_so(spark, sql, days: Dataset) -> None:
 
 def test_an_address_does_not_show_its_password(days: Dataset) -> None:
     address = address_of(dataset_of_table(days, "t", options={"port": 7, "sslmode": "prefer"}), "it's \\ secret")
-    assert "secret" not in repr(address) + str(address) + address.place
+    assert "secret" not in repr(address) + str(address) + address.location
     assert "password='it\\'s \\\\ secret'" in address.conninfo()
     assert address_of(dataset_of_table(days, "t", hostname="h", options={"port": 7}), None).port == "7"
     assert address_of(dataset_of_table(days, "t", hostname="[::1]:5"), None).hostname == "::1"

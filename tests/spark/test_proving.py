@@ -199,7 +199,7 @@ def test_chunks_in_places_of_their_own_are_told_apart_by_their_files(spark, proj
     )
     dataset = replace(dataset, partition=Partition("day"))
     chunks = [
-        InputChunk(f"2025-01-0{day}", 1, Manifest(place=str(folder / f"2025-01-0{day} ü%20.csv")))
+        InputChunk(f"2025-01-0{day}", 1, Manifest(location=str(folder / f"2025-01-0{day} ü%20.csv")))
         for day in range(1, 4)
     ]
     groups = {"2025-01-01": "2025-01", "2025-01-02": "2025-01", "2025-01-03": "other"}

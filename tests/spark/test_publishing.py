@@ -27,31 +27,31 @@ def rows_of(spark, n: int = 3, day: str = "2013-01-01"):
 def test_each_epoch_writes_a_folder_of_its_own_and_says_what_is_in_it(spark, project, produce):
     first = produce(lambda: rows_of(spark), flights())["flights"]
     second = produce(lambda: rows_of(spark, 5), flights(), epoch=2)["flights"]
-    assert first.place.endswith("/clean/2013-01-01/v000001")
-    assert second.place.endswith("/clean/2013-01-01/v000002")
+    assert first.location.endswith("/clean/2013-01-01/v000001")
+    assert second.location.endswith("/clean/2013-01-01/v000002")
     assert (first.rows, second.rows) == (3, 5)
     assert (first.span_lower, first.span_upper) == ("2013-01-01", "2013-01-01")
     assert first.bytes == sum(file.bytes for file in first.files) > 0
-    assert all(os.path.getsize(Path(first.place, file.path)) == file.bytes for file in first.files)
+    assert all(os.path.getsize(Path(first.location, file.path)) == file.bytes for file in first.files)
     assert first.schema == "id BIGINT NOT NULL, day DATE NOT NULL, carrier STRING NOT NULL, delay DOUBLE NOT NULL"
     assert first.fingerprint
     assert first.fingerprint != second.fingerprint
     assert first.spark_app.startswith("local-")
     assert first.extra["metrics"] == "observed"
-    assert spark.read.parquet(first.place).count() == 3
+    assert spark.read.parquet(first.location).count() == 3
 
 
 def test_an_epoch_whose_folder_is_there_already_takes_another(spark, produce):
     first = produce(lambda: rows_of(spark), flights())["flights"]
     again = produce(lambda: rows_of(spark, 4), flights())["flights"]
-    assert again.place.startswith(f"{first.place}-")
-    assert spark.read.parquet(first.place).count() == 3
-    assert spark.read.parquet(again.place).count() == 4
+    assert again.location.startswith(f"{first.location}-")
+    assert spark.read.parquet(first.location).count() == 3
+    assert spark.read.parquet(again.location).count() == 4
 
 
 def test_a_location_that_does_not_name_the_chunk_gets_the_dataid(spark, produce):
     dataset = flights(location="clean")
-    assert produce(lambda: rows_of(spark), dataset)["flights"].place.endswith("/clean/2013-01-01/v000001")
+    assert produce(lambda: rows_of(spark), dataset)["flights"].location.endswith("/clean/2013-01-01/v000001")
 
 
 def test_a_failing_check_publishes_nothing_and_tells_its_figures(spark, produce):
@@ -79,34 +79,34 @@ def test_an_empty_chunk_gets_an_explicit_verdict(spark, produce):
 
 def test_plain_layout_replaces_a_fixed_folder_when_it_is_published(spark, project, produce):
     dataset = flights(options={"layout": "plain"}, checks=(Check("unique", {"columns": ["id"]}),))
-    place = project.environment.roots[0] + "/clean/2013-01-01"
-    assert produce(lambda: rows_of(spark), dataset)["flights"].place == place
+    location = project.environment.roots[0] + "/clean/2013-01-01"
+    assert produce(lambda: rows_of(spark), dataset)["flights"].location == location
     manifest = produce(lambda: rows_of(spark, 5), dataset, epoch=2)["flights"]
-    assert spark.read.parquet(place).count() == 5
-    assert os.listdir(Path(place).parent) == ["2013-01-01"]
-    assert all(Path(place, file.path).is_file() for file in manifest.files)
+    assert spark.read.parquet(location).count() == 5
+    assert os.listdir(Path(location).parent) == ["2013-01-01"]
+    assert all(Path(location, file.path).is_file() for file in manifest.files)
 
 
 def test_plain_layout_of_a_location_named_like_a_file_is_one_file(spark, project, produce):
     dataset = flights(location="out/{dataid}.csv", format="csv", options={"layout": "plain"})
     for epoch in (1, 2):
         manifest = produce(lambda: rows_of(spark), dataset, epoch=epoch)["flights"]
-    assert manifest.place.endswith("/out/2013-01-01.csv")
-    assert Path(manifest.place).read_text().splitlines()[0] == "id,day,carrier,delay"
+    assert manifest.location.endswith("/out/2013-01-01.csv")
+    assert Path(manifest.location).read_text().splitlines()[0] == "id,day,carrier,delay"
     assert manifest.files[0].path == "2013-01-01.csv"
-    assert os.listdir(Path(manifest.place).parent) == ["2013-01-01.csv"]
+    assert os.listdir(Path(manifest.location).parent) == ["2013-01-01.csv"]
 
 
 def test_who_lost_the_lease_leaves_a_fixed_place_alone(spark, project, produce):
     dataset = flights(options={"layout": "plain"})
-    place = produce(lambda: rows_of(spark), dataset)["flights"].place
+    location = produce(lambda: rows_of(spark), dataset)["flights"].location
 
     def gone() -> None:
         raise LeaseLost("not ours any more")
 
     with pytest.raises(LeaseLost):
         produce(lambda: rows_of(spark, 5), dataset, epoch=2, fence=gone)
-    assert spark.read.parquet(place).count() == 3
+    assert spark.read.parquet(location).count() == 3
 
 
 def test_several_outputs_come_as_a_dict(spark, produce):
@@ -119,8 +119,8 @@ def test_several_outputs_come_as_a_dict(spark, produce):
 
 def test_a_job_sees_exactly_the_rows_of_its_chunk(spark, project, produce):
     raw = Dataset("raw", kind="file", location="raw", format="parquet", partition=DAY)
-    place = project.environment.roots[0] + "/raw"
-    rows_of(spark, 3).union(rows_of(spark, 4, "2013-01-02")).write.parquet(place)
+    location = project.environment.roots[0] + "/raw"
+    rows_of(spark, 3).union(rows_of(spark, 4, "2013-01-02")).write.parquet(location)
     manifest = produce(lambda raw: raw, flights(), reads=[(raw, [InputChunk("2013-01-02")])], dataid="2013-01-02")
     assert manifest["flights"].rows == 4
     assert manifest["flights"].inputs[0].datasetid == "raw"
@@ -149,8 +149,8 @@ def test_what_job_code_raises_is_a_failed_job(spark, produce, caplog):
 def test_versions_and_leftovers_are_found_and_removed_and_nothing_else(spark, project, produce):
     from opendataflow.spark.files import list_leftovers, list_versions, remove
 
-    first = produce(lambda: rows_of(spark), flights())["flights"].place
-    second = produce(lambda: rows_of(spark), flights(), epoch=2)["flights"].place
+    first = produce(lambda: rows_of(spark), flights())["flights"].location
+    second = produce(lambda: rows_of(spark), flights(), epoch=2)["flights"].location
     chunk = Path(first).parent
     (chunk / "v1").mkdir()
     (chunk / "notes.txt").write_text("mine")

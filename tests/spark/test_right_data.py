@@ -82,10 +82,10 @@ def test_quarantine_publishes_the_good_rows_and_keeps_the_bad_ones_with_the_reas
     assert figures["not_null"] == {"nulls": {"carrier": 1}}
     assert figures["span"]["violations"] == 1
     assert figures["conserves"] == {"rows_in": 4, "rows_out": 2, "rejected": 2}
-    assert rejected.place.endswith("/clean__rejected/2013-01-01/v000001")
-    reasons = {row.id: row.rejected_because for row in spark.read.parquet(rejected.place).collect()}
+    assert rejected.location.endswith("/clean__rejected/2013-01-01/v000001")
+    reasons = {row.id: row.rejected_because for row in spark.read.parquet(rejected.location).collect()}
     assert reasons == {2: "not_null(carrier)", 9: "range(id), span"}
-    assert sorted(row.id for row in spark.read.parquet(good.place).collect()) == [1, 3]
+    assert sorted(row.id for row in spark.read.parquet(good.location).collect()) == [1, 3]
 
 
 def test_quarantine_of_nothing_writes_nothing_aside_and_other_checks_still_count(spark, produce):
@@ -105,8 +105,8 @@ def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produc
     found = produce(lambda: rows_of(spark), dataset, epoch=2, past={"flights": Past(rejected=True)})
     aside = found["flights__rejected"]
     assert aside.rows == 0
-    assert aside.place.endswith("/v000002")
-    assert spark.read.parquet(aside.place).count() == 0
+    assert aside.location.endswith("/v000002")
+    assert spark.read.parquet(aside.location).count() == 0
 
 
 @pytest.mark.parametrize(

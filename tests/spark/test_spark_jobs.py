@@ -257,7 +257,7 @@ def test_a_flow_of_all_forms_of_jobs_and_what_goes_wrong_in_it(home: Shell) -> N
 
 
 SLOW = (
-    HEAD.replace("local[2]", "local[4]")  # one that sleeps has a place of its own
+    HEAD.replace("local[2]", "local[4]")  # one that sleeps has a location of its own
     + """
 [dataset.numbers]
 partition = "number"
@@ -336,6 +336,6 @@ def test_a_drain_that_is_killed_in_the_middle_is_finished_by_the_next_one(home: 
 
     # What the killed attempts left goes, and nothing else.
     home.odf("vacuum", "--yes")
-    places = home.odf("sql", "select place from data_manifest where datasetid <> 'numbers'", "--json").data
-    assert version_folders(home) == {str(Path(row["place"]).relative_to(home.folder / "data")) for row in places}
+    locations = home.odf("sql", "select location from data_manifest where datasetid <> 'numbers'", "--json").data
+    assert version_folders(home) == {str(Path(row["location"]).relative_to(home.folder / "data")) for row in locations}
     assert left - version_folders(home), "the killed attempts had left something"

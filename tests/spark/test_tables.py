@@ -35,7 +35,7 @@ def test_a_chunk_of_a_table_is_read_replaced_and_left_alone_when_a_check_fails(s
     out = produce(
         None, lake, reads=[(orders, chunk)], dataid="2013-01-02", options={"copy": {"from": "orders", "to": "lake"}}
     )
-    assert [row.id for row in spark.read.parquet(out["lake"].place).collect()] == [2]
+    assert [row.id for row in spark.read.parquet(out["lake"].location).collect()] == [2]
 
     def more(id: str):
         return lambda: spark.range(3).selectExpr(f"{id} AS id", "DATE'2013-01-02' AS day", "'new' AS name")
@@ -82,7 +82,7 @@ def test_a_copy_into_postgresql_and_back_loses_nothing(spark, project, produce, 
     copy = {"copy": {"from": "shop", "to": "lake"}}
     manifest = produce(None, lake, reads=[(shop, [InputChunk("2013-01-01")])], options=copy)["lake"]
     assert manifest.rows == 2
-    back = spark.read.parquet(manifest.place).orderBy("id").collect()
+    back = spark.read.parquet(manifest.location).orderBy("id").collect()
     assert [tuple(map(str, row)) for row in back] == [
         ("1", "2013-01-01", "", "1.500"),
         ("2", "2013-01-01", "None", "None"),

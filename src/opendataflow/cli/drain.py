@@ -124,7 +124,7 @@ def _plain(app: App, watch: Watch) -> _Display:
 
 @contextmanager
 def _live(watch: Watch) -> Iterator[_Display]:
-    """A table that stays in its place, with the chunks that did not end well above it."""
+    """A table that stays where it is, with the chunks that did not end well above it."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -166,7 +166,7 @@ def _rendered(progress: Progress) -> Any:
     for each in progress.jobs:
         if any(getattr(each, what) for what in styles):
             shown.add_row(each.jobid, *(f"{getattr(each, what):,}" for what in styles))
-    limits = "  ".join(f"{each.what} {each.name} {each.taken}/{each.places}" for each in progress.limits)
+    limits = "  ".join(f"{each.what} {each.name} {each.taken}/{each.slots}" for each in progress.limits)
     return Group(shown, Text(f"{progress.line}" + (f"\n{limits}" if limits else "")))
 
 

@@ -243,7 +243,7 @@ def datasets_verb(app: App, dataset: str | None) -> int:
         app.show(
             [_dataset_data(each) for each in found],
             lambda: (
-                table(["dataset", "kind", "format", "partition", "place", "produced by"], rows)
+                table(["dataset", "kind", "format", "partition", "location", "produced by"], rows)
                 if rows
                 else ["no datasets"]
             ),
@@ -420,7 +420,7 @@ def _explanation(found: Explanation) -> Iterator[Line]:
     yield ""
     yield [("The five questions now", "strong")]
     yield from map(_answer, found.answers)
-    yield from _place(found)
+    yield from _location(found)
     if found.made_from:
         yield from ("", [("Made from", "strong")])
         for each in found.made_from:
@@ -494,12 +494,12 @@ def _answer(answer: Answer) -> Line:
     ]
 
 
-def _place(found: Explanation) -> Iterator[Line]:
+def _location(found: Explanation) -> Iterator[Line]:
     if found.published is None:
         return
     manifest = found.published.manifest
     facts: list[tuple[str, object]] = [
-        ("  place", manifest.place),
+        ("  location", manifest.location),
         ("  format", manifest.format),
         ("  files", f"{len(manifest.files):,}" if manifest.files else ""),
         ("  bytes", f"{manifest.bytes:,}" if manifest.bytes is not None else ""),

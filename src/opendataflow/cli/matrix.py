@@ -123,8 +123,8 @@ def _scale(columns: tuple[Column, ...], size: int, room: int) -> str:
     if size > 1 and all(len(column.label) < size for column in columns):
         return "".join(column.label.ljust(size) for column in columns).rstrip()
     text = ""
-    for place, column in enumerate(columns):
-        at = place * size
+    for index, column in enumerate(columns):
+        at = index * size
         if (not text or at >= len(text) + 2) and at + len(column.label) <= room:
             text = text.ljust(at) + column.label
     last = columns[-1].label

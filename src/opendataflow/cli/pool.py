@@ -18,17 +18,17 @@ _EXAMPLE = "for instance: odf pool set etl 8"
 
 @verb("pool")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--always", is_flag=True, help="Forget the hours: the same places all week.")
+@click.option("--always", is_flag=True, help="Forget the hours: the same slots all week.")
 @click.option("--timezone", metavar="ZONE", help="Where the hours are meant, like Europe/Paris; UTC otherwise.")
-@click.option("--hours", metavar="TEXT", multiple=True, help="When other places hold; may be given several times.")
+@click.option("--hours", metavar="TEXT", multiple=True, help="When other slots hold; may be given several times.")
 @click.argument("action", type=click.Choice(["list", "set", "drop"]), default="list")
 @click.argument("name", required=False)
-@click.argument("places", metavar="[N|unlimited]", required=False)
+@click.argument("slots", metavar="[N|unlimited]", required=False)
 def pool_verb(
     app: App,
     action: str,
     name: str | None,
-    places: str | None,
+    slots: str | None,
     hours: tuple[str, ...],
     timezone: str | None,
     always: bool,
@@ -36,7 +36,7 @@ def pool_verb(
 ) -> int:
     """How many chunks may run at once, across all machines. A change holds for the next claim; nothing is killed.
 
-    With --hours other places hold in parts of the week; the first that fits counts, and 0 places are a pause whatever
+    With --hours other slots hold in parts of the week; the first that fits counts, and 0 slots are a pause whatever
     the hours say. Datasets that limit their readers (readers = n in dataflow.toml) are listed too.
 
     \b
@@ -53,7 +53,7 @@ def pool_verb(
             raise UsageError(f"odf pool list takes no name, but was given {name[:40]!r}")
         return _list(app)
     changed = bool(hours or timezone or always)
-    if name is None or (action == "set") != (places is not None or changed):
+    if name is None or (action == "set") != (slots is not None or changed):
         raise UsageError(
             f"odf pool {action} needs {'a name and a number' if action == 'set' else 'one name'}", hint=_EXAMPLE
         )
@@ -62,7 +62,7 @@ def pool_verb(
         return _drop(app, poolid, dry_run)
     if always and (hours or timezone):
         raise UsageError("--always means no hours", hint="leave out --hours and --timezone, or --always")
-    return _set(app, poolid, places, hours, timezone, always, dry_run)
+    return _set(app, poolid, slots, hours, timezone, always, dry_run)
 
 
 def _list(app: App) -> int:
@@ -75,7 +75,7 @@ def _list(app: App) -> int:
         rows.append((name, each.now_text, each.taken, each.waiting_text, ", ".join(each.jobs)))
     app.show(
         found,
-        lambda: table(["pool", "places", "taken", "waiting", "jobs"], rows) if rows else [f"no pools; {_EXAMPLE}"],
+        lambda: table(["pool", "slots", "taken", "waiting", "jobs"], rows) if rows else [f"no pools; {_EXAMPLE}"],
     )
     return 0
 
@@ -92,17 +92,17 @@ def _drop(app: App, poolid: str, dry_run: bool) -> int:
 def _set(
     app: App,
     poolid: str,
-    places: str | None,
+    slots: str | None,
     hours: tuple[str, ...],
     timezone: str | None,
     always: bool,
     dry_run: bool,
 ) -> int:
-    from ..insight.pools import change_text, places_text
+    from ..insight.pools import change_text, slots_text
     from ..model import Pool
 
     before = app.store.catalogue().pools.get(poolid)
-    if before is None and places is None:
+    if before is None and slots is None:
         app.store.catalogue().pool(poolid)  # UNKNOWN_POOL
     options: dict[str, Any] = dict(before.options) if before else {}
     if always:
@@ -111,20 +111,20 @@ def _set(
         options["hours"] = list(hours)
     if timezone:
         options["timezone"] = timezone
-    number = before.places if before and places is None else _places(places or "")
+    number = before.slots if before and slots is None else _slots(slots or "")
     changes = app.store.register(pools=[Pool(poolid, number, options)], dry_run=dry_run)
-    shown = "unlimited" if number is None else "paused (0 places)" if number == 0 else f"{number} places"
+    shown = "unlimited" if number is None else "paused (0 slots)" if number == 0 else f"{number} slots"
     was = "" if before is None else f"; it was {_was(before)}"
     lines = [f"pool {poolid} {'would be' if dry_run else 'is'} {shown}{was}"]
     now, then = (number, None) if dry_run else app.store.pool_now(poolid)
     if options.get("hours"):
         lines += [f"  {line}" for line in options["hours"]]
         if not dry_run:
-            lines.append(f"now it has {places_text(now)}" + (f", {change_text(then)}" if then else ""))
+            lines.append(f"now it has {slots_text(now)}" + (f", {change_text(then)}" if then else ""))
     app.show(
         {
             "pool": poolid,
-            "places": number,
+            "slots": number,
             "now": now,
             "options": options,
             "changed": bool(changes),
@@ -136,12 +136,12 @@ def _set(
 
 
 def _was(pool: Pool) -> str:
-    return "unlimited" if pool.places is None else str(pool.places)
+    return "unlimited" if pool.slots is None else str(pool.slots)
 
 
-def _places(word: str) -> int | None:
+def _slots(word: str) -> int | None:
     if word.lower() == "unlimited":
         return None
     if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise UsageError(f"{word[:40]!r} is not a number of places", hint="a number from 0, or unlimited")
+        raise UsageError(f"{word[:40]!r} is not a number of slots", hint="a number from 0, or unlimited")
     return int(word)

@@ -35,7 +35,7 @@ def bytes_of(word: str) -> int:
 @click.option("--by", metavar="COLUMN", help="The key column, where the dataset does not name one.")
 @click.option("--count", type=click.IntRange(1, _MOST_CHUNKS), metavar="N", help="Into so many chunks.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Chunks of so many rows.")
-@click.option("--size", metavar="100MB", help="Chunks of so many bytes, as the data lies in its place.")
+@click.option("--size", metavar="100MB", help="Chunks of about this many bytes, as stored.")
 @click.option("--extend", is_flag=True, help="Only what lies beyond the chunks that are there; those stay as they are.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--master", metavar="URL", help="Where Spark runs.")

@@ -100,13 +100,13 @@ def _nice_step(size: int, width: int) -> int:
 
 
 def first_key(partition: Partition, dataid: str) -> str:
-    """The first place in the order that belongs to this dataid or period; BadDataid when it is none of this type."""
+    """The first position in the order that belongs to this dataid or period; BadDataid when it is none of this type."""
     dataid_type = TYPES[partition.type]
     return sort_key(partition, dataid) if not dataid_type.is_time else _period(dataid_type, dataid)
 
 
 def last_key(partition: Partition, dataid: str) -> str:
-    """The last place in the order that belongs to this dataid or period."""
+    """The last position in the order that belongs to this dataid or period."""
     dataid_type = TYPES[partition.type]
     return sort_key(partition, dataid) if not dataid_type.is_time else _period(dataid_type, dataid) + LAST_KEY
 

@@ -210,16 +210,16 @@ def _right(dataset: Dataset, dataid: str, chunk: Chunk | None, sources: tuple[So
 
 
 def _place(dataset: Dataset, dataid: str, published: Published | None) -> Answer:
-    if published is not None and published.manifest.place:
+    if published is not None and published.manifest.location:
         return Answer(
             "place",
             True,
-            {"place": published.manifest.place},
+            {"location": published.manifest.location},
             "where it was published; looked at again before every run",
         )
     if dataset.location:
         try:
-            return Answer("place", None, {"place": dataset.location_of(dataid)}, "where it would be")
+            return Answer("place", None, {"location": dataset.location_of(dataid)}, "where it would be")
         except (BadDataid, BadId) as error:
             return Answer("place", False, {}, error.message)
     if dataset.hostname or dataset.tablename:
@@ -228,7 +228,7 @@ def _place(dataset: Dataset, dataid: str, published: Published | None) -> Answer
             None,
             {"host": dataset.hostname, "table": ".".join(filter(None, (dataset.schemaname, dataset.tablename)))},
         )
-    return Answer("place", True, {}, "only tracked: no place is declared")
+    return Answer("place", True, {}, "only tracked: no location is declared")
 
 
 def _validated(dataset: Dataset, chunk: Chunk | None, published: Published | None) -> Answer:
@@ -254,7 +254,7 @@ def _safe(store: Store, catalogue: Catalogue, chunk: Chunk | None, producer: Job
     evidence: dict[str, object] = {"may_be_read": may_read(status), "may_be_produced": may_produce(status)}
     if producer is not None and producer.pool:
         pool = catalogue.pools.get(producer.pool)
-        evidence["pool"] = [producer.pool, store.places_taken(producer.pool), pool.places if pool else None]
+        evidence["pool"] = [producer.pool, store.slots_taken(producer.pool), pool.slots if pool else None]
     locked = not may_read(status) and not may_produce(status)
     return Answer("safe", not locked, evidence, f"{status}: nobody reads or produces it" if locked else "")
 

@@ -141,7 +141,7 @@ def overview(
 
 
 def see_changes(store: Store) -> None:
-    """Fold in what was typed as SQL, so that it shows in its place; a store that cannot be written is read as it is."""
+    """Fold in what was typed as SQL, so that it shows where it belongs; a store that cannot be written is read as it is."""
     try:
         store.fold_in()
     except StoreReadOnly:

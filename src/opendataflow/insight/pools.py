@@ -1,4 +1,4 @@
-"""Pools and limited datasets: how many chunks may run, how many do, and how many wait for a place."""
+"""Pools and limited datasets: how many chunks may run, how many do, and how many wait for a slot."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Change = tuple[float, int | None]
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """A pool, or a dataset that limits its readers, and its use; places is None without a limit.
+    """A pool, or a dataset that limits its readers, and its use; slots is None without a limit.
 
     now is what holds at this moment, by the hours of a pool; changes is when that is next something else, and then what.
     """
 
     poolid: str
-    places: int | None
+    slots: int | None
     taken: int
     waiting: int
     at_least: bool
@@ -40,20 +40,20 @@ class PoolUse:
     def now_text(self) -> str:
         """What holds now, and until when."""
         change = change_text(self.changes)
-        return places_text(self.now) + (f", {change}" if change else "")
+        return slots_text(self.now) + (f", {change}" if change else "")
 
 
-def places_text(places: int | None) -> str:
-    """A number of places in words."""
-    return "unlimited" if places is None else "0 (paused)" if places == 0 else f"{places:,}"
+def slots_text(slots: int | None) -> str:
+    """A number of slots in words."""
+    return "unlimited" if slots is None else "0 (paused)" if slots == 0 else f"{slots:,}"
 
 
 def change_text(change: Change | None) -> str:
-    """When how many places hold next: 20 from Mon 18:00."""
+    """When how many slots hold next: 20 from Mon 18:00."""
     if change is None:
         return ""
     when = datetime.fromtimestamp(change[0], UTC).astimezone()
-    return f"{places_text(change[1])} from {when:%a %H:%M}"
+    return f"{slots_text(change[1])} from {when:%a %H:%M}"
 
 
 def pools(store: Store) -> list[PoolUse]:
@@ -68,8 +68,8 @@ def pools(store: Store) -> list[PoolUse]:
         found.append(
             PoolUse(
                 poolid,
-                pool.places,
-                store.places_taken(poolid),
+                pool.slots,
+                store.slots_taken(poolid),
                 *_waiting(store, jobs),
                 jobs,
                 now=now,

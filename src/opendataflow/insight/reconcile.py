@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import DataNotReady, UsageError, WrongData
 from ..model import Dataset, Input, Job
 from ..project import Project
-from ..run.sharding import Spark, check_place, password_of
+from ..run.sharding import Spark, check_location, password_of
 from ..secrets import Key
 from ..store import Chunk, Published, Store
 from .proof import Case, Problem, Rows, are, chunks_text, drain, have, words
@@ -81,7 +81,7 @@ def _contents(
         raise UsageError(
             f"dataset {source.datasetid} is only tracked: there are no rows to compare with", hint="Leave --rows out."
         )
-    check_place(project, source)
+    check_location(project, source)
     password = password_of(case.catalogue, [source.datasetid], key)
     session = spark()
     from ..spark.proving import contents_of

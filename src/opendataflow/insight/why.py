@@ -345,7 +345,7 @@ def _limits_in_the_way(store: Store, job: Job) -> Iterator[Reason]:
         if limit.free:
             continue
         if limit.what == "pool":
-            more = f"odf pool set {limit.name} {limit.places * 2 or 4}"
+            more = f"odf pool set {limit.name} {limit.slots * 2 or 4}"
             change = change_text(store.pool_now(limit.name)[1])
             yield Reason("LOCKED", str(limit), ("odf pool", more), (f"by its hours it has {change}",) if change else ())
         else:
@@ -366,7 +366,7 @@ def _about_job(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]
         yield from full
         following = ", ".join(store.next_dataids(job.jobid, _SHOWN)) if not full else ""
         text = f"{_many(claimable)} of {job.jobid} can run" + (
-            f" now; next: {following}" + ("…" if claimable > _SHOWN else "") if following else ", once there is a place"
+            f" now; next: {following}" + ("…" if claimable > _SHOWN else "") if following else ", once a slot is free"
         )
         yield Reason("LOCKED" if full else YES, text, () if full else (f"odf run {job.jobid}",))
     if running:

@@ -6,6 +6,22 @@ from .catalogue import Catalogue, takes_all
 from .checks import Check, checks_to_data, parse_checks
 from .dataid import TYPES, DataidType
 from .dataset import TODAY, Dataset
+from .decision import (
+    CLAIMABLE,
+    DEFERRED,
+    WAITING,
+    Facts,
+    InputFact,
+    Limit,
+    Look,
+    OutputFact,
+    ReadFact,
+    Unresolved,
+    answer_all,
+    candidacy,
+    decide,
+    locked_by,
+)
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
 from .job import Input, Job, Pool, Retry
@@ -25,7 +41,7 @@ from .partition import (
     sort_key,
     span,
 )
-from .receipt import QUESTIONS, YES, Answer, Question, Receipt
+from .receipt import NOT_ASKED, QUESTIONS, YES, Answer, Question, Receipt
 from .status import (
     DONE,
     FAILED,
@@ -48,6 +64,8 @@ from .status import (
 )
 
 __all__ = [
+    "CLAIMABLE",
+    "DEFERRED",
     "DONE",
     "FAILED",
     "HOLD",
@@ -55,6 +73,7 @@ __all__ = [
     "ID_PATTERN",
     "IN",
     "IN_LOCKS",
+    "NOT_ASKED",
     "OUT",
     "OUT_LOCKS",
     "PENDING",
@@ -65,6 +84,7 @@ __all__ = [
     "SYNONYMS",
     "TODAY",
     "TYPES",
+    "WAITING",
     "YES",
     "Answer",
     "Catalogue",
@@ -72,19 +92,28 @@ __all__ = [
     "Consumed",
     "DataidType",
     "Dataset",
+    "Facts",
     "File",
     "InLock",
     "Input",
+    "InputFact",
     "Job",
+    "Limit",
+    "Look",
     "Manifest",
     "Mapping",
     "OutLock",
+    "OutputFact",
     "Partition",
     "Pool",
     "Question",
+    "ReadFact",
     "Receipt",
     "Retry",
+    "Unresolved",
+    "answer_all",
     "bounds",
+    "candidacy",
     "canonical",
     "check_dataid",
     "check_form",
@@ -93,9 +122,11 @@ __all__ = [
     "checks_to_data",
     "comparable",
     "dataids",
+    "decide",
     "from_ordinal",
     "inputs",
     "latest_bound",
+    "locked_by",
     "may_consume",
     "may_produce",
     "may_read",

@@ -124,17 +124,17 @@ _AFTER: dict[str, Callable[[str, str], str]] = {
 
 
 def even(rows: Sequence[int], parts: int) -> list[int]:
-    """Where to begin each of at most `parts` even chunks, as places in a row of buckets with so many rows each.
+    """Where to begin each of at most `parts` even chunks, as indexes in a row of buckets with so many rows each.
 
     A bucket is never cut: one that is heavier than a chunk makes fewer chunks. Empty ones begin nothing.
     """
     total = sum(rows)
     begins: list[int] = []
     last = -1
-    for place, (before, own) in enumerate(zip((0, *accumulate(rows)), rows, strict=False)):
+    for index, (before, own) in enumerate(zip((0, *accumulate(rows)), rows, strict=False)):
         chunk = before * parts // total if total else 0
         if own and chunk > last:
-            begins.append(place if begins else 0)
+            begins.append(index if begins else 0)
             last = chunk
     return begins
 

@@ -72,8 +72,8 @@ def _checked_params(name: str, params: Params) -> Params:
 
 def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:
     """The checks by kind, each kind in the order it was declared: two equal declarations are equal data."""
-    place = list(KINDS).index
-    return tuple(sorted(checks, key=lambda check: place(check.kind)))
+    position = list(KINDS).index
+    return tuple(sorted(checks, key=lambda check: position(check.kind)))
 
 
 def parse_checks(data: Mapping[str, object], where: str) -> tuple[Check, ...]:
@@ -99,8 +99,8 @@ def _declarations(value: object) -> list[object]:
 
 
 def _parse(kind: str, value: object, where: str) -> list[Check]:
-    place = f"{where}.{kind}" if where else kind
-    value, severity = _severity_apart(kind, plain(value, place))
+    key = f"{where}.{kind}" if where else kind
+    value, severity = _severity_apart(kind, plain(value, key))
     try:
         severity = _check_severity(kind, severity)
         found = KINDS[kind].read(value)
@@ -108,7 +108,7 @@ def _parse(kind: str, value: object, where: str) -> list[Check]:
             raise BadDefinition(f"{shown(value)} is not what {kind} needs", hint=f"Write {KINDS[kind].shape}.")
         return [Check(kind, params, severity) for params in found]
     except BadDefinition as problem:
-        raise BadDefinition(f"{place}: {problem.message}", hint=problem.hint) from None
+        raise BadDefinition(f"{key}: {problem.message}", hint=problem.hint) from None
 
 
 def _severity_apart(kind: str, value: object) -> tuple[object, object]:

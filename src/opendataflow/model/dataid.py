@@ -126,7 +126,7 @@ def _number_key(run: re.Match[str]) -> str:
     digits = run[0].lstrip("0")
     length = len(digits)
     # The number of digits goes first, so that the longer number is the greater one. It is itself a digit, so that
-    # a number keeps its ASCII place between "." and "=".
+    # a number keeps its ASCII position between "." and "=".
     return f"{length}{digits}" if length < 9 else f"9{length:03d}{digits}"
 
 

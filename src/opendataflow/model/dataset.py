@@ -23,7 +23,7 @@ _placeholder = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A named body of data: kind, place, format, user, encrypted password, partition and checks."""
+    """A named body of data: kind, location, format, user, encrypted password, partition and checks."""
 
     datasetid: str
     kind: str = ""
@@ -70,7 +70,7 @@ class Dataset:
             raise BadDefinition(f"{where}: location {shown(self.location)} has a brace without its partner")
 
     def location_of(self, dataid: str) -> str:
-        """The place of one chunk by the location template; empty when the dataset has none."""
+        """The location of one chunk by the location template; empty when the dataset has none."""
         check_form(self.partition, dataid, self.datasetid)
         values = {"dataid": dataid, "datasetid": self.datasetid}
         values |= {name: dataid[part] for name, part in _PARTS_OF_TIME.items()}

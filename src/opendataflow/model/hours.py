@@ -1,4 +1,4 @@
-"""Hours: how many places a pool has at which time of the week, as data. `Mon-Fri 08:00-18:00 -> 4`."""
+"""Hours: how many slots a pool has at which time of the week, as data. `Mon-Fri 08:00-18:00 -> 4`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _WINDOW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of the week and the places that hold in it: from start up to end, in minutes, on the days it begins."""
+    """A part of the week and the slots that hold in it: from start up to end, in minutes, on the days it begins."""
 
     days: frozenset[int]
     start: int
     end: int
-    places: int | None
+    slots: int | None
 
     def holds(self, weekday: int, minute: int) -> bool:
         """Whether a moment of the week lies inside; what begins in the evening may end the next morning."""
@@ -44,7 +44,7 @@ Hours = tuple[tuple[Window, ...], tzinfo]
 
 
 def parse_window(text: object) -> Window:
-    """The window that a line declares: days (all of them when left out), hours, places."""
+    """The window that a line declares: days (all of them when left out), hours, slots."""
     return _window(text if isinstance(text, str) else shown(text))
 
 
@@ -52,13 +52,13 @@ def parse_window(text: object) -> Window:
 def _window(text: str) -> Window:
     parts = _WINDOW.fullmatch(text.strip())
     if parts is None:
-        raise BadDefinition(f"{shown(text)} does not say when how many places hold", hint=f"Write it like {EXAMPLE}.")
+        raise BadDefinition(f"{shown(text)} does not say when how many slots hold", hint=f"Write it like {EXAMPLE}.")
     start = int(parts[2]) * 60 + int(parts[3])
     end = int(parts[4]) * 60 + int(parts[5]) if parts[4] else _MINUTES
     if start == end:
         raise BadDefinition(f"{shown(text)} ends when it begins", hint="The whole day is 00:00-24:00.")
-    places = None if parts[6].lower() == "unlimited" else int(parts[6])
-    return Window(_days(parts[1] or "mon-sun"), start, end, places)
+    slots = None if parts[6].lower() == "unlimited" else int(parts[6])
+    return Window(_days(parts[1] or "mon-sun"), start, end, slots)
 
 
 def _days(text: str) -> frozenset[int]:
@@ -83,25 +83,25 @@ def zone(name: str) -> tzinfo:
         raise BadDefinition(f"there is no time zone {shown(name)}", hint="For instance Europe/Paris.") from None
 
 
-def places_at(places: int | None, windows: Iterable[Window], where: tzinfo, now: float) -> int | None:
-    """How many places hold at a moment (seconds since 1970): those of the first window that it lies in, else the pool's own.
+def slots_at(slots: int | None, windows: Iterable[Window], where: tzinfo, now: float) -> int | None:
+    """How many slots hold at a moment (seconds since 1970): those of the first window that it lies in, else the pool's own.
 
-    A pool of 0 places is paused, whatever its hours say.
+    A pool of 0 slots is paused, whatever its hours say.
     """
-    if places == 0:
+    if slots == 0:
         return 0
     local = datetime.fromtimestamp(now, where)
     weekday, minute = local.weekday(), local.hour * 60 + local.minute
-    return next((window.places for window in windows if window.holds(weekday, minute)), places)
+    return next((window.slots for window in windows if window.holds(weekday, minute)), slots)
 
 
 def next_change(
-    places: int | None, windows: Sequence[Window], where: tzinfo, now: float
+    slots: int | None, windows: Sequence[Window], where: tzinfo, now: float
 ) -> tuple[float, int | None] | None:
-    """When the places change next, and to how many; None when they stay as they are."""
-    holds = places_at(places, windows, where, now)
+    """When the slots change next, and to how many; None when they stay as they are."""
+    holds = slots_at(slots, windows, where, now)
     for moment in _moments(windows, where, now):
-        after = places_at(places, windows, where, moment)
+        after = slots_at(slots, windows, where, moment)
         if after != holds:
             return moment, after
     return None

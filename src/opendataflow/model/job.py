@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ..errors import BadDefinition
-from .hours import Hours, next_change, parse_window, places_at, zone
+from .hours import Hours, next_change, parse_window, slots_at, zone
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping
 from .plain import plain_table
@@ -151,18 +151,18 @@ class Job:
 class Pool:
     """How many runs of the jobs in it may run at the same time; None is unlimited, 0 is paused.
 
-    options["hours"] names parts of the week in which other places hold, options["timezone"] where it is that week.
+    options["hours"] names parts of the week in which other slots hold, options["timezone"] where it is that week.
     """
 
     poolid: str
-    places: int | None = None
+    slots: int | None = None
     options: Table[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_id("pool", self.poolid)
-        if self.places is not None and (not isinstance(self.places, int) or not _is_number_from(0, self.places)):
+        if self.slots is not None and (not isinstance(self.slots, int) or not _is_number_from(0, self.slots)):
             raise BadDefinition(
-                f"pool {self.poolid}: places must be a whole number from 0, not {shown(self.places)}",
+                f"pool {self.poolid}: slots must be a whole number from 0, not {shown(self.slots)}",
                 hint="0 pauses the pool; leave it out for no limit.",
             )
         object.__setattr__(self, "options", plain_table(self.options, f"pool {self.poolid}"))
@@ -170,7 +170,7 @@ class Pool:
             self.hours()
 
     def hours(self) -> Hours:
-        """The windows in which other places hold, and the time zone that they are meant in; BadDefinition if they are wrong."""
+        """The windows in which other slots hold, and the time zone that they are meant in; BadDefinition if they are wrong."""
         lines, name = self.options.get("hours", []), self.options.get("timezone", "UTC")
         if not isinstance(lines, list) or not isinstance(name, str):
             raise BadDefinition(f"pool {self.poolid}: hours are a list of texts, and timezone is a text")
@@ -179,10 +179,10 @@ class Pool:
         except BadDefinition as problem:
             raise BadDefinition(f"pool {self.poolid}: {problem.message}", hint=problem.hint) from None
 
-    def places_at(self, now: float) -> int | None:
-        """How many places hold at a moment; None is unlimited."""
-        return places_at(self.places, *self.hours(), now) if "hours" in self.options else self.places
+    def slots_at(self, now: float) -> int | None:
+        """How many slots hold at a moment; None is unlimited."""
+        return slots_at(self.slots, *self.hours(), now) if "hours" in self.options else self.slots
 
     def next_change(self, now: float) -> tuple[float, int | None] | None:
-        """When the places change by themselves, and to how many."""
-        return next_change(self.places, *self.hours(), now) if "hours" in self.options else None
+        """When the slots change by themselves, and to how many."""
+        return next_change(self.slots, *self.hours(), now) if "hours" in self.options else None

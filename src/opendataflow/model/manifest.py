@@ -33,7 +33,7 @@ class Consumed(NamedTuple):
 class Manifest:
     """The facts that were recorded when a version was published."""
 
-    place: str = ""
+    location: str = ""
     format: str = ""
     files: tuple[File, ...] = ()
     bytes: int | None = None

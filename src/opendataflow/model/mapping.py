@@ -236,8 +236,8 @@ def resolve(mapping: Mapping, input: Partition, output: Partition, output_id: st
     if mapping.kind == "all":
         return _in_order(input, known)
     check_mapping(mapping, input, output)
-    until = _place(output, output_id)
-    usable = [(place, dataid) for dataid in known if (place := _place(input, dataid)) <= until]
+    until = _position(output, output_id)
+    usable = [(position, dataid) for dataid in known if (position := _position(input, dataid)) <= until]
     return [max(usable)[1]] if usable else []
 
 
@@ -259,11 +259,11 @@ def touches(
     if mapping.kind == "all":
         return _in_order(output, known_outputs)
     check_mapping(mapping, input, output)
-    since = _place(input, input_id)
-    return _in_order(output, (dataid for dataid in known_outputs if _place(output, dataid) >= since))
+    since = _position(input, input_id)
+    return _in_order(output, (dataid for dataid in known_outputs if _position(output, dataid) >= since))
 
 
-def _place(partition: Partition, dataid: str) -> str:
+def _position(partition: Partition, dataid: str) -> str:
     """Where a dataid stands in the common order of comparable types: periods by the moment they begin."""
     check_form(partition, dataid)
     return moment(dataid) if TYPES[partition.type].is_time else sort_key(partition, dataid)

@@ -21,7 +21,7 @@ def plain(value: object, where: str) -> object:
     if isinstance(value, Mapping):
         return plain_table(value, where)
     if isinstance(value, (list, tuple)):
-        return [plain(item, f"{where}[{place}]") for place, item in enumerate(value)]
+        return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, (date, time)):
         return value.isoformat()
     raise BadDefinition(
@@ -43,5 +43,5 @@ def plain_table(table: object, where: str) -> dict[str, object]:
 
 
 def within(where: str) -> str:
-    """The beginning of a message about something that was declared at this place."""
+    """The beginning of a message about something that was declared at this index."""
     return f"{where}: " if where else ""

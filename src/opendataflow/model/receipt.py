@@ -11,6 +11,7 @@ from .ids import shown
 from .plain import plain_table
 
 YES = "YES"
+NOT_ASKED = "NOT_ASKED"
 
 
 class Question(NamedTuple):
@@ -35,7 +36,7 @@ _NAMES = tuple(question.name for question in QUESTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Yes, no, or None where an earlier no made asking needless."""
+    """Yes, no, or None: the question was not asked, and `why` says the reason."""
 
     question: str
     yes: bool | None
@@ -64,8 +65,20 @@ class Receipt:
 
     @property
     def verdict(self) -> str:
-        """YES when all five answers are yes, else the name of the first no; what was never asked is no yes."""
-        return next((question.no for question in QUESTIONS if not self.answer(question.name).yes), YES)
+        """The name of the first no; YES when there is none and all five were dealt with; else NOT_ASKED.
+
+        A question that was not asked is not a yes: its answer must say why nobody asked, and one at least must be a yes.
+        """
+        for question in QUESTIONS:
+            if self.answer(question.name).yes is False:
+                return question.no
+        is_whole = len(self.answers) == len(QUESTIONS) and any(answer.yes for answer in self.answers)
+        return YES if is_whole else NOT_ASKED
+
+    @property
+    def no(self) -> Answer | None:
+        """The answer that is a no, if there is one."""
+        return next((answer for answer in self.answers if answer.yes is False), None)
 
     def to_data(self) -> dict[str, object]:
         """The same as plain data, with the verdict for those who read it as JSON."""

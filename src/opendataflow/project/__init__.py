@@ -5,6 +5,6 @@ from __future__ import annotations
 from .declared import Environment, Project
 from .jobcode import code_of
 from .loading import find, load, without_file
-from .places import is_inside, resolve_location
+from .locations import is_inside, resolve_location
 
 __all__ = ["Environment", "Project", "code_of", "find", "is_inside", "load", "resolve_location", "without_file"]

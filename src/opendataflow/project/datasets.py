@@ -12,11 +12,11 @@ from ..model.dataset import KINDS, POSTGRES
 from ..model.hours import zone
 from ..model.ids import shown
 from ..model.plain import plain
-from .places import check_written
-from .section import COUNT, FLAG, PLACES, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
+from .locations import check_written
+from .section import COUNT, FLAG, SLOTS, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
 
 # What differs between environments; everything else is the same data everywhere.
-PLACE = ("hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location")
+ADDRESS = ("hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location")
 
 _DECIMAL = Shape(
     lambda value: isinstance(value, str) and re.fullmatch(r"decimal\(\d{1,2}, ?\d{1,2}\)", value) is not None,
@@ -41,7 +41,7 @@ OPTIONS: dict[str, Shape] = {
     "options": TABLE,
     "schema": TEXT,
     "compression": TEXT,
-    "readers": PLACES,
+    "readers": SLOTS,
     "keep": COUNT,
     "port": COUNT,
     "driver": TEXT,
@@ -51,7 +51,7 @@ OPTIONS: dict[str, Shape] = {
     "owner": TEXT,
     "tags": TEXTS,
 }
-KEYS = ("kind", *PLACE, "format", "partition", "checks", *OPTIONS)
+KEYS = ("kind", *ADDRESS, "format", "partition", "checks", *OPTIONS)
 
 _FORMATS = {
     ".csv": "csv",
@@ -68,7 +68,7 @@ _has_password = re.compile(r"://[^@/]*:[^@/]+@|[?&;](?:ssl)?(?:password|passwd|p
 
 
 def read_dataset(section: Section, override: Section | None = None) -> Dataset:
-    """The dataset that a table declares, with its place as the table of an environment changes it."""
+    """The dataset that a table declares, with its location as the table of an environment changes it."""
     datasetid = section.name
     with section.at():
         check_id("dataset", datasetid)
@@ -76,11 +76,11 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
         raise section.wrong("", "this dataset is built in", "Its day begins by [project] timezone.")
     section.refuse_passwords("encryptedpass", skip=("checks",))
     section.only(KEYS)
-    values = {key: section.text(key) for key in ("kind", "format", *PLACE) if key in section}
+    values = {key: section.text(key) for key in ("kind", "format", *ADDRESS) if key in section}
     homes = dict.fromkeys(values, section)
     if override:
         override.refuse_passwords("encryptedpass")
-        override.only(PLACE)
+        override.only(ADDRESS)
         values |= {key: override.text(key) for key in override.data}
         homes |= dict.fromkeys(override.data, override)
     for key in values:

@@ -16,14 +16,14 @@ DEFAULT_JOBS = "jobs"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One world of places and its store; hosts are those of tables, and none means any that a dataset names."""
+    """One world of locations and its store; hosts are those of tables, and none means any that a dataset names."""
 
     name: str = "dev"
     roots: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     store_url: str = DEFAULT_STORE
     store_encrypted: str = field(default="", repr=False)
-    is_declared: bool = True  # without a project file nobody said which places belong to it: any may
+    is_declared: bool = True  # without a project file nobody said which locations belong to it: any may
 
 
 @dataclass(frozen=True, slots=True)

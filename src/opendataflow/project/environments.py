@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from ..errors import BadConfig
 from ..model import check_id
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_STORE, Environment
-from .places import absolute, check_written, store_address
+from .locations import absolute, check_written, store_address
 from .section import Section, nearest, quoted
 
 _has_login = re.compile(r"://[^@/]*:[^@]+@").search

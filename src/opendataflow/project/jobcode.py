@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import BadConfig, InvalidPath
 from ..model import check_id
 from .declared import Project
-from .places import is_inside
+from .locations import is_inside
 
 SUFFIXES = (".py", ".sql", ".sh")
 

@@ -12,7 +12,7 @@ from ..errors import BadConfig, OdfError, UnknownPool
 from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
 from ..model.ids import shown
 from ..model.plain import plain
-from .places import is_inside
+from .locations import is_inside
 from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
 
 OPTIONS: dict[str, Shape] = {
@@ -73,32 +73,32 @@ def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     """The pools of [pool.X], and those of the short form [pools]."""
     found = []
     for section in root.each("pool"):
-        section.only(("places", *POOL))
+        section.only(("slots", *POOL))
         options = {key: section.get(key, shape) for key, shape in POOL.items() if key in section}
         for key in options:
             with section.at(key):
                 Pool("any", None, {key: options[key]})  # told with its key
-        found.append((section, _pool(section, section.name, "places", section.data.get("places"), options)))
+        found.append((section, _pool(section, section.name, "slots", section.data.get("slots"), options)))
     short = root.inner("pools")
-    for name, places in short.data.items():
+    for name, slots in short.data.items():
         if name in root.inner("pool"):
             raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this or [pool.{name}].")
-        found.append((short, _pool(short, name, quoted(name), places, {})))
+        found.append((short, _pool(short, name, quoted(name), slots, {})))
     return found
 
 
-def _pool(section: Section, name: str, key: str, places: Any, options: dict[str, Any]) -> Pool:
+def _pool(section: Section, name: str, key: str, slots: Any, options: dict[str, Any]) -> Pool:
     with section.at():
         check_id("pool", name)
     with section.at(key):
-        return Pool(name, places, options)
+        return Pool(name, slots, options)
 
 
 def _reads(section: Section) -> tuple[Input, ...]:
     declared = section.data.get("reads", [])
     found = []
-    for place, item in enumerate(declared if isinstance(declared, list) else [declared]):
-        key = f"reads[{place}]" if isinstance(declared, list) else "reads"
+    for index, item in enumerate(declared if isinstance(declared, list) else [declared]):
+        key = f"reads[{index}]" if isinstance(declared, list) else "reads"
         found.append(_input(section, key, item))
     return tuple(found)
 

@@ -15,7 +15,7 @@ from .datasets import check_complete, check_references, read_dataset
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
-from .places import store_address
+from .locations import store_address
 from .section import Section, nearest, quoted
 
 TOML = "dataflow.toml"

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from .declared import DEFAULT_ENVIRONMENT, Environment
 from .environments import check_store_url, refuse_password
-from .places import store_address
+from .locations import store_address
 from .section import Section, is_password_name
 
 # What the JDBC driver and libpq both understand; the rest tunes the driver and means nothing here.

@@ -44,7 +44,7 @@ TEXT = Shape(_is_text, "text")
 TEXTS = Shape(_are_texts, "a list of texts")
 FLAG = Shape(lambda value: isinstance(value, bool), "true or false")
 COUNT = Shape(_is_count, "a whole number from 1")
-PLACES = Shape(lambda value: (value == 0 and value is not False) or _is_count(value), "a whole number from 0")
+SLOTS = Shape(lambda value: (value == 0 and value is not False) or _is_count(value), "a whole number from 0")
 TABLE = Shape(lambda value: isinstance(value, dict), "a table")
 TEXT_TABLE = Shape(_is_table_of_texts, "a table of texts")
 
@@ -92,7 +92,7 @@ class Section:
         return self.path[-1] if self.path else ""
 
     def where(self, key: str = "") -> str:
-        """The place of a key: dataflow.toml: [dataset.flights_raw] partition."""
+        """The position of a key: dataflow.toml: [dataset.flights_raw] partition."""
         table = f"[{'.'.join(map(quoted, self.path))}]" if self.path else ""
         return f"{self.file}: {' '.join(filter(None, (table, key)))}".rstrip(": ")
 
@@ -102,12 +102,12 @@ class Section:
 
     @contextmanager
     def at(self, key: str = "") -> Iterator[None]:
-        """Problems inside keep their name and are told with the place of this key."""
+        """Problems inside keep their name and are told with this key's position in the file."""
         try:
             yield
         except OdfError as problem:
             if problem.message.startswith(f"{self.file}: "):
-                raise  # it knows its place already
+                raise  # it already names its position
             raise self.wrong(key, problem.message, problem.hint, type(problem)) from None
 
     def only(self, known: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .. import probe
 from ..errors import BadDataid, BadId, InvalidPath, NotValidated, OdfError
-from ..gate import leads_outside, place_of
+from ..gate import leads_outside, location_of
 from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..project import Project
 from ..store import Announced, Store
@@ -53,25 +53,25 @@ def announce(
 
 
 def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> Manifest | None:
-    """The manifest of what lies at a chunk's place; None for a dataset that is only tracked, or a table."""
-    place = place_of(project.environment, dataset, dataid)
-    if not place or dataset.kind == "table":
+    """The manifest of what lies at a chunk's location; None for a dataset that is only tracked, or a table."""
+    location = location_of(project.environment, dataset, dataid)
+    if not location or dataset.kind == "table":
         return None
-    if probe.files(place) is None:
+    if probe.files(location) is None:
         raise InvalidPath(
-            f"{dataset.datasetid} {dataid}: nothing is at {place}",
+            f"{dataset.datasetid} {dataid}: nothing is at {location}",
             hint="is it there yet? To announce it unseen: --unseen",
         )
-    outside = leads_outside(project.environment, place)
+    outside = leads_outside(project.environment, location)
     if outside:
         raise InvalidPath(
             f"{dataset.datasetid} {dataid}: {outside} leads outside the roots of environment {project.environment.name}",
             hint="put the file itself there instead of a link",
         )
-    manifest = probe.light_manifest(place, dataset.format)
+    manifest = probe.light_manifest(location, dataset.format)
     if not manifest.bytes and not dataset.options.get("empty"):
         raise NotValidated(
-            f"{dataset.datasetid} {dataid} is empty ({place})",
+            f"{dataset.datasetid} {dataid} is empty ({location})",
             hint="if an empty chunk is fine, set empty = true on the dataset",
         )
     if dataset.checks:
@@ -96,19 +96,19 @@ def discover(
         else 2.0
     )
     found = {
-        dataid: place
-        for dataid, place in candidates(project, dataset)
-        if not marker or _has_marker(place, marker, dataid)
+        dataid: location
+        for dataid, location in candidates(project, dataset)
+        if not marker or _has_marker(location, marker, dataid)
     }
-    new = {dataid: place for dataid, place in found.items() if not _is_known(store, dataset, dataid)}
+    new = {dataid: location for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
     if new and not marker:
-        before = {dataid: probe.files(place) for dataid, place in new.items()}
+        before = {dataid: probe.files(location) for dataid, location in new.items()}
         newest = max((file.mtime or 0.0 for files in before.values() for file in files or []), default=0.0)
         time.sleep(max(0.0, min(quiet, newest + quiet - time.time())))
         new = {
-            dataid: place
-            for dataid, place in new.items()
-            if probe.files(place) == before[dataid] and _is_quiet(before[dataid], quiet)
+            dataid: location
+            for dataid, location in new.items()
+            if probe.files(location) == before[dataid] and _is_quiet(before[dataid], quiet)
         }
     return [_arrived(store, project, dataset, dataid, dry_run) for dataid in new]
 
@@ -137,13 +137,15 @@ def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
     return published is None or not probe.difference(published.manifest)
 
 
-def _has_marker(place: str, marker: str, dataid: str) -> bool:
-    path = os.path.join(place if os.path.isdir(place) else os.path.dirname(place), marker.replace("{dataid}", dataid))
+def _has_marker(location: str, marker: str, dataid: str) -> bool:
+    path = os.path.join(
+        location if os.path.isdir(location) else os.path.dirname(location), marker.replace("{dataid}", dataid)
+    )
     return probe.files(path) is not None
 
 
 def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
-    """(dataid, place) of everything that lies where the location's template points, in the order of the dataids."""
+    """(dataid, location) of everything that lies where the location's template points, in the order of the dataids."""
     from ..model import sort_key
 
     sample = "\0"

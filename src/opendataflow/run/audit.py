@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def audited(
     store: Store, catalogue: Catalogue, project: Project, dataset: Dataset, dataid: str, found: Manifest
 ) -> Manifest:
-    """What was found at a place, judged by the dataset's checks; NotValidated when it may not be published."""
+    """What was found at a location, judged by the dataset's checks; NotValidated when it may not be published."""
     try:
         from ..spark.auditing import Surroundings
-        from ..spark.found import audit_place
+        from ..spark.found import audit_location
         from ..spark.reading import read_chunks
         from ..spark.session import session
     except ImportError as error:
@@ -37,7 +37,7 @@ def audited(
             spark, project, catalogue.dataset(name), published_chunks(store, name), lambda each: ""
         ),
     )
-    judged = audit_place(spark, dataset, found.place, dataid, around=around)
+    judged = audit_location(spark, dataset, found.location, dataid, around=around)
     # The files as they were found, with their checksums; everything that needs the rows from Spark.
     return replace(judged, files=found.files, bytes=found.bytes, fingerprint=judged.fingerprint or found.fingerprint)
 

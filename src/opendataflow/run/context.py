@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import BadDefinition
-from ..gate import place_of
+from ..gate import location_of
 from ..model import IN, OUT, Catalogue, Dataset, Job
 from ..project import Environment
 from ..secrets import Key, child_environment, decrypt
@@ -82,9 +82,9 @@ def variables(
 
 
 def _location(environment: Environment, dataset: Dataset, dataid: str, published: Published | None) -> str:
-    if published is not None and published.manifest.place:
-        return published.manifest.place
-    return place_of(environment, dataset, dataid)
+    if published is not None and published.manifest.location:
+        return published.manifest.location
+    return location_of(environment, dataset, dataid)
 
 
 def child_environ(inherited: Mapping[str, str], job: Job, found: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

@@ -1,7 +1,7 @@
 """Logs of runs: one private file each, with its middle left out when it grows too long.
 
 A log is plain text that `less` and `tail -F` read. Its first line always has the same length, and of a log that was
-shortened it says how many bytes are left out after which byte, so that a reader finds its place again. Shortening writes
+shortened it says how many bytes are left out after which byte, so that a reader finds its position again. Shortening writes
 a new file and renames it; at every moment the name leads to a whole log.
 """
 

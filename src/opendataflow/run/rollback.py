@@ -24,10 +24,10 @@ def rollback(
     planned = store.rollback(datasetid, dataid, to, dry_run=True)
     for name, chunk, _, version in planned:
         published = store.manifest(name, chunk, version)
-        place = published.manifest.place if published else ""
-        if place and environment.is_declared and not is_inside(place, environment.roots):
+        location = published.manifest.location if published else ""
+        if location and environment.is_declared and not is_inside(location, environment.roots):
             raise InvalidPath(
-                f"{name} {chunk} version {version} is at {place}, outside the roots of environment {environment.name}",
+                f"{name} {chunk} version {version} is at {location}, outside the roots of environment {environment.name}",
                 hint="was the environment moved? Have it produced again: odf resubmit",
             )
         difference = probe.difference(published.manifest) if published else ""

@@ -218,13 +218,13 @@ def outputs_of(store: Store, catalogue: Catalogue, project: Project, job: Job, c
     manifests = {}
     for name in job.outputs:
         dataset = catalogue.dataset(name)
-        place = gate.place_of(project.environment, dataset, claim.dataid)
-        if not place or dataset.kind == "table":
+        location = gate.location_of(project.environment, dataset, claim.dataid)
+        if not location or dataset.kind == "table":
             continue
-        manifest = probe.light_manifest(place, dataset.format, inputs=claim.inputs)
+        manifest = probe.light_manifest(location, dataset.format, inputs=claim.inputs)
         if not manifest.bytes and not dataset.options.get("empty"):
             raise NotValidated(
-                f"{name} {claim.dataid} is empty ({place})",
+                f"{name} {claim.dataid} is empty ({location})",
                 hint="if an empty chunk is fine, set empty = true on the dataset",
             )
         if dataset.checks:

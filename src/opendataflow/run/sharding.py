@@ -1,4 +1,4 @@
-"""Sharding: a dataset that shares one place becomes chunks with bounds, announced all at once."""
+"""Sharding: a dataset that shares one location becomes chunks with bounds, announced all at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, MissingDependency, UsageError
-from ..gate import place_of
+from ..gate import location_of
 from ..model import Catalogue, Dataset, Input, Job, Manifest, check_dataid
 from ..model.bounds import Range, breaks
 from ..project import Project
@@ -73,10 +73,10 @@ def password_of(catalogue: Catalogue, datasetids: Sequence[str], key: Key | None
     return lambda dataset: found.get(dataset.datasetid, "")
 
 
-def check_place(project: Project, dataset: Dataset) -> None:
+def check_location(project: Project, dataset: Dataset) -> None:
     """InvalidPath when the data is not in the environment that is selected."""
     environment = project.environment
-    place_of(environment, dataset, "1")
+    location_of(environment, dataset, "1")
     if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
         raise InvalidPath(
             f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is no host of environment {environment.name}",
@@ -115,7 +115,7 @@ def plan(
     store.check_environment(project.environment.name)
     _check_definition(catalogue, dataset)
     dataset, is_new_key = _with_key(project, dataset, by)
-    check_place(project, dataset)
+    check_location(project, dataset)
     there = list(store.all_chunks(datasetid))
     known = bounds_of(dataset, there)
     _check_chunks(dataset, there, known, extend)
@@ -174,7 +174,7 @@ def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
         )
     if dataset.kind == "file" and "{dataid}" in dataset.location:
         raise BadDefinition(
-            f"dataset {name} has a place for each chunk ({dataset.location}): it is sharded already",
+            f"dataset {name} has a location for each chunk ({dataset.location}): it is sharded already",
             hint=f"Announce what is there: odf discover {name}",
         )
     if partition.lower is not None or partition.upper is not None:

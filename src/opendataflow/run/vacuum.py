@@ -17,7 +17,7 @@ from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
 from ..secrets import Key
 from ..spark.quarantine import REJECTED
-from ..spark.versions import OURS, chunk_place, is_plain, is_version, staging_place
+from ..spark.versions import OURS, chunk_location, is_plain, is_version, staging_location
 from ..store import Published, Store
 from .context import passwords
 
@@ -38,7 +38,7 @@ class Stray:
     dataid: str
     what: str  # attempt | version
     number: int  # the epoch of the attempt, or the version
-    place: str
+    location: str
     bytes: int
 
 
@@ -95,10 +95,10 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
         if stray.what == OLD and (stray.datasetid, stray.dataid, stray.number) not in free:
             continue  # somebody went back to it, or reads it
         try:
-            _remove(project, stray.place)
+            _remove(project, stray.location)
             gone.append(stray)
         except (OSError, OdfError) as error:
-            problems.append(f"{stray.place}: {error.message if isinstance(error, OdfError) else error}")
+            problems.append(f"{stray.location}: {error.message if isinstance(error, OdfError) else error}")
     return gone, problems
 
 
@@ -162,42 +162,42 @@ def _strays(
     dataids = {*attempts, *store.dataids_with_versions(dataset.datasetid, keep)}
     for dataid in sorted(dataids):
         try:
-            place = chunk_place(dataset, resolve_location(project, dataset, dataid), dataid)
+            location = chunk_location(dataset, resolve_location(project, dataset, dataid), dataid)
         except (BadDataid, BadId):
             continue  # the dataset was partitioned in another way then
         published = store.manifests(dataset.datasetid, dataid)
         theirs = attempts.get(dataid, {})
         if is_plain(dataset):
-            yield from _staged(dataset, dataid, place, theirs)
+            yield from _staged(dataset, dataid, location, theirs)
         else:
-            yield from _unpublished(dataset, dataid, place, theirs, published)
+            yield from _unpublished(dataset, dataid, location, theirs, published)
             yield from _old(store, project, dataset, dataid, published, keep)
 
 
 def _unpublished(
-    dataset: Dataset, dataid: str, place: str, attempts: Attempts, published: Sequence[Published]
+    dataset: Dataset, dataid: str, location: str, attempts: Attempts, published: Sequence[Published]
 ) -> Iterator[Stray]:
     if not attempts:
         return
-    places = {each.manifest.place for each in published}
-    for name in _names(place):
-        folder = posixpath.join(place, name)
+    locations = {each.manifest.location for each in published}
+    for name in _names(location):
+        folder = posixpath.join(location, name)
         epoch = int(name[1:].partition("-")[0]) if is_version(name) else 0
-        if epoch in attempts and folder not in places and _is_of(folder, attempts[epoch]):
+        if epoch in attempts and folder not in locations and _is_of(folder, attempts[epoch]):
             yield Stray(dataset.datasetid, dataid, ATTEMPT, epoch, folder, _size(folder))
 
 
-def _staged(dataset: Dataset, dataid: str, place: str, attempts: Attempts) -> Iterator[Stray]:
-    """What attempts prepared for a fixed place, and what they moved out of the way for it."""
-    parent, names = posixpath.dirname(place), set(_names(posixpath.dirname(place))) if attempts else set()
+def _staged(dataset: Dataset, dataid: str, location: str, attempts: Attempts) -> Iterator[Stray]:
+    """What attempts prepared for a fixed location, and what they moved out of the way for it."""
+    parent, names = posixpath.dirname(location), set(_names(posixpath.dirname(location))) if attempts else set()
     for epoch, started in sorted(attempts.items()):
-        staged = posixpath.basename(staging_place(place, epoch))
+        staged = posixpath.basename(staging_location(location, epoch))
         of_epoch = re.compile(re.escape(staged) + r"(?:-[0-9a-f]{6})?(\.old)?").fullmatch
         for name in sorted(names):
             match = of_epoch(name)
             folder = posixpath.join(parent, name)
             # What was moved out of the way is as old as it was; it is the only copy if the attempt died just then.
-            if match and (posixpath.basename(place) in names if match[1] else _is_of(folder, started)):
+            if match and (posixpath.basename(location) in names if match[1] else _is_of(folder, started)):
                 yield Stray(dataset.datasetid, dataid, ATTEMPT, epoch, folder, _size(folder))
 
 
@@ -208,18 +208,23 @@ def _old(
     needed = {row.version for row in store.readers(dataset.datasetid, dataid) if row.status == RUNNING}
     needed |= {chunk.version} if chunk else set()
     needed |= {each.version for each in published[:keep]}
-    places = {each.manifest.place for each in published if each.version in needed}
+    locations = {each.manifest.location for each in published if each.version in needed}
     for each in published:
-        place = each.manifest.place
+        location = each.manifest.location
         # Only folders that an epoch of ours wrote: what somebody else announced is not ours to remove.
-        ours = each.manifest.extra.get("writer") == OURS and is_version(posixpath.basename(place))
-        if each.version in needed or place in places or not ours or not is_inside(place, project.environment.roots):
+        ours = each.manifest.extra.get("writer") == OURS and is_version(posixpath.basename(location))
+        if (
+            each.version in needed
+            or location in locations
+            or not ours
+            or not is_inside(location, project.environment.roots)
+        ):
             continue
-        if _exists(place):
-            yield Stray(dataset.datasetid, dataid, OLD, each.version, place, _size(place))
+        if _exists(location):
+            yield Stray(dataset.datasetid, dataid, OLD, each.version, location, _size(location))
 
 
-# Places: a local disk, or whatever fsspec reaches ----------------------------------------------------------------------
+# Locations: a local disk, or whatever fsspec reaches ----------------------------------------------------------------------
 
 
 def _names(folder: str) -> list[str]:
@@ -231,8 +236,8 @@ def _names(folder: str) -> list[str]:
     return sorted(posixpath.basename(path.rstrip("/")) for path in system.ls(folder, detail=False))
 
 
-def _exists(place: str) -> bool:
-    return os.path.isdir(place) if "://" not in place else bool(probe.file_system(place).exists(place))
+def _exists(location: str) -> bool:
+    return os.path.isdir(location) if "://" not in location else bool(probe.file_system(location).exists(location))
 
 
 def _is_of(folder: str, started: datetime | None) -> bool:
@@ -246,11 +251,11 @@ def _is_of(folder: str, started: datetime | None) -> bool:
     return all(time >= started.timestamp() - _CLOCKS_DIFFER for time in times)
 
 
-def _size(place: str) -> int:
-    if "://" in place:
-        return int(probe.file_system(place).du(place))
+def _size(location: str) -> int:
+    if "://" in location:
+        return int(probe.file_system(location).du(location))
     total = 0
-    for folder, _, names in os.walk(place):
+    for folder, _, names in os.walk(location):
         for name in names:
             try:
                 total += os.lstat(os.path.join(folder, name)).st_size
@@ -259,12 +264,12 @@ def _size(place: str) -> int:
     return total
 
 
-def _remove(project: Project, place: str) -> None:
-    if not is_inside(place, project.environment.roots):
+def _remove(project: Project, location: str) -> None:
+    if not is_inside(location, project.environment.roots):
         raise InvalidPath(f"it lies outside the roots of environment {project.environment.name}")
-    if "://" in place:
-        probe.file_system(place).rm(place, recursive=True)
-    elif os.path.islink(place):
+    if "://" in location:
+        probe.file_system(location).rm(location, recursive=True)
+    elif os.path.islink(location):
         raise InvalidPath("it is a symbolic link: nobody knows to what")
-    elif os.path.isdir(place):
-        shutil.rmtree(place)
+    elif os.path.isdir(location):
+        shutil.rmtree(location)

@@ -246,7 +246,7 @@ def expected_schema(dataset: Dataset, past: Past) -> StructType | None:
 
 
 def in_expected_order(df: DataFrame, expected: StructType | None) -> DataFrame:
-    """The same columns in the order that earlier chunks have them, so that readers by place find them."""
+    """The same columns in the order that earlier chunks have them, so that readers by location find them."""
     if expected is None:
         return df
     names = {name.lower(): name for name in df.columns}

@@ -29,17 +29,17 @@ from .observing import Figures
 from .parquet import Written, can_write, is_for_tasks, write_chunks
 from .postgres.tasks import TAG
 from .quarantine import has_quarantine
-from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_place
+from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_location
 from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink
 from .staging import KEPT, Staged, manifest_of
-from .versions import OURS, another_version_place, is_one_file, version_place
+from .versions import OURS, another_version_location, is_one_file, version_location
 
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 
 
-# Nobody else knows the place, and it is read back before anything of it counts: files may go there as tasks end.
+# Nobody else knows the location, and it is read back before anything of it counts: files may go there as tasks end.
 _COMMITTER = {
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -194,8 +194,8 @@ def _stage(
     if drift.found:
         audit.require(drift.results({}))  # before anything is written
     location = {member.claim.dataid: resolve_location(project, dataset, member.claim.dataid) for member in members}
-    together = another_version_place(
-        version_place(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
+    together = another_version_location(
+        version_location(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
     )
     try:
         tagged = df.select(*(F.col(quoted(name)) for name in plain.columns), TAG)
@@ -226,20 +226,20 @@ def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
     return cache(lambda: {row[0]: row[1] for row in frame.groupBy(TAG).count().collect()})
 
 
-def _write(spark: SparkSession, df: DataFrame, audit: Audit, place: str) -> dict[str, Written]:
+def _write(spark: SparkSession, df: DataFrame, audit: Audit, location: str) -> dict[str, Written]:
     """What was written for each chunk, and what is known of it from the pass that wrote it, or from one that reads it."""
-    if can_write(spark, audit, place):
-        return write_chunks(df, audit, audit.suspicious(), place)
+    if can_write(spark, audit, location):
+        return write_chunks(df, audit, audit.suspicious(), location)
     writer = df.write.format(format_of(audit.dataset)).mode("error")
-    writer.options(**write_options(audit.dataset), **_COMMITTER).partitionBy(TAG).save(place)
+    writer.options(**write_options(audit.dataset), **_COMMITTER).partitionBy(TAG).save(location)
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
     metrics = audit.summary()
-    written = audit.with_hash(read_place(spark, audit.dataset, place, schema=schema, is_ours=True))
-    rows = written.groupBy(TAG).agg(*(metric.alias(f"m{place}") for place, metric in enumerate(metrics.values())))
+    written = audit.with_hash(read_location(spark, audit.dataset, location, schema=schema, is_ours=True))
+    rows = written.groupBy(TAG).agg(*(metric.alias(f"m{location}") for location, metric in enumerate(metrics.values())))
     files: dict[str, list[str]] = {}
-    for file in list_files(spark, place):
+    for file in list_files(spark, location):
         files.setdefault(unquote(file.path.partition("/")[0].partition("=")[2]), []).append(
-            posixpath.join(place, file.path)
+            posixpath.join(location, file.path)
         )
     return {row[0]: Written(files.get(row[0], []), dict(zip(metrics, row[1:], strict=True))) for row in rows.collect()}
 

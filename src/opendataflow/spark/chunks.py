@@ -52,7 +52,7 @@ def run_chunk(
 ) -> dict[str, Manifest]:
     """Produce every output of a claimed chunk; what it returns is all that is left to commit.
 
-    Reads exactly the given chunks, runs the code (or the copy, where there is none), writes each output to a place of
+    Reads exactly the given chunks, runs the code (or the copy, where there is none), writes each output to a location of
     this epoch, and judges it. ChecksFailed when one may not be published: then nothing is visible. `past` says what
     earlier publishes of each output were like, `referenced` which chunks a check compares with. `fence` is called
     right before anything outside the store changes (tables, plain layout) and raises when the epoch is no longer ours.

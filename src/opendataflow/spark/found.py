@@ -17,10 +17,10 @@ from .files import list_files
 from .formats import JSON, UNTYPED, format_of, has_header
 from .observing import computed
 from .problems import SPARK_ERRORS, reason_of
-from .reading import CORRUPT, InputChunk, Password, read_chunk, read_names, read_place, read_with_misfits
+from .reading import CORRUPT, InputChunk, Password, read_chunk, read_location, read_names, read_with_misfits
 from .schema import Difference, differences, to_ddl
 from .session import app_id
-from .sinks import table_place
+from .sinks import table_location
 from .versions import names_chunk
 
 NOTHING = Surroundings()
@@ -38,45 +38,47 @@ def audit_chunk(
     """The manifest of a chunk as it lies where its dataset says; ChecksFailed when it may not be published."""
     if dataset.kind == "table":
         df = read_chunk(spark, where, dataset, InputChunk(dataid, bounds=around.bounds), password)
-        return _judged(spark, df, dataset, table_place(dataset), dataid, around, Drift(dataset, around.past, df.schema))
-    return audit_place(spark, dataset, resolve_location(where, dataset, dataid), dataid, around=around)
+        return _judged(
+            spark, df, dataset, table_location(dataset), dataid, around, Drift(dataset, around.past, df.schema)
+        )
+    return audit_location(spark, dataset, resolve_location(where, dataset, dataid), dataid, around=around)
 
 
-def audit_place(
-    spark: SparkSession, dataset: Dataset, place: str, dataid: str, *, around: Surroundings = NOTHING
+def audit_location(
+    spark: SparkSession, dataset: Dataset, location: str, dataid: str, *, around: Surroundings = NOTHING
 ) -> Manifest:
-    """The manifest of the files at a place; ChecksFailed when they may not be published as this chunk."""
+    """The manifest of the files at a location; ChecksFailed when they may not be published as this chunk."""
     try:
-        df, found = _read(spark, dataset, place, around)
+        df, found = _read(spark, dataset, location, around)
         if not names_chunk(dataset, dataid):
             df = _only_chunk(df, dataset, dataid, around)
-        return _judged(spark, df, dataset, place, dataid, around, Drift(dataset, around.past, df.schema, found))
+        return _judged(spark, df, dataset, location, dataid, around, Drift(dataset, around.past, df.schema, found))
     except SPARK_ERRORS as problem:
         if isinstance(problem, PySparkException) and problem.getCondition() == "PATH_NOT_FOUND":
             # Connect looks for the files only when they are read.
-            raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {place}") from None
+            raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {location}") from None
         raise NotValidated(
-            f"{dataset.datasetid} {dataid}: {place} cannot be read as {format_of(dataset)}: {reason_of(problem)}"
+            f"{dataset.datasetid} {dataid}: {location} cannot be read as {format_of(dataset)}: {reason_of(problem)}"
         ) from problem
 
 
 def _read(
-    spark: SparkSession, dataset: Dataset, place: str, around: Surroundings
+    spark: SparkSession, dataset: Dataset, location: str, around: Surroundings
 ) -> tuple[DataFrame, list[Difference] | None]:
     """The rows, and how their columns differ where the files themselves do not tell types."""
     expected = expected_schema(dataset, around.past)
     if expected is None or format_of(dataset) not in UNTYPED:
-        return read_place(spark, dataset, place), None
+        return read_location(spark, dataset, location), None
     if format_of(dataset) == JSON:
-        inferred = read_place(spark, dataset, place).schema
+        inferred = read_location(spark, dataset, location).schema
         found = differences(expected, inferred, is_inferred=True)
         actual = _typed(expected, inferred.fieldNames(), inferred)
     elif has_header(dataset):
-        actual = _typed(expected, read_names(spark, dataset, place))
+        actual = _typed(expected, read_names(spark, dataset, location))
         found = differences(expected, actual)
     else:
         actual, found = expected, []
-    return read_with_misfits(spark, dataset, place, actual), found
+    return read_with_misfits(spark, dataset, location, actual), found
 
 
 def _typed(expected: StructType, names: list[str], inferred: StructType | None = None) -> StructType:
@@ -95,7 +97,7 @@ def _judged(
     spark: SparkSession,
     df: DataFrame,
     dataset: Dataset,
-    place: str,
+    location: str,
     dataid: str,
     around: Surroundings,
     drift: Drift,
@@ -112,9 +114,9 @@ def _judged(
     results = audit.results(figures, rows, lambda: data)
     audit.require(results)
     lower, upper = audit.span(figures)
-    files = list_files(spark, place) if dataset.kind == "file" else ()
+    files = list_files(spark, location) if dataset.kind == "file" else ()
     return Manifest(
-        place=place,
+        location=location,
         format=format_of(dataset) if dataset.kind == "file" else dataset.format,
         files=files,
         bytes=sum(file.bytes for file in files) if files else None,

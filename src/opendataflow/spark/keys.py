@@ -30,7 +30,7 @@ from ..project import Environment, Project, resolve_location
 from .columns import Bounds, column, type_of
 from .formats import JDBC, POSTGRES, partitions_of
 from .postgres.columns import TEXTS
-from .reading import Password, declared_schema, read_place, table_name
+from .reading import Password, declared_schema, read_location, table_name
 from .session import is_connect
 from .versions import names_chunk
 
@@ -64,7 +64,7 @@ def read_all(
     columns: Sequence[str] | None = None,
     bounds: Bounds = (None, None),
 ) -> DataFrame:
-    """Every row of a dataset whose chunks share one place, or at least those between the bounds."""
+    """Every row of a dataset whose chunks share one location, or at least those between the bounds."""
     if dataset.kind == "table" and dataset.format in POSTGRES:
         from .postgres import read_table
 
@@ -89,10 +89,10 @@ def read_all(
         return spark.table(table_name(dataset))
     if dataset.kind != "file":
         raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
-    return read_place(spark, dataset, resolve_location(where, dataset, "1"), schema=declared_schema(dataset))
+    return read_location(spark, dataset, resolve_location(where, dataset, "1"), schema=declared_schema(dataset))
 
 
-def shares_one_place(dataset: Dataset) -> bool:
+def shares_one_location(dataset: Dataset) -> bool:
     """Whether its chunks are parts of one table or file set, so that only bounds tell them apart."""
     return dataset.kind == "table" or (dataset.kind == "file" and not names_chunk(dataset, ""))
 
@@ -178,9 +178,9 @@ def bucket(key: Key, cuts: Sequence[str]) -> Column:
     bounds = texts if key.ddl == "string" else texts.cast(f"array<{_wide_enough(key.ddl, cuts)}>")
     steps = [1 << power for power in reversed(range(max(len(cuts), 1).bit_length()))]
 
-    def step(place: Column, width: Column) -> Column:
-        is_above = key.value >= F.get(bounds, place + width - F.lit(1))
-        return F.when(is_above, place + width).otherwise(place)
+    def step(location: Column, width: Column) -> Column:
+        is_above = key.value >= F.get(bounds, location + width - F.lit(1))
+        return F.when(is_above, location + width).otherwise(location)
 
     found = F.aggregate(F.array(*map(F.lit, steps)), F.lit(0), step)
     return F.when(key.value.isNull(), F.lit(NO_KEY)).otherwise(found)
@@ -198,7 +198,7 @@ def _postgres_type(dataset: Dataset, name: str, password: Password) -> str:
 
     address = address_of(dataset, password(dataset))
     with connected(address, read_only=True) as connection:
-        found = column_named(table_columns(connection, dataset), name, address.place)
+        found = column_named(table_columns(connection, dataset), name, address.location)
     if found.is_array:
         return found.type
     return f"char({found.typmod - 4})" if found.base == "bpchar" and found.typmod > 4 else found.base or found.type

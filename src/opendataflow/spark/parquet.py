@@ -38,38 +38,38 @@ class Written:
     figures: dict[str, Any] = field(default_factory=dict)
 
 
-def is_for_tasks(spark: SparkSession, dataset: Dataset, place: str) -> bool:
+def is_for_tasks(spark: SparkSession, dataset: Dataset, location: str) -> bool:
     """Whether tasks can write the files of a dataset: parquet as it is, on a disk that they share with the driver."""
     return (
         format_of(dataset) == PARQUET
-        and is_local(place)
+        and is_local(location)
         and str(spark.sparkContext.master).startswith("local")
         and set(write_options(dataset)) <= {"compression"}
         and _codec(dataset) in _CODECS
     )
 
 
-def can_write(spark: SparkSession, audit: Audit, place: str) -> bool:
+def can_write(spark: SparkSession, audit: Audit, location: str) -> bool:
     """Whether tasks can write these chunks: columns that are plain, and nothing to know that only Spark computes."""
     dataset = audit.dataset
     known = {ROWS, LOWER, UPPER, XOR, SUM}
     key = type_of(audit.schema, dataset.partition.column) if dataset.partition.column else None
     return (
-        is_for_tasks(spark, dataset, place)
+        is_for_tasks(spark, dataset, location)
         and set(audit.basic()) <= known
         and (key is None or isinstance(key, _PLAIN))
         and all(isinstance(each.dataType, _WRITABLE) for each in audit.schema.fields)
     )
 
 
-def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, place: str) -> dict[str, Written]:
-    """Write rows that carry their dataid in TAG below a place: by dataid, what was written."""
-    os.makedirs(place)
+def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, location: str) -> dict[str, Written]:
+    """Write rows that carry their dataid in TAG below a location: by dataid, what was written."""
+    os.makedirs(location)
     columns = [F.col(quoted(name)) for name in audit.schema.fieldNames()]
     rows = audit.with_hash(df.select(*columns, TAG)).withColumn(_BAD, F.lit(False) if bad is None else bad)
     key = audit.dataset.partition.column
     name = next((each for each in audit.schema.fieldNames() if key and each.lower() == key.lower()), None)
-    task = _Write(place, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
+    task = _Write(location, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
     found: dict[str, Written] = {}
     for row in rows.mapInArrow(task.write_parquet, _RESULT).collect():
         found.setdefault(row[0], Written()).files.append(row.path)
@@ -106,7 +106,7 @@ def _codec(dataset: Dataset) -> str:
 class _Write:
     """Writes the rows that come in, a file for each chunk, under names that no other attempt has."""
 
-    place: str
+    location: str
     columns: tuple[str, ...]
     key: str | None
     has_hash: bool
@@ -122,7 +122,7 @@ class _Write:
         for batch in batches:
             for dataid, rows in _runs(batch):
                 if dataid not in open_files:
-                    path = os.path.join(self.place, f"{attempt}-{len(open_files)}.parquet")
+                    path = os.path.join(self.location, f"{attempt}-{len(open_files)}.parquet")
                     open_files[dataid] = _File(path, self)
                 open_files[dataid].add(rows)
         if not open_files:

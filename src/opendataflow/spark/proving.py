@@ -23,7 +23,7 @@ from ..model.dataid import TYPES
 from ..project import Environment, Project, resolve_location
 from .columns import column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
-from .keys import Key, bucket, key_of, read_all, shares_one_place
+from .keys import Key, bucket, key_of, read_all, shares_one_location
 from .problems import SPARK_ERRORS
 from .reading import InputChunk, Password, read_chunks
 from .running import copied
@@ -73,10 +73,10 @@ def contents_of(
     Without is_all nobody asks for what lies in no chunk, and less need be read.
     """
     names = sorted(set(groups.values()))
-    places = {name: place for place, name in enumerate(names)}
-    labels = {chunk.dataid: places[groups[chunk.dataid]] for chunk in chunks}
+    indexes = {name: index for index, name in enumerate(names)}
+    labels = {chunk.dataid: indexes[groups[chunk.dataid]] for chunk in chunks}
     try:
-        if shares_one_place(dataset):
+        if shares_one_location(dataset):
             labelled = _by_key(spark, where, dataset, chunks, labels, password, is_all)
         else:
             labelled = _by_file(spark, where, dataset, chunks, labels, password)
@@ -85,7 +85,7 @@ def contents_of(
         raise unreadable(dataset, problem) from problem
     nothing = Content(0, None)
     return Contents(
-        {name: found.get(place, nothing) for name, place in places.items()},
+        {name: found.get(index, nothing) for name, index in indexes.items()},
         {_OUTSIDE[label]: content.rows for label, content in sorted(found.items(), reverse=True) if label < 0},
     )
 
@@ -141,11 +141,11 @@ def _by_key(
     ranges = {dataid: _comparable(dataset, key, dataid, pair) for dataid, pair in limits.items()}
     order = order_by(key.kind)
     cuts = sorted({bound for pair in ranges.values() for bound in pair}, key=order)
-    places = {cut: place for place, cut in enumerate(cuts)}
+    indexes = {cut: index for index, cut in enumerate(cuts)}
     label_of = [BELOW, *(BETWEEN for _ in pairwise(cuts)), ABOVE]
     for dataid, (lower, upper) in ranges.items():
-        for place in range(places[lower] + 1, places[upper] + 1):
-            label_of[place] = labels[dataid]
+        for index in range(indexes[lower] + 1, indexes[upper] + 1):
+            label_of[index] = labels[dataid]
     return rows.withColumn(_LABEL, F.get(_constant(label_of), bucket(key, cuts)))
 
 
@@ -157,8 +157,8 @@ def _by_text(rows: DataFrame, dataset: Dataset, labels: Mapping[str, int]) -> Da
     names = sorted(labels)
     known = F.from_json(F.lit(json.dumps(names)), "array<string>")
     value = column(rows.schema, str(dataset.partition.column)).cast("string")
-    place = F.array_position(known, value) - F.lit(1)  # -1 for what is none of them
-    label = F.coalesce(F.get(_constant([labels[name] for name in names]), place.cast("int")), F.lit(BETWEEN))
+    index = F.array_position(known, value) - F.lit(1)  # -1 for what is none of them
+    label = F.coalesce(F.get(_constant([labels[name] for name in names]), index.cast("int")), F.lit(BETWEEN))
     return rows.withColumn(_LABEL, F.when(value.isNotNull(), label))
 
 
@@ -207,13 +207,13 @@ def _by_file(
     labels: Mapping[str, int],
     password: Password,
 ) -> DataFrame:
-    """All rows with the label of the chunk in whose place their file lies."""
+    """All rows with the label of the chunk in whose location their file lies."""
     rows = read_chunks(spark, where, dataset, chunks, password)
-    places = {}
+    locations = {}
     for chunk in chunks:
-        place = chunk.manifest.place if chunk.manifest else ""
-        places[_path(place or resolve_location(where, dataset, chunk.dataid))] = labels[chunk.dataid]
-    files = [(file, _label(_path(file), places)) for file in rows.inputFiles()]
+        location = chunk.manifest.location if chunk.manifest else ""
+        locations[_path(location or resolve_location(where, dataset, chunk.dataid))] = labels[chunk.dataid]
+    files = [(file, _label(_path(file), locations)) for file in rows.inputFiles()]
     known = spark.createDataFrame(files, f"{_FILE} string, {_LABEL} int")
     return rows.withColumn(_FILE, F.input_file_name()).join(F.broadcast(known), _FILE, "left")
 
@@ -225,7 +225,7 @@ def _path(address: str) -> str:
     return unquote(parts.path).rstrip("/")
 
 
-def _label(path: str, places: Mapping[str, int]) -> int:
-    while path and path not in places:
+def _label(path: str, locations: Mapping[str, int]) -> int:
+    while path and path not in locations:
         path = path.rpartition("/")[0]
-    return places.get(path, BETWEEN)
+    return locations.get(path, BETWEEN)

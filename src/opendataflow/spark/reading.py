@@ -41,7 +41,7 @@ def is_ours(manifest: Manifest) -> bool:
 
 
 def is_readable(dataset: Dataset) -> bool:
-    """Whether there is data to read; a dataset without a place is only tracked."""
+    """Whether there is data to read; a dataset without a location is only tracked."""
     return dataset.kind in ("file", "table")
 
 
@@ -117,51 +117,51 @@ def read_chunk(
     if dataset.kind != "file":
         raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
     manifest = chunk.manifest or Manifest()
-    place = manifest.place or resolve_location(where, dataset, chunk.dataid)
+    location = manifest.location or resolve_location(where, dataset, chunk.dataid)
     schema = _known_schema(dataset, manifest, pinned_schema)
-    df = read_place(spark, dataset, place, schema=schema, is_ours=is_ours(manifest))
-    if manifest.place or names_chunk(dataset, chunk.dataid):
+    df = read_location(spark, dataset, location, schema=schema, is_ours=is_ours(manifest))
+    if manifest.location or names_chunk(dataset, chunk.dataid):
         return df
     return _only(df, dataset, chunk)
 
 
-def read_place(
+def read_location(
     spark: SparkSession,
     dataset: Dataset,
-    place: str | list[str],
+    location: str | list[str],
     *,
     schema: StructType | None = None,
     is_ours: bool = False,
 ) -> DataFrame:
-    """Everything that lies at a place, in the format of the dataset."""
+    """Everything that lies at a location, in the format of the dataset."""
     options = read_options(dataset, has_schema=schema is not None, is_ours=is_ours)
     reader = spark.read.format(format_of(dataset)).options(**options)
     if schema is not None and format_of(dataset) not in ("delta", "iceberg", "text"):
         reader = reader.schema(schema)
     try:
-        return reader.load(place)
+        return reader.load(location)
     except AnalysisException as problem:
         if problem.getCondition() == "PATH_NOT_FOUND":
-            raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {place}") from None
+            raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {location}") from None
         if problem.getCondition() == "UNABLE_TO_INFER_SCHEMA":
             raise InvalidPath(
-                f"dataset {dataset.datasetid}: nothing at {place} can be read as {format_of(dataset)}"
+                f"dataset {dataset.datasetid}: nothing at {location} can be read as {format_of(dataset)}"
             ) from None
         raise
 
 
-def read_with_misfits(spark: SparkSession, dataset: Dataset, place: str, schema: StructType) -> DataFrame:
+def read_with_misfits(spark: SparkSession, dataset: Dataset, location: str, schema: StructType) -> DataFrame:
     """The same for files without types, with a column that holds each row whose values do not fit the schema."""
     options = {**read_options(dataset, has_schema=True), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     options["enforceSchema"] = "true"  # the names were compared before
     whole = StructType([*schema.fields, StructField(CORRUPT, StringType())])
-    return spark.read.format(format_of(dataset)).options(**options).schema(whole).load(place)
+    return spark.read.format(format_of(dataset)).options(**options).schema(whole).load(location)
 
 
-def read_names(spark: SparkSession, dataset: Dataset, place: str) -> list[str]:
+def read_names(spark: SparkSession, dataset: Dataset, location: str) -> list[str]:
     """The names in the header of a csv chunk."""
     options = {**read_options(dataset, has_schema=False), "inferSchema": "false"}
-    return spark.read.format(CSV).options(**options).load(place).columns
+    return spark.read.format(CSV).options(**options).load(location).columns
 
 
 def declared_schema(dataset: Dataset) -> StructType | None:
@@ -183,7 +183,7 @@ def _known_schema(dataset: Dataset, manifest: Manifest, pinned_schema: str) -> S
 
 def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[InputChunk]) -> DataFrame | None:
     """One scan for many chunks that were published with the same schema, instead of a union of as many plans."""
-    manifests = [chunk.manifest for chunk in chunks if chunk.manifest and chunk.manifest.place]
+    manifests = [chunk.manifest for chunk in chunks if chunk.manifest and chunk.manifest.location]
     schemas = {manifest.schema for manifest in manifests}
     if len(chunks) < 2 or len(manifests) < len(chunks) or len(schemas) != 1 or dataset.kind != "file":
         return None
@@ -191,9 +191,9 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
         return None
     if len({is_ours(manifest) for manifest in manifests}) != 1:
         return None
-    ddl, places = schemas.pop(), [manifest.place for manifest in manifests]
+    ddl, locations = schemas.pop(), [manifest.location for manifest in manifests]
     schema = from_ddl(ddl) if ddl else None
-    return read_place(spark, dataset, places, schema=schema, is_ours=is_ours(manifests[0]))
+    return read_location(spark, dataset, locations, schema=schema, is_ours=is_ours(manifests[0]))
 
 
 def _only(df: DataFrame, dataset: Dataset, chunk: InputChunk) -> DataFrame:

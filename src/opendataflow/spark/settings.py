@@ -30,7 +30,7 @@ DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     "spark.sql.session.timeZone": "UTC",  # the bounds of a dataid mean the same on every machine
-    # Many chunks are read together: below this many places Spark lists them itself instead of by a job of its own.
+    # Many chunks are read together: below this many locations Spark lists them itself instead of by a job of its own.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "256",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -109,7 +109,7 @@ def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Rang
     for side in (is_above, is_below):
         own = F.when(side, value)
         figures += [F.count_if(side), as_text(key.kind, F.min(own)), as_text(key.kind, F.max(own))]
-    row = keys.agg(*(figure.alias(f"f{place}") for place, figure in enumerate(figures))).collect()[0]
+    row = keys.agg(*(figure.alias(f"f{index}") for index, figure in enumerate(figures))).collect()[0]
     total, nulls, odd = row[0], row[1], row[2]
     if total == 0:
         raise DataNotReady(f"dataset {dataset.datasetid} has no rows: there is nothing to shard")
@@ -167,11 +167,11 @@ def _cut(keys: DataFrame, key: Key, side: _Side, parts: int, sample: int) -> lis
     cuts, rows = _quantiles(some, key, parts if is_small else max(parts, min(parts * _FINER, _MOST_CUTS)))
     if not is_small:
         rows = _counted(scope, key, cuts)
-    places = [*even(rows, parts), len(rows)]
-    inner = [cuts[place] for place in places[1:-1]]
+    starts = [*even(rows, parts), len(rows)]
+    inner = [cuts[index] for index in starts[1:-1]]
     lowers = [side.least if side.lower is None else side.lower, *inner]
     uppers = [*inner, after(key.kind, side.greatest) if side.upper is None else side.upper]
-    counts = [sum(rows[first:last]) for first, last in pairwise(places)]
+    counts = [sum(rows[first:last]) for first, last in pairwise(starts)]
     return [Shard(*each) for each in zip(lowers, uppers, counts, strict=True)]
 
 
@@ -211,9 +211,9 @@ def _ascending(cuts: list[str], rows: list[int]) -> tuple[list[str], list[int]]:
 
 def _counted(keys: DataFrame, key: Key, cuts: Sequence[str]) -> list[int]:
     """How many rows lie from each cut to the next; what lies below the first belongs to it too."""
-    counts = keys.groupBy(bucket(key, cuts[1:]).alias("place")).count().collect()
-    found = {int(row["place"]): int(row["count"]) for row in counts}
-    return [found.get(place, 0) for place in range(len(cuts))]
+    counts = keys.groupBy(bucket(key, cuts[1:]).alias("index")).count().collect()
+    found = {int(row["index"]): int(row["count"]) for row in counts}
+    return [found.get(index, 0) for index in range(len(cuts))]
 
 
 def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset, password: Password) -> int:

@@ -1,4 +1,4 @@
-"""Sinks: where an output goes. Each takes the rows to a place of one epoch, and makes them visible when asked."""
+"""Sinks: where an output goes. Each takes the rows to a location of one epoch, and makes them visible when asked."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
 from .files import list_files, move, remove, rename
 from .formats import JDBC, POSTGRES, format_of
-from .reading import read_place, table_name
-from .versions import chunk_place, is_one_file, is_plain, staging_place, version_place
-from .writing import free_place, rows_written, write_files
+from .reading import read_location, table_name
+from .versions import chunk_location, is_one_file, is_plain, staging_location, version_location
+from .writing import free_location, rows_written, write_files
 
 
 class Sink(ABC):
@@ -33,7 +33,7 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, df: DataFrame) -> None:
-        """Take the rows to a place of this epoch alone."""
+        """Take the rows to a location of this epoch alone."""
 
     @abstractmethod
     def read_back(self) -> DataFrame:
@@ -41,7 +41,7 @@ class Sink(ABC):
 
     @abstractmethod
     def facts(self) -> Manifest:
-        """Place, format and files as they will be when published."""
+        """Location, format and files as they will be when published."""
 
     def rows(self) -> int | None:
         """How many rows were really written, where that is cheap to know."""
@@ -61,57 +61,59 @@ class Sink(ABC):
 
 
 class FileSink(Sink):
-    """A folder of this epoch; or a fixed place, which is replaced when published."""
+    """A folder of this epoch; or a fixed location, which is replaced when published."""
 
     def __init__(
         self, spark: SparkSession, dataset: Dataset, dataid: str, epoch: int, location: str, schema: StructType
     ) -> None:
         super().__init__(spark, dataset, dataid, epoch)
         self.schema = schema
-        self.target = chunk_place(dataset, location, dataid)
-        place = (
-            staging_place(self.target, epoch) if is_plain(dataset) else version_place(dataset, location, dataid, epoch)
+        self.target = chunk_location(dataset, location, dataid)
+        location = (
+            staging_location(self.target, epoch)
+            if is_plain(dataset)
+            else version_location(dataset, location, dataid, epoch)
         )
-        self.place = free_place(spark, place)
+        self.location = free_location(spark, location)
         self.is_visible = is_plain(dataset)
         self.files: tuple[File, ...] = ()
 
     def write(self, df: DataFrame) -> None:
-        write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.place)
-        self.files = list_files(self.spark, self.place)
+        write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.location)
+        self.files = list_files(self.spark, self.location)
 
     def adopt(self, files: Sequence[str]) -> None:
         """Take files that were written for many chunks together, and are this one's."""
         for number, file in enumerate(files):
             suffix = posixpath.basename(file).partition(".")[2]
-            rename(self.spark, file, posixpath.join(self.place, f"part-{number:05d}.{suffix}"))
-        self.files = list_files(self.spark, self.place)
+            rename(self.spark, file, posixpath.join(self.location, f"part-{number:05d}.{suffix}"))
+        self.files = list_files(self.spark, self.location)
 
     def read_back(self) -> DataFrame:
-        return read_place(self.spark, self.dataset, self.place, schema=self.schema, is_ours=True)
+        return read_location(self.spark, self.dataset, self.location, schema=self.schema, is_ours=True)
 
     def rows(self) -> int | None:
-        return rows_written(self.dataset, self.place, self.files)
+        return rows_written(self.dataset, self.location, self.files)
 
     def kept(self) -> str:
-        return self.place
+        return self.location
 
     def facts(self) -> Manifest:
-        place, files = self.place, self.files
+        location, files = self.location, self.files
         if is_plain(self.dataset):
-            place = self.target
+            location = self.target
         if is_one_file(self.dataset):
-            files = (files[0]._replace(path=posixpath.basename(place)),)
+            files = (files[0]._replace(path=posixpath.basename(location)),)
         return Manifest(
-            place=place, format=format_of(self.dataset), files=files, bytes=sum(file.bytes for file in files)
+            location=location, format=format_of(self.dataset), files=files, bytes=sum(file.bytes for file in files)
         )
 
     def publish(self) -> None:
         if is_one_file(self.dataset):
-            move(self.spark, posixpath.join(self.place, self.files[0].path), self.target)
-            remove(self.spark, self.place)
+            move(self.spark, posixpath.join(self.location, self.files[0].path), self.target)
+            remove(self.spark, self.location)
         elif is_plain(self.dataset):
-            move(self.spark, self.place, self.target)
+            move(self.spark, self.location, self.target)
 
     def discard(self) -> None:
         pass  # nobody sees it, somebody may want to look at it, and vacuum takes it away
@@ -127,7 +129,7 @@ class TableSink(Sink):
         self.password, self.bounds = password, bounds
 
     def facts(self) -> Manifest:
-        return Manifest(place=table_place(self.dataset), format=self.dataset.format or POSTGRES[-1])
+        return Manifest(location=table_location(self.dataset), format=self.dataset.format or POSTGRES[-1])
 
 
 class PostgresSink(TableSink):
@@ -234,7 +236,7 @@ def table_sink(
     return kind(spark, dataset, dataid, epoch, password, bounds)
 
 
-def table_place(dataset: Dataset) -> str:
+def table_location(dataset: Dataset) -> str:
     """Where a table is, as a manifest says it."""
     if dataset.format in POSTGRES or dataset.format == JDBC:
         names = ".".join(part for part in (dataset.schemaname, dataset.tablename) if part)

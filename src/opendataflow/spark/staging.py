@@ -1,4 +1,4 @@
-"""Staging: an output written to a place of its epoch alone, audited there, and published only afterwards."""
+"""Staging: an output written to a location of its epoch alone, audited there, and published only afterwards."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ _PARTS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".orc", ".txt")
 
 
-def chunk_place(dataset: Dataset, location: str, dataid: str) -> str:
-    """The place that belongs to this chunk alone: its location, with the dataid where the template does not say it."""
+def chunk_location(dataset: Dataset, location: str, dataid: str) -> str:
+    """The location that belongs to this chunk alone: its location, with the dataid where the template does not say it."""
     return location if names_chunk(dataset, dataid) else posixpath.join(location, dataid)
 
 
@@ -32,14 +32,14 @@ def names_chunk(dataset: Dataset, dataid: str) -> bool:
     return bool(needed) and all(part in dataset.location for part in needed)
 
 
-def version_place(dataset: Dataset, location: str, dataid: str, epoch: int) -> str:
+def version_location(dataset: Dataset, location: str, dataid: str, epoch: int) -> str:
     """The folder that this epoch of the chunk writes, and nobody else."""
-    return posixpath.join(chunk_place(dataset, location, dataid), f"v{epoch:06d}")
+    return posixpath.join(chunk_location(dataset, location, dataid), f"v{epoch:06d}")
 
 
-def another_version_place(place: str) -> str:
+def another_version_location(location: str) -> str:
     """A folder for the same epoch where there already is one, left by a store that is gone."""
-    return f"{place}-{token_hex(3)}"
+    return f"{location}-{token_hex(3)}"
 
 
 def is_version(name: str) -> bool:
@@ -48,7 +48,7 @@ def is_version(name: str) -> bool:
 
 
 def is_plain(dataset: Dataset) -> bool:
-    """Whether readers outside expect the chunk at a fixed place."""
+    """Whether readers outside expect the chunk at a fixed location."""
     return dataset.options.get("layout") == PLAIN
 
 
@@ -61,19 +61,19 @@ def is_one_file(dataset: Dataset) -> bool:
     return is_named_so and not (dataset.format in ("csv", "json", "text") and dataset.options.get("compression"))
 
 
-def staging_place(place: str, epoch: int) -> str:
-    """Where an epoch prepares what will replace a fixed place; hidden from everyone who reads beside it."""
-    folder, name = posixpath.split(place.rstrip("/"))
+def staging_location(location: str, epoch: int) -> str:
+    """Where an epoch prepares what will replace a fixed location; hidden from everyone who reads beside it."""
+    folder, name = posixpath.split(location.rstrip("/"))
     return posixpath.join(folder, f"{_staged(name)}{epoch:06d}")
 
 
 def old_name(name: str) -> str:
-    """What a fixed place is called while it is being replaced."""
+    """What a fixed location is called while it is being replaced."""
     return f"{_staged(name)}{token_hex(3)}.old"
 
 
 def is_leftover(name: str, of: str) -> bool:
-    """Whether a name beside a fixed place is what an attempt to replace it left there."""
+    """Whether a name beside a fixed location is what an attempt to replace it left there."""
     return name.startswith(_staged(of))
 
 

@@ -1,4 +1,4 @@
-"""Writing: files of one epoch at a place of its own, and how many rows really got there."""
+"""Writing: files of one epoch at a location of its own, and how many rows really got there."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from ..errors import JobFailed, NoSpace
 from ..model import Dataset, File
 from .files import exists, is_local
 from .formats import CSV, JSON, ORC, PARQUET, TEXT, format_of, has_header, write_options
-from .versions import another_version_place, is_plain
+from .versions import another_version_location, is_plain
 
 _LINES = (CSV, JSON, TEXT)
 _PIECE = 1 << 20
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceeded", "NSQuotaExceeded")
 
 
-def free_place(spark: SparkSession, place: str) -> str:
-    """The place, or another one where something is already: it belongs to somebody else, perhaps to an old store."""
-    return another_version_place(place) if exists(spark, place) else place
+def free_location(spark: SparkSession, location: str) -> str:
+    """The location, or another one where something is already: it belongs to somebody else, perhaps to an old store."""
+    return another_version_location(location) if exists(spark, location) else location
 
 
-def write_files(df: DataFrame, dataset: Dataset, place: str) -> None:
+def write_files(df: DataFrame, dataset: Dataset, location: str) -> None:
     """Write the rows to a folder that does not exist yet."""
     options = write_options(dataset)
     if not is_plain(dataset):
         # What is whole is what the store points to: nobody looks for a mark in the folder of a version.
         options = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", **options}
-    if is_local(place):
-        os.makedirs(os.path.dirname(place), exist_ok=True)  # Hadoop starts a process for every folder that it makes
+    if is_local(location):
+        os.makedirs(os.path.dirname(location), exist_ok=True)  # Hadoop starts a process for every folder that it makes
     try:
-        df.write.format(format_of(dataset)).mode("error").options(**options).save(place)
+        df.write.format(format_of(dataset)).mode("error").options(**options).save(location)
     except AnalysisException:
         raise
     except Exception as problem:
         if any(words in str(problem) for words in _FULL):
-            raise NoSpace(f"dataset {dataset.datasetid}: there is no space left at {place}") from problem
+            raise NoSpace(f"dataset {dataset.datasetid}: there is no space left at {location}") from problem
         raise
 
 
-def rows_written(dataset: Dataset, place: str, files: Sequence[File]) -> int | None:
+def rows_written(dataset: Dataset, location: str, files: Sequence[File]) -> int | None:
     """How many rows the files hold, where that is cheap to know without Spark; None where it is not."""
-    if not is_local(place) or not os.path.exists(place):
+    if not is_local(location) or not os.path.exists(location):
         return None
-    paths = [os.path.join(place, file.path) if os.path.isdir(place) else place for file in files]
+    paths = [os.path.join(location, file.path) if os.path.isdir(location) else location for file in files]
     try:
         if format_of(dataset) == PARQUET:
             from pyarrow.parquet import read_metadata
@@ -64,7 +64,7 @@ def rows_written(dataset: Dataset, place: str, files: Sequence[File]) -> int | N
     return None
 
 
-def check_nothing_split(dataset: Dataset, place: str, observed: int | None, written: int) -> None:
+def check_nothing_split(dataset: Dataset, location: str, observed: int | None, written: int) -> None:
     """Refuse what reads back as more rows than were written; fewer only mean that Spark counted a task twice."""
     if observed is None or observed >= written or format_of(dataset) not in _LINES:
         return
@@ -73,7 +73,7 @@ def check_nothing_split(dataset: Dataset, place: str, observed: int | None, writ
         TEXT: "A value holds a line break, and text files cannot tell it from the end of a row.",
     }
     raise JobFailed(
-        f"dataset {dataset.datasetid}: {observed} rows were written to {place}, but {written} can be read there",
+        f"dataset {dataset.datasetid}: {observed} rows were written to {location}, but {written} can be read there",
         hint=hints.get(format_of(dataset), ""),
     )
 

@@ -41,9 +41,9 @@ def limits(tx: Transaction, catalogue: Catalogue, job: Job, *, lock: bool) -> li
     found = []
     row = tx.row("pool_lock" if lock else "pool_row", pool=job.pool) if job.pool else None
     if row is not None:
-        places = row[0] if row[1] == "{}" else _pool(job.pool, *row[:2]).places_at(row[2])
-        if places is not None:
-            found.append(Limit("pool", job.pool, places, tx.rows("places_taken", pool=job.pool)[0][0]))
+        slots = row[0] if row[1] == "{}" else _pool(job.pool, *row[:2]).slots_at(row[2])
+        if slots is not None:
+            found.append(Limit("pool", job.pool, slots, tx.rows("slots_taken", pool=job.pool)[0][0]))
     limited = {item.datasetid: catalogue.datasets[item.datasetid].options.get("readers") for item in job.inputs}
     for datasetid, readers in sorted(limited.items()):
         if isinstance(readers, int):
@@ -55,16 +55,16 @@ def limits(tx: Transaction, catalogue: Catalogue, job: Job, *, lock: bool) -> li
 
 
 @lru_cache(100)
-def _pool(poolid: str, places: int | None, options: str) -> Pool:
-    return Pool(poolid, places, json.loads(options))
+def _pool(poolid: str, slots: int | None, options: str) -> Pool:
+    return Pool(poolid, slots, json.loads(options))
 
 
 def pool_now(
-    poolid: str, places: int | None, options: str, now: float
+    poolid: str, slots: int | None, options: str, now: float
 ) -> tuple[int | None, tuple[float, int | None] | None]:
-    """How many places a pool has at a moment, and when that changes to how many."""
-    pool = _pool(poolid, places, options)
-    return pool.places_at(now), pool.next_change(now)
+    """How many slots a pool has at a moment, and when that changes to how many."""
+    pool = _pool(poolid, slots, options)
+    return pool.slots_at(now), pool.next_change(now)
 
 
 def take(
@@ -129,7 +129,7 @@ def _receipt(
     ]
     datasets = [catalogue.datasets[name] for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
     if not any(dataset.kind or dataset.location or dataset.hostname or dataset.checks for dataset in datasets):
-        nothing = "only tracked: no place and no checks are declared"
+        nothing = "only tracked: no location and no checks are declared"
         answers += [Answer("place", True, why=nothing), Answer("validated", True, why=nothing)]
     answers.append(
         Answer("safe", True, {"epoch": epoch, "output": RESUBMIT if was_resubmit else None, "pool": job.pool or None})

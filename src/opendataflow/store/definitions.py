@@ -35,8 +35,8 @@ def load(tx: Transaction) -> Catalogue:
     rules = {row[0]: row for row in tx.rows("job_rules")}
     jobs = [_job(jobid, rows, rules.get(jobid)) for jobid, rows in items.items()]
     pools = [
-        Pool(poolid, places, _table(options, f"pool {poolid}, column options"))
-        for poolid, places, options in tx.rows("pools")
+        Pool(poolid, slots, _table(options, f"pool {poolid}, column options"))
+        for poolid, slots, options in tx.rows("pools")
     ]
     return Catalogue.build(datasets, jobs, pools)
 
@@ -115,7 +115,7 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
     for change in sorted(adding, key=lambda each: order[each.what]):
         if change.what == "pool":
             pool = wanted.pools[change.name]
-            tx.run("pool_put", poolid=pool.poolid, places=pool.places, options=compact(dict(pool.options)))
+            tx.run("pool_put", poolid=pool.poolid, slots=pool.slots, options=compact(dict(pool.options)))
         elif change.what == "dataset":
             dataset = wanted.datasets[change.name]
             if change.action == "change" and stored.datasets[change.name].partition.type != dataset.partition.type:
@@ -137,7 +137,7 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
 
 
 def resort(tx: Transaction, dataset: Dataset) -> None:
-    """Give all chunks of a dataset their places anew: its type changed."""
+    """Give all chunks of a dataset their positions anew: its type changed."""
     keys = []
     for dataid, _ in tx.rows("chunks_in_order", datasetid=dataset.datasetid):
         try:
@@ -216,7 +216,7 @@ def job_data(job: Job) -> dict[str, Any]:
 
 def pool_data(pool: Pool) -> dict[str, Any]:
     """A pool as plain data."""
-    return {"places": pool.places, "options": dict(pool.options)}
+    return {"slots": pool.slots, "options": dict(pool.options)}
 
 
 def _table(text: str | None, where: str) -> dict[str, Any]:

@@ -32,19 +32,19 @@ class Limit(NamedTuple):
 
     what: str  # pool | dataset
     name: str
-    places: int
+    slots: int
     taken: int
 
     @property
     def free(self) -> int:
         """How many more may begin."""
-        return max(self.places - self.taken, 0)
+        return max(self.slots - self.taken, 0)
 
     def __str__(self) -> str:
-        if self.places == 0:
-            return f"{self.what} {self.name} is paused: it has 0 {'places' if self.what == 'pool' else 'readers'}"
-        kind = "places are taken" if self.what == "pool" else "readers are at work"
-        return f"{self.what} {self.name} is full: {self.taken} of {self.places} {kind}"
+        if self.slots == 0:
+            return f"{self.what} {self.name} is paused: it has 0 {'slots' if self.what == 'pool' else 'readers'}"
+        kind = "slots are taken" if self.what == "pool" else "readers are at work"
+        return f"{self.what} {self.name} is full: {self.taken} of {self.slots} {kind}"
 
 
 class Chunk(NamedTuple):
@@ -183,7 +183,7 @@ def published(row: Row) -> Published:
     """A row of table data_manifest."""
     datasetid, dataid, version, jobid, runid = row[:5]
     body = json.loads(row[13])
-    names = ("place", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
+    names = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
     facts = {name: value for name, value in zip(names, row[5:12], strict=True) if value is not None}
     return Published(datasetid, dataid, version, jobid, runid, Manifest.from_data({**body, **facts}), moment(row[14]))
 
@@ -194,7 +194,7 @@ def manifest_row(
     """A manifest as the query manifest_put takes it."""
     data = manifest.to_data()
     row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}
-    row |= {"place": data.pop("place", ""), "format": data.pop("format", ""), "passed": manifest.passed}
+    row |= {"location": data.pop("location", ""), "format": data.pop("format", ""), "passed": manifest.passed}
     for name in ("bytes", "rows", "span_lower", "span_upper", "fingerprint"):
         row[name] = data.pop(name, None)
     row["body"] = compact(data)

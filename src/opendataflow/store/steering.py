@@ -132,7 +132,7 @@ def _is_same(tx: Transaction, row: Row, manifest: Manifest | None) -> bool:
         return False
     if manifest.fingerprint:
         return bool(stored[11] == manifest.fingerprint)
-    return (stored[5], stored[7]) == (manifest.place, manifest.bytes)
+    return (stored[5], stored[7]) == (manifest.location, manifest.bytes)
 
 
 def _refuse_repeat(

@@ -770,7 +770,7 @@ class Store:
             after = page[-1][0]
 
     def rows_before(self, datasetid: str, key: str, n: int) -> list[int]:
-        """The row counts of the last n published chunks before a place in the order, newest first."""
+        """The row counts of the last n published chunks before a position in the order, newest first."""
         return [int(row[0]) for row in self._read("rows_before", datasetid=datasetid, before_key=key, n=n)]
 
     def pinned_schema(self, datasetid: str) -> str | None:
@@ -788,9 +788,9 @@ class Store:
         rows = self._read("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
         return str(rows[0][0]) if rows else None
 
-    def places_taken(self, poolid: str) -> int:
+    def slots_taken(self, poolid: str) -> int:
         """How many chunks run in a pool now, on all machines."""
-        return int(self._read("places_taken", pool=poolid)[0][0])
+        return int(self._read("slots_taken", pool=poolid)[0][0])
 
     def limits(self, jobid: str) -> list[Limit]:
         """The limits on running chunks that a job is under now, with their use."""
@@ -798,7 +798,7 @@ class Store:
         return self._do(lambda tx: claims.limits(tx, catalogue, catalogue.job(jobid), lock=False), reading=True)
 
     def pool_now(self, poolid: str) -> tuple[int | None, tuple[float, int | None] | None]:
-        """How many places a pool has by its hours at this moment, and when (seconds since 1970) that changes to how many."""
+        """How many slots a pool has by its hours at this moment, and when (seconds since 1970) that changes to how many."""
         rows = self._read("pool_row", pool=poolid)
         return claims.pool_now(poolid, *rows[0]) if rows else (None, None)
 
@@ -826,12 +826,12 @@ class Store:
         return float(self._read("lease_clock")[0][0])
 
     def ends(self, datasetid: str) -> tuple[str, str] | None:
-        """The first and the last dataid of a dataset, of those that have a place in its order."""
+        """The first and the last dataid of a dataset, of those that have a position in its order."""
         first, last = self._read("first_chunk", datasetid=datasetid), self._read("last_chunk", datasetid=datasetid)
         return (str(first[0][0]), str(last[0][0])) if first and last else None
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[tuple[str, str, str]]:
-        """(dataid, sort_key, status) of at most n chunks between two places in the order."""
+        """(dataid, sort_key, status) of at most n chunks between two positions in the order."""
         rows = self._read("chunks_between", datasetid=datasetid, from_key=from_key, to_key=to_key, n=n)
         return [(dataid, key, status) for dataid, key, status in rows]
 
@@ -854,7 +854,7 @@ class Store:
         return [records.input_row(row) for row in self._read("readers_of_chunk", datasetid=datasetid, dataid=dataid)]
 
     def newest_ready(self, datasetid: str, until_key: str) -> str | None:
-        """The newest READY chunk that is not after a place in the order."""
+        """The newest READY chunk that is not after a position in the order."""
         rows = self._read("newest_ready", datasetid=datasetid, until_key=until_key)
         return str(rows[0][0]) if rows else None
 

@@ -198,7 +198,7 @@ def test_equal_declarations_in_another_order_are_equal():
         ("regex = { severity = 'N.*' }", "N.*"),
     ],
 )
-def test_a_check_that_makes_no_sense_is_refused_with_its_place(text, key):
+def test_a_check_that_makes_no_sense_is_refused_with_its_key(text, key):
     with pytest.raises(BadDefinition) as problem:
         declared(text)
     assert problem.value.message.startswith("dataset.flights.checks")

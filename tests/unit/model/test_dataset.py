@@ -54,12 +54,12 @@ def test_a_location_with_an_unknown_placeholder_is_refused(partition, location, 
 
 @given(st.from_regex(ID_PATTERN, fullmatch=True))
 def test_no_dataid_leads_out_of_its_folder(dataid):
-    place = Dataset("flights", location="raw/{dataid}/x").location_of(dataid)
-    assert place == f"raw/{dataid}/x"
-    assert ".." not in place.split("/")
+    location = Dataset("flights", location="raw/{dataid}/x").location_of(dataid)
+    assert location == f"raw/{dataid}/x"
+    assert ".." not in location.split("/")
 
 
-def test_a_malformed_dataid_has_no_place():
+def test_a_malformed_dataid_has_no_location():
     with pytest.raises(BadDataid):
         Dataset("flights", location="{dataid}", partition=Partition("day")).location_of("x")
     with pytest.raises(BadId):

@@ -24,7 +24,7 @@ def test_how_long_a_duration_lasts(duration, expected):
 @pytest.mark.parametrize(
     "duration", ["", "h", "2", "-2h", "2 hours", "0h", "2h\n", "٣h", 0, -1, True, None, float("inf")]
 )
-def test_what_is_no_duration_is_refused_with_its_place(duration):
+def test_what_is_no_duration_is_refused_with_its_key(duration):
     with pytest.raises(BadDefinition) as problem:
         seconds(duration, "job.report.timeout")
     assert problem.value.message.startswith("job.report.timeout: ")

@@ -1,4 +1,4 @@
-"""Hours of a pool: which places hold when, over midnight, over the week, and where clocks are changed."""
+"""Hours of a pool: which slots hold when, over midnight, over the week, and where clocks are changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Pool
-from opendataflow.model.hours import DAYS, Window, next_change, parse_window, places_at, zone
+from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at, zone
 
 PARIS = ZoneInfo("Europe/Paris")
 ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(zone)
@@ -32,12 +32,12 @@ def at(text: str, where=PARIS) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=where).timestamp()
 
 
-def etl(*hours: str, places: int | None = 20, timezone: str = "Europe/Paris") -> Pool:
-    return Pool("etl", places, {"hours": list(hours), "timezone": timezone})
+def etl(*hours: str, slots: int | None = 20, timezone: str = "Europe/Paris") -> Pool:
+    return Pool("etl", slots, {"hours": list(hours), "timezone": timezone})
 
 
 @pytest.mark.parametrize(
-    ("text", "days", "start", "end", "places"),
+    ("text", "days", "start", "end", "slots"),
     [
         ("Mon-Fri 08:00-18:00 -> 4", {0, 1, 2, 3, 4}, 480, 1080, 4),
         ("Mon-Fri 08:00-18:00 → 4", {0, 1, 2, 3, 4}, 480, 1080, 4),
@@ -47,8 +47,8 @@ def etl(*hours: str, places: int | None = 20, timezone: str = "Europe/Paris") ->
         ("00:00-23:59 -> 1", {0, 1, 2, 3, 4, 5, 6}, 0, 1439, 1),
     ],
 )
-def test_a_window_is_one_line(text, days, start, end, places):
-    assert parse_window(text) == Window(frozenset(days), start, end, places)
+def test_a_window_is_one_line(text, days, start, end, slots):
+    assert parse_window(text) == Window(frozenset(days), start, end, slots)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_a_pool_refuses_hours_that_make_no_sense(options, word):
 
 def test_concurrency_goes_down_in_the_morning_and_up_at_night():
     pool = etl("Mon-Fri 08:00-18:00 -> 4")
-    for moment, places in (
+    for moment, slots in (
         ("2026-11-16 07:59:59", 20),
         ("2026-11-16 08:00", 4),
         ("2026-11-16 17:59:59", 4),
         ("2026-11-16 18:00", 20),
         ("2026-11-15 12:00", 20),
     ):
-        assert pool.places_at(at(moment)) == places
+        assert pool.slots_at(at(moment)) == slots
     assert pool.next_change(at("2026-11-16 07:00")) == (at("2026-11-16 08:00"), 4)
     assert pool.next_change(at("2026-11-16 12:00")) == (at("2026-11-16 18:00"), 20)
     assert pool.next_change(at("2026-11-13 19:00")) == (at("2026-11-16 08:00"), 4)
@@ -102,25 +102,25 @@ def test_concurrency_goes_down_in_the_morning_and_up_at_night():
 
 def test_what_begins_in_the_evening_ends_the_next_morning():
     pool = etl("Fri 22:00-06:00 -> 50")
-    for moment, places in (("2026-11-13 23:00", 50), ("2026-11-14 05:59", 50), ("2026-11-14 06:00", 20)):
-        assert pool.places_at(at(moment)) == places
-    assert pool.places_at(at("2026-11-13 05:00")) == 20, "that is still Thursday's night"
+    for moment, slots in (("2026-11-13 23:00", 50), ("2026-11-14 05:59", 50), ("2026-11-14 06:00", 20)):
+        assert pool.slots_at(at(moment)) == slots
+    assert pool.slots_at(at("2026-11-13 05:00")) == 20, "that is still Thursday's night"
 
 
 def test_the_first_window_that_fits_wins():
     pool = etl("Mon 12:00-13:00 -> 8", "Mon-Fri 08:00-18:00 -> 4")
-    assert [pool.places_at(at(f"2026-11-16 {hour}:30")) for hour in (11, 12, 13)] == [4, 8, 4]
+    assert [pool.slots_at(at(f"2026-11-16 {hour}:30")) for hour in (11, 12, 13)] == [4, 8, 4]
 
 
 def test_zero_places_is_a_pause_whatever_the_hours_say():
-    pool = etl("00:00-24:00 -> 4", places=0)
-    assert pool.places_at(0) == 0
+    pool = etl("00:00-24:00 -> 4", slots=0)
+    assert pool.slots_at(0) == 0
     assert pool.next_change(0) is None
 
 
 def test_hours_are_meant_in_the_pool_s_time_zone():
-    assert etl("08:00-18:00 -> 4", timezone="Asia/Tokyo").places_at(at("2026-11-16 23:30", UTC)) == 4
-    assert Pool("etl", 20, {"hours": ["08:00-18:00 -> 4"]}).places_at(at("2026-11-16 23:30", UTC)) == 20
+    assert etl("08:00-18:00 -> 4", timezone="Asia/Tokyo").slots_at(at("2026-11-16 23:30", UTC)) == 4
+    assert Pool("etl", 20, {"hours": ["08:00-18:00 -> 4"]}).slots_at(at("2026-11-16 23:30", UTC)) == 20
 
 
 def test_an_hour_that_does_not_exist_is_left_out():
@@ -129,29 +129,29 @@ def test_an_hour_that_does_not_exist_is_left_out():
 
 
 @given(st.none() | st.integers(0, 9), WINDOWS, ZONES, MOMENTS)
-def test_the_places_are_those_of_the_first_window_that_holds(places, windows, where, now):
+def test_the_places_are_those_of_the_first_window_that_holds(slots, windows, where, now):
     local = datetime.fromtimestamp(now, where)
     minute = local.hour * 60 + local.minute
-    expected = places
-    if places != 0:
+    expected = slots
+    if slots != 0:
         for window in windows:
             length = (window.end - window.start) % 1440 or 1440
             begins = [(day * 1440 + window.start) for day in window.days]
             if any((local.weekday() * 1440 + minute - begin) % (7 * 1440) < length for begin in begins):
-                expected = window.places
+                expected = window.slots
                 break
-    assert places_at(places, windows, where, now) == expected
+    assert slots_at(slots, windows, where, now) == expected
 
 
 @given(st.none() | st.integers(0, 9), WINDOWS, ZONES, MOMENTS, st.floats(0, 1))
-def test_nothing_changes_before_the_next_change(places, windows, where, now, part):
-    holds = places_at(places, windows, where, now)
-    change = next_change(places, windows, where, now)
+def test_nothing_changes_before_the_next_change(slots, windows, where, now, part):
+    holds = slots_at(slots, windows, where, now)
+    change = next_change(slots, windows, where, now)
     end = change[0] if change else now + timedelta(days=8).total_seconds()
-    assert places_at(places, windows, where, min(now + (end - now) * part, end - 0.001) if end > now else now) == holds
+    assert slots_at(slots, windows, where, min(now + (end - now) * part, end - 0.001) if end > now else now) == holds
     if change:
         assert change[0] > now
-        assert change[1] == places_at(places, windows, where, change[0]) != holds
+        assert change[1] == slots_at(slots, windows, where, change[0]) != holds
 
 
 def test_every_day_has_a_name():

@@ -115,13 +115,13 @@ def test_a_retry_rule_that_makes_no_sense_is_refused(values):
         Retry(**values)
 
 
-@pytest.mark.parametrize("places", [-1, True, 1.5, "3"])
-def test_a_pool_has_a_whole_number_of_places(places):
+@pytest.mark.parametrize("slots", [-1, True, 1.5, "3"])
+def test_a_pool_has_a_whole_number_of_places(slots):
     with pytest.raises(BadDefinition) as problem:
-        Pool("etl", places)
+        Pool("etl", slots)
     assert "etl" in problem.value.message
 
 
 def test_a_pool_may_be_unlimited_or_paused():
-    assert Pool("etl").places is None
-    assert Pool("etl", 0).places == 0
+    assert Pool("etl").slots is None
+    assert Pool("etl", 0).slots == 0

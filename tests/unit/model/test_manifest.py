@@ -13,7 +13,7 @@ def manifests() -> st.SearchStrategy[Manifest]:
     text = st.none() | st.text()
     return st.builds(
         Manifest,
-        place=st.text(),
+        location=st.text(),
         format=st.sampled_from(["", "csv", "parquet"]),
         files=st.lists(st.tuples(st.text(), st.integers(0), st.none() | st.floats(0, 1e10), text)).map(tuple),
         bytes=count,

@@ -346,7 +346,7 @@ def test_how_a_mapping_is_declared(data, expected):
         ["lag"],
     ],
 )
-def test_a_mapping_that_makes_no_sense_is_refused_with_its_place(data):
+def test_a_mapping_that_makes_no_sense_is_refused_with_its_key(data):
     with pytest.raises(BadMapping) as problem:
         Mapping.from_data(data, "job.report.reads")
     assert problem.value.message.startswith("job.report.reads: ")

@@ -396,7 +396,7 @@ def test_toml_dates_and_numbers_are_understood():
 
 
 @pytest.mark.parametrize("data", [{"type": "day", "colum": "x"}, {"type": "week"}, 7, None, {"type": ["day"]}])
-def test_a_wrong_declaration_names_its_place(data):
+def test_a_wrong_declaration_names_its_key(data):
     with pytest.raises(BadDefinition) as problem:
         Partition.from_data(data, "dataset.flights.partition")
     assert problem.value.message.startswith("dataset.flights.partition: ")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.receipt import QUESTIONS, YES, Answer, Receipt
+from opendataflow.model.receipt import NOT_ASKED, QUESTIONS, YES, Answer, Receipt
 
 NAMES = [question.name for question in QUESTIONS]
 
@@ -33,12 +33,14 @@ def test_the_five_questions_come_in_order_with_the_names_of_their_no():
         ((True, True, False, None, None), "INVALID_PATH"),
         ((True, True, True, False, None), "NOT_VALIDATED"),
         ((True, True, True, True, False), "LOCKED"),
-        ((True, True, True, True, None), "LOCKED"),
-        ((True, True, True, True), "LOCKED"),
-        ((), "DATA_NOT_READY"),
+        ((True, True, None, None, True), YES),
+        ((True, True, None, None, False), "LOCKED"),
+        ((True, True, True, True), NOT_ASKED),
+        ((None, None, None, None, None), NOT_ASKED),
+        ((), NOT_ASKED),
     ],
 )
-def test_the_verdict_is_yes_only_after_five_times_yes(answers, verdict):
+def test_the_verdict_is_the_first_no_and_yes_only_when_all_five_were_dealt_with(answers, verdict):
     assert receipt(*answers).verdict == verdict
 
 

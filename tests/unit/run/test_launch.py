@@ -260,12 +260,12 @@ def script(folder: Path, name: str, text: str, mode: int = 0o644) -> str:
         ("odd name; $(touch hacked).sh", 'echo "ran $1"', 0o644),
     ],
 )
-@pytest.mark.parametrize("place", ["{0}", "./{0}", "{1}/{0}"])
+@pytest.mark.parametrize("path", ["{0}", "./{0}", "{1}/{0}"])
 def test_scripts_run_as_a_shell_would_run_them(
-    run: Runner, tmp_path: Path, name: str, text: str, mode: int, place: str
+    run: Runner, tmp_path: Path, name: str, text: str, mode: int, path: str
 ) -> None:
     script(tmp_path, name, text, mode)
-    assert run(place.format(name, tmp_path), "$(id); x").ok
+    assert run(path.format(name, tmp_path), "$(id); x").ok
     assert "ran $(id); x\n" in run.output()
     assert not (tmp_path / "hacked").exists()
 

@@ -47,7 +47,7 @@ def written(project: Project, epoch: int, name: str = "") -> Manifest:
     (folder / "part-0.csv").write_text(f"rows of {epoch}\n")
     from opendataflow.probe import files
 
-    return Manifest(place=str(folder), files=tuple(files(str(folder)) or ()), extra={"writer": "opendataflow"})
+    return Manifest(location=str(folder), files=tuple(files(str(folder)) or ()), extra={"writer": "opendataflow"})
 
 
 def publish(store: Store, project: Project) -> int:
@@ -177,7 +177,7 @@ def test_the_rejected_rows_of_a_failed_attempt_go_with_it(store: Store, project:
     folder = Path(project.environment.roots[0]) / "clean__rejected/1/v000001"
     folder.mkdir(parents=True)
     store.fail(taken)
-    assert [stray.place for stray in plan(store, project).strays] == [str(folder)]
+    assert [stray.location for stray in plan(store, project).strays] == [str(folder)]
 
 
 def test_staging_tables_of_what_runs_or_is_unknown_stay(store: Store) -> None:
@@ -221,6 +221,6 @@ def test_a_remote_place_is_vacuumed_through_fsspec(store: Store) -> None:
     system.pipe("/lake/clean/1/v000001/part-0.csv", b"rows")
     system.pipe("/lake/clean/1/v000002/part-0.csv", b"rows")
     planned = plan(store, remote)
-    assert [(stray.place, stray.bytes) for stray in planned.strays] == [("memory://lake/clean/1/v000001", 4)]
+    assert [(stray.location, stray.bytes) for stray in planned.strays] == [("memory://lake/clean/1/v000001", 4)]
     vacuum(store, remote, planned)
     assert [path.rsplit("/", 2)[-2] for path in system.find("/lake")] == ["v000002"]

@@ -176,23 +176,23 @@ def table_columns(connection: Connection, dataset: Dataset, table: str | None = 
         )
     described = (Column(*row) for row in rows if row[0] is not None)
     found = tuple(replace(each, as_text=each.name in as_text, numeric=numeric) for each in described)
-    require(found, as_text, address.place)
+    require(found, as_text, address.location)
     return found
 
 
-def require(columns: Sequence[Column], names: Iterable[object], place: str) -> None:
+def require(columns: Sequence[Column], names: Iterable[object], location: str) -> None:
     """BadDefinition when one of the names is no column."""
     known = {column.name for column in columns}
     missing = [shown(name) for name in names if name not in known]
     if missing:
         raise BadDefinition(
-            f"{place} has no column {', '.join(missing)}", hint=f"Its columns are {', '.join(sorted(known))}."
+            f"{location} has no column {', '.join(missing)}", hint=f"Its columns are {', '.join(sorted(known))}."
         )
 
 
-def column_named(columns: Sequence[Column], name: str, place: str) -> Column:
+def column_named(columns: Sequence[Column], name: str, location: str) -> Column:
     """The column of this name."""
-    require(columns, [name], place)
+    require(columns, [name], location)
     return next(column for column in columns if column.name == name)
 
 
@@ -233,7 +233,7 @@ def _spark_types() -> dict[str, DataType]:
     return {kind.simpleString(): kind for kind in every}
 
 
-def sources(columns: Sequence[Column], schema: StructType, place: str) -> tuple[Source, ...]:
+def sources(columns: Sequence[Column], schema: StructType, location: str) -> tuple[Source, ...]:
     """How a DataFrame of this schema goes into the table; NotValidated, with every reason, when it does not fit."""
     found: dict[str, Source] = {}
     wrong: list[str] = []
@@ -255,7 +255,7 @@ def sources(columns: Sequence[Column], schema: StructType, place: str) -> tuple[
             wrong.append(f"column {column.name} of the table is missing")
     if wrong:
         raise NotValidated(
-            f"the rows do not fit {place}: {'; '.join(wrong)}",
+            f"the rows do not fit {location}: {'; '.join(wrong)}",
             hint="Select, rename or cast in the job. A string goes into every type.",
         )
     return tuple(found.values())

@@ -40,8 +40,8 @@ class Address:
         return f"postgresql://{host}/{self.database}"
 
     @property
-    def place(self) -> str:
-        """The table's place as messages show it."""
+    def location(self) -> str:
+        """The table's location as messages show it."""
         return f"{self}/{self.schema}.{self.table}"
 
     @property
@@ -153,9 +153,9 @@ class Connection:
         try:
             yield
         except adbc_driver_manager.Error as problem:
-            raise _without_secret(statement_error(problem, self.address.place), self.address) from None
+            raise _without_secret(statement_error(problem, self.address.location), self.address) from None
         except OSError as problem:  # what goes wrong while rows arrive comes through Arrow
-            raise _without_secret(stream_error(problem, self.address.place), self.address) from None
+            raise _without_secret(stream_error(problem, self.address.location), self.address) from None
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def stage_table(
     staging = _staging_name(address.table, dataid, epoch)
     note = staging_note(address.table, dataid, epoch)
     with connected(address) as connection:
-        found = sources(table_columns(connection, dataset), df.schema, address.place)
+        found = sources(table_columns(connection, dataset), df.schema, address.location)
         create_staging(connection, staging, found, note)
         connection.commit()
     try:
@@ -196,7 +196,7 @@ def _publish(
     with connected(address) as connection:
         columns = table_columns(connection, dataset)
         if partition.column is not None:
-            require(columns, [partition.column], address.place)
+            require(columns, [partition.column], address.location)
         condition = of_chunk(columns, partition, dataid, span, whole=dataset.options.get("replace") == "table")
         _ensure_epochs(connection)
         published = _record(connection, dataid, epoch, staging)
@@ -247,7 +247,7 @@ def _record(connection: Connection, dataid: str, epoch: int, staging: LoadResult
     if name == staging.staging:
         return int(rows)
     raise LeaseLost(
-        f"{address.place} {dataid}: epoch {newest} was published there already, this is epoch {epoch}",
+        f"{address.location} {dataid}: epoch {newest} was published there already, this is epoch {epoch}",
         hint=f"Another attempt took over; its rows stand. (If the store was made anew: delete its row in {table}.)",
     )
 
@@ -283,22 +283,22 @@ def _not_all(connection: Connection, staging: LoadResult, inserted: int, dataid:
     there = int(connection.rows(f"select count(*) from {address.named(staging.staging)}")[0][0])
     if there != staging.rows:
         return JobFailed(
-            f"{address.place} {dataid}: {staging.rows} rows were staged, but {there} are there",
+            f"{address.location} {dataid}: {staging.rows} rows were staged, but {there} are there",
             hint="The server crashed meanwhile? Run the chunk again; nothing was published.",
         )
     return WrongData(
-        f"{address.place} {dataid}: {there - inserted} of {there} rows do not belong to this dataid",
+        f"{address.location} {dataid}: {there - inserted} of {there} rows do not belong to this dataid",
         hint="Their partition column is null or outside the chunk; nothing was published.",
     )
 
 
 def _staging_tables(connection: Connection, text: str, *, anywhere: bool = False) -> list[tuple[str, str]]:
     """Names and notes of the staging tables whose name begins with, or has, this text; parents before their parts."""
-    place = f"position({literal(text)} in c.relname::text)"
+    location = f"position({literal(text)} in c.relname::text)"
     rows = connection.rows(
         "select c.relname::text, obj_description(c.oid, 'pg_class') from pg_catalog.pg_class c"
         f" where c.relnamespace = {literal(identifier(connection.address.schema))}::regnamespace"
-        f" and c.relkind = 'r' and c.relpersistence = 'u' and {place} {'> 0' if anywhere else '= 1'}"
+        f" and c.relkind = 'r' and c.relpersistence = 'u' and {location} {'> 0' if anywhere else '= 1'}"
         " order by length(c.relname::text), 1"
     )
     return [(name, note or "") for name, note in rows]

@@ -22,27 +22,28 @@ class ConnectionLost(JobFailed):
     """The connection broke: what was under way may or may not have happened."""
 
 
-def connect_error(problem: Exception, place: str) -> OdfError:
+def connect_error(problem: Exception, location: str) -> OdfError:
     """Why there is no connection."""
     text = _one_line(str(problem)).removeprefix("IO: [libpq] Failed to connect: ")
     if _busy.search(text):
-        return JobFailed(f"{place} takes no connection now: {text}", hint="Try again when it is less busy.")
+        return JobFailed(f"{location} takes no connection now: {text}", hint="Try again when it is less busy.")
     if _missing_database.search(text):
-        return InvalidPath(f"{place}: {text}", hint="Create it, or correct database of the dataset.")
+        return InvalidPath(f"{location}: {text}", hint="Create it, or correct database of the dataset.")
     if _login.search(text):
         return BadConfig(
-            f"{place} refuses the login: {text}", hint="Correct username and encryptedpass of the dataset."
+            f"{location} refuses the login: {text}", hint="Correct username and encryptedpass of the dataset."
         )
     return InvalidPath(
-        f"{place} cannot be reached: {text}", hint="Is the server up, and are hostname and port of the dataset right?"
+        f"{location} cannot be reached: {text}",
+        hint="Is the server up, and are hostname and port of the dataset right?",
     )
 
 
-def statement_error(problem: Exception, place: str) -> OdfError:
+def statement_error(problem: Exception, location: str) -> OdfError:
     """Why a statement failed."""
     state = getattr(problem, "sqlstate", None) or ""
     text = _primary(problem)
-    said = f"{place}: {text}"
+    said = f"{location}: {text}"
     match state[:2], state:
         case _, "42P01" | "3F000":
             return InvalidPath(said, hint="Create the table, or correct schemaname and tablename of the dataset.")
@@ -63,15 +64,15 @@ def statement_error(problem: Exception, place: str) -> OdfError:
     return JobFailed(said)
 
 
-def stream_error(problem: OSError, place: str) -> OdfError:
+def stream_error(problem: OSError, location: str) -> OdfError:
     """Why rows stopped arriving."""
     text = _one_line(str(problem))
     _, error, said = text.partition("ERROR: ")
     if "malformed array literal" in said:
-        return NotValidated(f"{place}: {said.strip()}", hint=AS_TEXT)
+        return NotValidated(f"{location}: {said.strip()}", hint=AS_TEXT)
     if error and "administrator command" not in said:
-        return JobFailed(f"{place}: {said.strip()}")
-    return ConnectionLost(f"the connection broke: {place}: {text}", hint="Run it again.")
+        return JobFailed(f"{location}: {said.strip()}")
+    return ConnectionLost(f"the connection broke: {location}: {text}", hint="Run it again.")
 
 
 def value_error(problem: Exception, column: str) -> OdfError:

@@ -49,13 +49,13 @@ def read_table(
     address = address_of(dataset, password)
     with connected(address, read_only=True) as connection:
         known = table_columns(connection, dataset)
-        chosen = known if columns is None else tuple(column_named(known, name, address.place) for name in columns)
+        chosen = known if columns is None else tuple(column_named(known, name, address.location) for name in columns)
         if not chosen:
-            raise BadDefinition(f"no column of {address.place} is read", hint="Name at least one.")
+            raise BadDefinition(f"no column of {address.location} is read", hint="Name at least one.")
         if column is None or equals is not None:
             conditions = [_condition(address, known, column, lower, upper, equals)]
         else:
-            by = column_named(known, column, address.place)
+            by = column_named(known, column, address.location)
             conditions = split(connection, by, lower, upper, partitions)
     fetch = Fetch(address, chosen, tuple(conditions))
     count = len(conditions)
@@ -131,7 +131,7 @@ def _stats(
 ) -> ChunkStats:
     least = greatest = "null::text"
     if column is not None:
-        by = column_named(columns, column, connection.address.place)
+        by = column_named(columns, column, connection.address.location)
         value = identifier(column)
         if by.base in (*TEXTS, *_UNORDERED) or by.is_array:
             value = f'{value}::text collate "C"'
@@ -152,7 +152,7 @@ def _condition(
 ) -> str:
     if column is None:
         if (lower, upper, equals) != (None, None, None):
-            raise BadDefinition(f"bounds of {address.place} need a column", hint="Name column of its partition.")
+            raise BadDefinition(f"bounds of {address.location} need a column", hint="Name column of its partition.")
         return "true"
-    by = column_named(columns, column, address.place)
+    by = column_named(columns, column, address.location)
     return between(by, lower, upper) if equals is None else equal(by, equals)

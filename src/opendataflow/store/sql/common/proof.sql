@@ -1,6 +1,6 @@
 -- name: published_page
--- The manifests of the current versions of a dataset's READY chunks, in order, after a place in that order.
-select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.place, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.passed, m.body,
+-- The manifests of the current versions of a dataset's READY chunks, in order, after a position in that order.
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.passed, m.body,
        m.published, s.sort_key
 from datastatus s
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version

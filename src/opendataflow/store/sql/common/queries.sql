@@ -21,7 +21,7 @@ select jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, opt
 
 -- name: pools
 -- All pools.
-select poolid, places, options from pool order by poolid
+select poolid, slots, options from pool order by poolid
 
 -- name: dataset_put
 -- Register or change one dataset.
@@ -71,8 +71,8 @@ delete from jobrule where jobid = :jobid
 
 -- name: pool_put
 -- Register or change one pool.
-insert into pool (poolid, places, options) values (:poolid, :places, :options)
-on conflict (poolid) do update set places = excluded.places, options = excluded.options, modified = now()
+insert into pool (poolid, slots, options) values (:poolid, :slots, :options)
+on conflict (poolid) do update set slots = excluded.slots, options = excluded.options, modified = now()
 
 -- name: candidates_of_job_drop
 -- Forget what is derived for one job, before it is derived anew.
@@ -103,7 +103,7 @@ insert into migration (number, name, checksum, applied) values (:number, :name, 
 -- Candidates ------------------------------------------------------------------------------------------------------
 
 -- name: ready_chunks_page
--- READY chunks of a dataset after a place in the order: for deriving a job's candidates anew.
+-- READY chunks of a dataset after a position in the order: for deriving a job's candidates anew.
 select dataid, sort_key from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
@@ -117,7 +117,7 @@ select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' 
 select dataid, status from datastatus where datasetid = :datasetid and locktype = 'OUT' order by sort_key, dataid
 
 -- name: newest_ready
--- The newest READY chunk that is not after a place in the order: for the mapping latest.
+-- The newest READY chunk that is not after a position in the order: for the mapping latest.
 select dataid from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and sort_key <= :until_key
 order by sort_key desc, dataid desc limit 1
@@ -145,7 +145,7 @@ insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :
 
 -- Runs ------------------------------------------------------------------------------------------------------------
 
--- name: places_taken
+-- name: slots_taken
 -- How many chunks run in a pool now, on all machines.
 select count(*) from run where pool = :pool and status = 'RUNNING'
 
@@ -203,14 +203,14 @@ select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries,
 from datastatus where datasetid = :datasetid and dataid = :dataid and locktype = 'OUT'
 
 -- name: chunks_page
--- Chunks of a dataset in the order of its dataids, after a place in that order.
+-- Chunks of a dataset in the order of its dataids, after a position in that order.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
 -- name: chunks_with_status_page
--- Chunks of a dataset with one status, in order, after a place in that order.
+-- Chunks of a dataset with one status, in order, after a position in that order.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = :status and (sort_key, dataid) > (:after_key, :after_dataid)
@@ -263,12 +263,12 @@ from event where datasetid = :datasetid and dataid = :dataid and eventid > :afte
 
 -- name: manifest
 -- The manifest of one version of a chunk.
-select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
 
 -- name: manifests_of_chunk
 -- All manifests of a chunk, newest first.
-select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
 
 -- name: dataids_with_versions
@@ -292,7 +292,7 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
 
 -- name: rows_before
--- How many rows the published chunks before a place in the order have, newest first.
+-- How many rows the published chunks before a position in the order have, newest first.
 select m.rows from datastatus s
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and s.sort_key < :before_key and m.rows is not null
@@ -314,7 +314,7 @@ where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 -- Looking: every answer is bounded, so that a look costs the same whatever the number of chunks ----------------------
 
 -- name: unsettled_page
--- Chunks of a dataset with one status other than READY, in order, after a place in that order.
+-- Chunks of a dataset with one status other than READY, in order, after a position in that order.
 -- The second condition on status names the partial index.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
 from datastatus
@@ -322,17 +322,17 @@ where datasetid = :datasetid and locktype = 'OUT' and status = :status and statu
 order by sort_key, dataid limit :n
 
 -- name: chunks_between
--- Chunks of a dataset between two places in the order, both included.
+-- Chunks of a dataset between two positions in the order, both included.
 select dataid, sort_key, status from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
 order by sort_key, dataid limit :n
 
 -- name: first_chunk
--- The first chunk of a dataset that has a place in the order.
+-- The first chunk of a dataset that has a position in the order.
 select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key, dataid limit 1
 
 -- name: last_chunk
--- The last chunk of a dataset that has a place in the order.
+-- The last chunk of a dataset that has a position in the order.
 select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key desc, dataid desc limit 1
 
 -- name: readers_of_chunk

@@ -111,9 +111,9 @@ select outs.datasetid from outs
 
 -- name: manifest_put
 -- Record what was published, once: who publishes the same epoch again is told by end_run that it is not his.
-insert into data_manifest (datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-select datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
-from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, place text, format text, bytes bigint,
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
+from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text, bytes bigint,
     rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
 on conflict (datasetid, dataid, version) do nothing
 
@@ -245,7 +245,7 @@ select dataid from datastatus
 where datasetid = :datasetid and locktype = 'IN' and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: chunk_sort_keys_put
--- Give chunks their places in the order.
+-- Give chunks their positions in the order.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
 from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
@@ -253,12 +253,12 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: pool_lock
--- The places of a pool and the time of day, locked: claims that share a pool are counted one after the other.
-select places, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool for update
+-- The slots of a pool and the time of day, locked: claims that share a pool are counted one after the other.
+select slots, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool for update
 
 -- name: pool_row
 -- The same for who only looks.
-select places, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool
+select slots, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool
 
 -- name: lock_readers
 -- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
@@ -266,7 +266,7 @@ select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
 
 -- name: span_counts
 -- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
-select v.place,
+select v.position,
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
        (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
@@ -279,7 +279,7 @@ select v.place,
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c)
-from json_array_elements(:spans::json) with ordinality v (value, place) order by v.place
+from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
 -- name: statuses_given
 -- The statuses of given chunks.

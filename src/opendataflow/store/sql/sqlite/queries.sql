@@ -107,8 +107,8 @@ returning datasetid
 
 -- name: manifest_put
 -- Record what was published, once: who publishes the same epoch again is told by end_run that it is not his.
-insert into data_manifest (datasetid, dataid, version, jobid, runid, place, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
-select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'place',
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
+select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
        m.value ->> 'format', m.value ->> 'bytes', m.value ->> 'rows', m.value ->> 'span_lower', m.value ->> 'span_upper',
        m.value ->> 'fingerprint', m.value ->> 'passed', m.value ->> 'body', now()
 from json_each(:manifests) m
@@ -236,7 +236,7 @@ select dataid from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = 'IN'
 
 -- name: chunk_sort_keys_put
--- Give chunks their places in the order.
+-- Give chunks their positions in the order.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
 from json_each(:chunks) c
@@ -245,12 +245,12 @@ where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: pool_lock
--- The places of a pool and the time of day.
-select places, options, unixepoch('now', 'subsec') from pool where poolid = :pool
+-- The slots of a pool and the time of day.
+select slots, options, unixepoch('now', 'subsec') from pool where poolid = :pool
 
 -- name: pool_row
 -- The same for who only looks.
-select places, options, unixepoch('now', 'subsec') from pool where poolid = :pool
+select slots, options, unixepoch('now', 'subsec') from pool where poolid = :pool
 
 -- name: lock_readers
 -- Nothing to do here: a writing transaction is alone.

@@ -24,20 +24,20 @@ def drawn(rows, month, title):
     yield '<rect width="100%" height="100%" fill="white"/>'
     yield text(20, 32, f"{title}, New York, {month}", 'font-size="18"')
     yield text(20, 54, f"{flights:,} flights, by carrier", 'fill="#666"')
-    for place, (_, colour, label) in enumerate(SERIES):
-        yield f'<rect x="{20 + 110 * place}" y="66" width="10" height="10" fill="{colour}"/>'
-        yield text(35 + 110 * place, 75, label)
+    for index, (_, colour, label) in enumerate(SERIES):
+        yield f'<rect x="{20 + 110 * index}" y="66" width="10" height="10" fill="{colour}"/>'
+        yield text(35 + 110 * index, 75, label)
     for row_number, row in enumerate(rows):
         y = TOP + ROW * row_number
         yield text(LEFT - 10, y + BAR - 2, row["carrier"], 'text-anchor="end" font-weight="bold"')
         yield text(
             LEFT - 10, y + 2 * BAR - 2, f"{int(row['flights']):,}", 'text-anchor="end" fill="#666" font-size="10"'
         )
-        for place, (name, colour, _) in enumerate(SERIES):
+        for index, (name, colour, _) in enumerate(SERIES):
             if row[name]:
                 delay = float(row[name])
                 length = max(0.0, delay) / longest * (WIDTH - LEFT - RIGHT)
-                top = y + place * (BAR + 1)
+                top = y + index * (BAR + 1)
                 yield f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>'
                 yield text(LEFT + length + 5, top + BAR - 3, f"{delay:.1f}", 'fill="#666"')
     yield "</svg>"

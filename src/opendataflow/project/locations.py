@@ -1,4 +1,4 @@
-"""Places: where a chunk is, and whether that belongs to the environment."""
+"""Locations: where a chunk is, and whether that belongs to the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _slashless_url = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
 def resolve_location(
     project_or_environment: Project | Environment, dataset: Dataset, dataid: str, must_be_inside: bool = True
 ) -> str:
-    """The absolute place of one chunk, or InvalidPath; empty for a dataset without a location.
+    """The absolute location of one chunk, or InvalidPath; empty for a dataset without a location.
 
     A relative location lies under the first root; all roots count for an absolute one.
     """
@@ -32,39 +32,41 @@ def resolve_location(
     if not location:
         return ""
     base = environment.roots[0] if environment.roots else ""
-    place = absolute(location, base) if base or _is_absolute(location) else location
-    if must_be_inside and not is_inside(place, environment.roots):
+    location = absolute(location, base) if base or _is_absolute(location) else location
+    if must_be_inside and not is_inside(location, environment.roots):
         roots = ", ".join(environment.roots) or "it has none"
         raise InvalidPath(
-            f"dataset {dataset.datasetid}, dataid {dataid}: {shown(place, 200)} is outside the roots "
+            f"dataset {dataset.datasetid}, dataid {dataid}: {shown(location, 200)} is outside the roots "
             f"of environment {environment.name} ({roots})",
             hint=f"Its location is {shown(dataset.location, 200)}. Is this the right environment?",
         )
-    return place
+    return location
 
 
-def is_inside(place: str, roots: Sequence[str]) -> bool:
+def is_inside(location: str, roots: Sequence[str]) -> bool:
     """Whether an absolute path or URL lies in one of the roots, once `..` and symbolic links are followed."""
-    return any(_contains(root, place) for root in roots)
+    return any(_contains(root, location) for root in roots)
 
 
-def absolute(place: str, base: str) -> str:
-    """The place without `..`; a relative one is joined to the base, which may be a URL."""
-    if not _is_absolute(place):
-        place = f"{base if base.endswith('/') else base + '/'}{place}"
-    place = _without_file_scheme(place)
-    url = _url(place)
+def absolute(location: str, base: str) -> str:
+    """The location without `..`; a relative one is joined to the base, which may be a URL."""
+    if not _is_absolute(location):
+        location = f"{base if base.endswith('/') else base + '/'}{location}"
+    location = _without_file_scheme(location)
+    url = _url(location)
     if url:
         path = _normal(url[3])
         return f"{url[1].lower()}://{url[2]}{'' if url[2] and path == '/' else path}"
-    return _normal(place)
+    return _normal(location)
 
 
-def check_written(place: str) -> str:
-    """The place itself, or BadConfig for one that would be taken for something else."""
-    if _slashless_url(place) and not _url(place) and not place.startswith("file:/"):
-        raise BadConfig(f"{shown(place)} is neither a path nor a URL", hint="Write the host, if empty: hdfs:///path.")
-    return place
+def check_written(location: str) -> str:
+    """The location itself, or BadConfig for one that would be taken for something else."""
+    if _slashless_url(location) and not _url(location) and not location.startswith("file:/"):
+        raise BadConfig(
+            f"{shown(location)} is neither a path nor a URL", hint="Write the host, if empty: hdfs:///path."
+        )
+    return location
 
 
 def store_address(url: str, folder: Path) -> str:
@@ -73,31 +75,33 @@ def store_address(url: str, folder: Path) -> str:
     return url if path == url else f"sqlite:///{os.path.normpath(folder / path)}"
 
 
-def _is_absolute(place: str) -> bool:
-    return place.startswith(("/", "file:/")) or bool(_url(place))
+def _is_absolute(location: str) -> bool:
+    return location.startswith(("/", "file:/")) or bool(_url(location))
 
 
-def _without_file_scheme(place: str) -> str:
+def _without_file_scheme(location: str) -> str:
     for prefix in ("file://localhost/", "file:///", "file:/"):
-        if place.startswith(prefix) and (prefix != "file:/" or not place.startswith("file://")):
-            return "/" + place.removeprefix(prefix)
-    return place
+        if location.startswith(prefix) and (prefix != "file:/" or not location.startswith("file://")):
+            return "/" + location.removeprefix(prefix)
+    return location
 
 
 def _normal(path: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
-def _contains(root: str, place: str) -> bool:
-    root, place = _without_file_scheme(root), _without_file_scheme(place)
-    root_url, place_url = _url(root), _url(place)
-    if root_url and place_url:
-        same_host = root_url[1].lower() == place_url[1].lower() and root_url[2] == place_url[2]
-        return same_host and not _hides_dots(place_url[3]) and _is_under(_normal(place_url[3]), _normal(root_url[3]))
-    if root_url or place_url or not place.startswith("/") or not root.startswith("/"):
+def _contains(root: str, location: str) -> bool:
+    root, location = _without_file_scheme(root), _without_file_scheme(location)
+    root_url, location_url = _url(root), _url(location)
+    if root_url and location_url:
+        same_host = root_url[1].lower() == location_url[1].lower() and root_url[2] == location_url[2]
+        return (
+            same_host and not _hides_dots(location_url[3]) and _is_under(_normal(location_url[3]), _normal(root_url[3]))
+        )
+    if root_url or location_url or not location.startswith("/") or not root.startswith("/"):
         return False
     try:
-        return _is_under(os.path.realpath(place), os.path.realpath(root))
+        return _is_under(os.path.realpath(location), os.path.realpath(root))
     except (OSError, ValueError):
         return False
 

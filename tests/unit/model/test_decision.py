@@ -1,0 +1,140 @@
+"""One function decides: a table of facts, and the verdict, the no and the reason that each must give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from opendataflow.model import (
+    CLAIMABLE,
+    FAILED,
+    IN_LOCKS,
+    NOT_ASKED,
+    OUT_LOCKS,
+    QUESTIONS,
+    RESUBMIT,
+    WAITING,
+    YES,
+    Facts,
+    InputFact,
+    Limit,
+    Look,
+    OutputFact,
+    ReadFact,
+    Unresolved,
+    answer_all,
+    candidacy,
+    decide,
+    locked_by,
+    may_consume,
+    may_produce,
+)
+
+GOOD = Facts(
+    "load",
+    "2013-01-01",
+    inputs=(InputFact("raw", "2013-01-01", "READY", 3),),
+    outputs=(OutputFact("clean", None),),
+    limits=(Limit("pool", "etl", 2, 1),),
+    partition="day",
+    epoch=1,
+    right=Look(),
+    place=Look("", {"environment": "dev"}),
+    validated=Look(),
+)
+NONE = (None,) * 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "word"),
+    [
+        ({}, YES, ""),
+        ({"inputs": ()}, YES, ""),
+        ({"inputs": (InputFact("raw", "2013-01-01", None),)}, "DATA_NOT_READY", "raw 2013-01-01 was never produced"),
+        ({"inputs": (InputFact("raw", "2013-01-01", "FAILED"),)}, "DATA_NOT_READY", "is FAILED"),
+        ({"inputs": (InputFact("raw", "2013-01-01", "SHELVED"),)}, "DATA_NOT_READY", "is SHELVED"),
+        ({"unresolved": (Unresolved("rates", "latest", "no chunk of rates"),)}, "DATA_NOT_READY", "no chunk of rates"),
+        ({"malformed": "2013-13-01 is not a day", "inputs": ()}, "WRONG_DATA", "is not a day"),
+        ({"right": Look("it holds another day")}, "WRONG_DATA", "another day"),
+        ({"place": Look("nothing is at /x")}, "INVALID_PATH", "/x"),
+        ({"validated": Look("a file is gone")}, "NOT_VALIDATED", "gone"),
+        ({"outputs": (OutputFact("clean", "RUNNING", 7),)}, "LOCKED", "is RUNNING by run 7"),
+        ({"outputs": (OutputFact("clean", "READY"),)}, "LOCKED", "already: it is done"),
+        ({"outputs": (OutputFact("clean", None), OutputFact("bad", "HOLD"))}, "LOCKED", "bad 2013-01-01 is HOLD"),
+        ({"outputs": (OutputFact("clean", "SHELVED"),)}, "LOCKED", "is SHELVED"),
+        ({"reads": (ReadFact("raw", "2013-01-01", "DONE"),)}, "LOCKED", "already has raw 2013-01-01 as DONE"),
+        (
+            {"reads": (ReadFact("raw", "2013-01-01", "DONE"),), "outputs": (OutputFact("clean", RESUBMIT),)},
+            YES,
+            "",
+        ),
+        ({"limits": (Limit("pool", "etl", 2, 2),)}, "LOCKED", "pool etl is full: 2 of 2 slots are taken"),
+        ({"limits": (Limit("pool", "etl", 0, 0),)}, "LOCKED", "pool etl is paused"),
+        ({"limits": (Limit("dataset", "raw", 1, 1),)}, "LOCKED", "1 of 1 readers"),
+        ({"deferred": 59.0}, "LOCKED", "deferred"),
+        ({"place": "only tracked", "validated": "only tracked"}, YES, ""),
+        ({"place": "only tracked", "validated": "only tracked", "deferred": 1.0}, "LOCKED", "deferred"),
+        ({"forced": True}, NOT_ASKED, ""),
+    ],
+)
+def test_facts_become_a_verdict(changes: dict[str, Any], verdict: str, word: str):
+    receipt = decide(replace(GOOD, **changes))
+    assert receipt.verdict == verdict
+    assert word in (receipt.no.why if receipt.no else "")
+
+
+def test_the_first_no_ends_the_asking_and_the_rest_is_not_asked():
+    receipt = decide(replace(GOOD, place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
+    assert [answer.question for answer in receipt.answers] == ["ready", "right", "place"]
+    assert receipt.answer("safe").yes is None
+
+
+def test_all_five_can_be_asked_for_whoever_wants_to_know_everything():
+    answers = answer_all(replace(GOOD, place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
+    assert [answer.yes for answer in answers] == [True, True, False, True, False]
+
+
+def test_what_nobody_looked_at_is_not_a_yes():
+    receipt = decide(replace(GOOD, place="only tracked", validated="only tracked"))
+    assert [receipt.answer(name).yes for name in ("place", "validated")] == [None, None]
+    assert receipt.answer("place").why == "only tracked"
+
+
+def test_a_forced_run_was_asked_nothing():
+    assert tuple(answer.yes for answer in decide(replace(GOOD, forced=True)).answers) == NONE
+
+
+def test_the_decision_is_total():
+    """Every status of either lock table, known or not, gives a verdict, and a receipt that can be stored."""
+    names = {YES, NOT_ASKED, *(question.no for question in QUESTIONS)}
+    for out in (*OUT_LOCKS, "SHELVED"):
+        for read in (*IN_LOCKS, "SHELVED"):
+            facts = replace(
+                GOOD,
+                outputs=(OutputFact("clean", out),),
+                reads=() if read is None else (ReadFact("raw", "2013-01-01", read),),
+            )
+            receipt = decide(facts)
+            assert receipt.verdict in names
+            allowed = may_produce(out) and may_consume(read, RESUBMIT if out == RESUBMIT else None)
+            assert (receipt.verdict == YES) is allowed
+            assert (locked_by([out], [read]) is None) is allowed
+
+
+@pytest.mark.parametrize(
+    ("is_ready", "outputs", "reads", "is_named", "state"),
+    [
+        (True, [], [], True, CLAIMABLE),
+        (False, [], [], True, WAITING),
+        (True, [], [], False, None),
+        (True, [RESUBMIT], [], False, CLAIMABLE),
+        (True, ["READY"], [], True, None),
+        (False, [FAILED], [], True, None),
+        (True, [RESUBMIT, None], ["DONE"], True, CLAIMABLE),
+        (True, [], ["DONE"], True, None),
+    ],
+)
+def test_a_candidate_follows_the_same_rules(is_ready, outputs, reads, is_named, state):
+    assert candidacy(is_ready, outputs, reads, is_named) == state
