@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -89,17 +88,17 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
       odf forcejob loadbob
       odf forcejob loadbob 1.0
     """
-    from .. import secrets
-    from ..run.context import passwords, variables
+    from ..run.attempt import Asked
+    from .run import begun
 
-    store, project = app.store, app.project
-    catalogue = store.catalogue()
-    job = catalogue.job(check_id("job", jobid))
+    store = app.store
+    job = store.catalogue().job(check_id("job", jobid))
     if dataid is None:
         ends = store.ends(job.outputs[0])
+        store.fold_in()
         following = store.next_dataids(jobid, 1)
         if not following and ends is None:
-            raise NothingToDo(f"{jobid} has no chunk to force", hint=f"name a dataid: odf forcejob {jobid} DATAID")
+            raise NothingToDo(f"{jobid} has no chunk to force", hint=f"Name a dataid: odf forcejob {jobid} DATAID")
         dataid = following[0] if following else str(ends[1] if ends else "")
     check_id("dataid", dataid)
     if dry_run:
@@ -107,17 +106,10 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
             {"jobid": jobid, "dataid": dataid, "dry_run": True}, lambda: [f"{jobid} {dataid} would be claimed by force"]
         )
         return 0
-    decrypted = passwords(catalogue, job, secrets.find_key(os.environ))
-    store.check_environment(project.environment.name)
-    claims = store.claim(jobid, dataid=dataid, force=True, lease=86400.0)
-    if not claims:
-        raise Locked(f"{jobid} {dataid} is running now", hint=f"odf why {jobid} {dataid}")
-    claim = claims[0]
-    manifests = {
-        (item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version)
-        for item in claim.inputs
-    }
-    _show(app, variables(catalogue, project.environment, claim, manifests, decrypted) | dict(job.env))
+    values = begun(app, Asked(jobid, dataid, force=True, lease=86400.0))
+    if isinstance(values, int):
+        return values
+    _show(app, values)
     return 0
 
 

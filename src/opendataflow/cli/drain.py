@@ -14,13 +14,13 @@ import click
 from ..errors import OdfError, UsageError
 from ..model import READY
 from .common import App, Line, clean, one_line, table, verb
-from .run import known_job, terminating
+from .run import known_job, terminating, worker_of
 
 if TYPE_CHECKING:
     from ..insight.progress import Progress, Report, Watch
     from ..model import Catalogue, Job
     from ..run.drain import Drained
-    from ..run.script import Result
+    from ..run.attempt import Result
     from ..run.worker import Worker
 
 _SUMMARY = 60.0  # a line in the log at least this often
@@ -47,22 +47,21 @@ def drain_verb(
       odf drain clean_flights --workers 8
       odf drain --follow
     """
-    from .. import secrets
     from ..insight.progress import Watch, report
     from ..run.drain import Drain
-    from ..run.worker import Worker
 
     if jobids and everything:
         raise UsageError("--all means every job, so no job is named", hint="leave out one of them")
     store, project = app.store, app.project
     store.check_environment(project.environment.name)
-    worker = Worker(store, project, secrets.find_key(os.environ), master=master, echo=False, say=app.say)
+    worker = worker_of(app, master=master)
     for jobid in jobids:
         known_job(app, jobid, jobid)
         worker.check(store.catalogue(), jobid)
     choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker)
     wanted = list(choose(store.catalogue()))
     if dry_run:
+        store.fold_in()
         first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
         app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
         return 0

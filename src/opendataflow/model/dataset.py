@@ -69,6 +69,11 @@ class Dataset:
         if set("{}") & set(_placeholder.sub("", self.location)):
             raise BadDefinition(f"{where}: location {shown(self.location)} has a brace without its partner")
 
+    @property
+    def is_only_tracked(self) -> bool:
+        """Whether there is nothing to look at: no kind, location, host or checks are declared."""
+        return not (self.kind or self.location or self.hostname or self.checks)
+
     def location_of(self, dataid: str) -> str:
         """The location of one chunk by the location template; empty when the dataset has none."""
         check_form(self.partition, dataid, self.datasetid)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..errors import JobFailed, LeaseLost, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
-from .script import Result
+from .attempt import Result
 from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
@@ -156,16 +156,15 @@ class Drain:
         began = time.monotonic()
         results: list[Result] = []
         try:
-            several = len(claims) > 1
-            results = self._worker.run_batch(catalogue, claims) if several else [self._worker.run(catalogue, claims[0])]
+            results = self._worker.run(catalogue, claims)
         finally:
-            each = (time.monotonic() - began) / len(claims)
+            seconds = (time.monotonic() - began) / len(claims)
             with self._lock:
                 self._running -= 1
                 self._finished += 1
                 self._drained.running[claims[0].jobid] -= len(claims)
                 for result in results:
-                    self._drained.count(result, each)
+                    self._drained.count(result, seconds)
             self._stirred.set()
         for result in results:
             self._on_result(result)
