@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from .. import gate, probe
-from ..errors import JobFailed, LeaseLost, NothingToDo, NotValidated, OdfError, TimedOut
+from ..errors import (
+    Cancelled,
+    JobFailed,
+    LeaseLost,
+    Locked,
+    NothingToDo,
+    NotValidated,
+    OdfError,
+    TimedOut,
+    exit_code_of,
+)
 from ..model import READY, YES, Catalogue, Job, Manifest, Receipt
 from ..project import Project
 from ..secrets import Key, Redactor, secret_file
@@ -167,10 +177,10 @@ def refused(store: Store, catalogue: Catalogue, project: Project, jobid: str, da
     if dataid is None:
         full = [str(limit) for limit in store.limits(jobid) if not limit.free]
         if full and store.next_dataids(jobid, 1):
-            return Result("LOCKED", 14, "; ".join(full))
+            return Result(Locked.name, Locked.exit_code, "; ".join(full))
         return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
     receipt = gate.refusal(store, catalogue, project.environment, jobid, dataid)
-    verdict = receipt.verdict if receipt.verdict != YES else "LOCKED"
+    verdict = receipt.verdict if receipt.verdict != YES else Locked.name
     why = next((answer.why for answer in receipt.answers if not answer.yes), "somebody else took it just now")
     store.refuse(receipt, why)
     return Result(verdict, exit_code_of(verdict), why, receipt=receipt)
@@ -193,14 +203,14 @@ def _finish(
     store: Store, catalogue: Catalogue, project: Project, job: Job, claim: Claim, ended: Ended, log: LogFile
 ) -> Result:
     if not ended.ok:
-        outcome = TimedOut.name if ended.timed_out else "CANCELLED" if ended.cancelled else JobFailed.name
+        outcome = TimedOut.name if ended.timed_out else Cancelled.name if ended.cancelled else JobFailed.name
         code = ended.exit_code if ended.exit_code is not None else -(ended.signal or 0)
         detail = f"{ended}: {ended.tail}" if ended.tail else str(ended)
         try:
             status = store.fail(claim, outcome, detail[:4000], exit_code=code)
         except LeaseLost as error:
             return Result(error.name, error.exit_code, error.message, claim, ended=ended, log=log.path)
-        return Result(outcome, 130 if ended.cancelled else 1, f"{detail} ({status})", claim, ended=ended, log=log.path)
+        return Result(outcome, exit_code_of(outcome), f"{detail} ({status})", claim, ended=ended, log=log.path)
     try:
         manifests = outputs_of(store, catalogue, project, job, claim)
         store.commit(claim, manifests, exit_code=0)
@@ -233,13 +243,3 @@ def outputs_of(store: Store, catalogue: Catalogue, project: Project, job: Job, c
             manifest = audited(store, catalogue, project, dataset, claim.dataid, manifest)
         manifests[name] = manifest
     return manifests
-
-
-def exit_code_of(verdict: str) -> int:
-    """The exit code of an outcome's name."""
-    from .. import errors
-
-    for each in vars(errors).values():
-        if isinstance(each, type) and issubclass(each, OdfError) and each.name == verdict:
-            return each.exit_code
-    return 1
