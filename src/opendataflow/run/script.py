@@ -28,8 +28,10 @@ from ..project import Project
 from ..secrets import Key, Redactor, secret_file
 from ..store import Claim, Store
 from .context import child_environ, passwords, variables
-from .launch import Ended, launch
-from .logs import LogFile, log_path
+from .process.command import Command
+from .process.ended import Ended
+from .process.launch import Terms, launch
+from .process.logs import LogFile, log_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +124,9 @@ def execute_script(
         log = stack.enter_context(new_log(project, claim, hidden))
         store.log(claim.runid, str(log.path))
         environment = _environment(store, catalogue, project, claim, secrets, inherited, stack, say)
-        ended = launch(
-            argv,
-            env=environment,
-            cwd=cwd,
-            log=log,
-            timeout=job.timeout,
-            tick=lambda: store.heartbeat(claim),
-            every=claim.lease / 3,
-            echo=echo,
-            stdin=None if cancel or os.isatty(0) else 0,
-            cancel=cancel,
-        )
+        command = Command(argv, environment, cwd, stdin=None if cancel or os.isatty(0) else 0)
+        terms = Terms(job.timeout, tick=lambda: store.heartbeat(claim), every=claim.lease / 3, cancel=cancel, echo=echo)
+        ended = launch(command, log, terms)
         return _finish(store, catalogue, project, job, claim, ended, log)
 
 

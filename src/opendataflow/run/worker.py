@@ -19,7 +19,7 @@ from ..store import Claim, Store
 from .audit import past_of, published_chunks
 from .context import passwords
 from .declared import file_of
-from .logs import LogFile
+from .process.logs import LogFile
 from .script import Result, admitted, execute_script, new_log
 
 if TYPE_CHECKING:
