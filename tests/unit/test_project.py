@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow import errors
 from opendataflow.errors import (
+    BY_NAME,
     BadConfig,
     BadDataid,
     BadDefinition,
@@ -712,14 +712,7 @@ def test_a_retry_may_come_at_once(loaded):
     assert loaded(f"{TWO_DAYS}[job.j]\nwrites = 'a'\nretries = 1\nbackoff = 0").jobs[0].retry.backoff == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        each.name
-        for each in vars(errors).values()
-        if isinstance(each, type) and issubclass(each, OdfError) and each.name != OdfError.name
-    ],
-)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_every_named_error_can_be_retried_on(loaded, name):
     job = loaded(f"{TWO_DAYS}[job.j]\nwrites = 'a'\nretry_on = '{name}'").jobs[0]
     assert job.retry.on == (name,)

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import click
 
-from ..errors import OdfError
+from ..errors import Aborted, Internal, OdfError, UsageError
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
 VERBS: dict[str, tuple[str, str]] = {
@@ -54,6 +54,8 @@ ALIASES = {
     "getjob": "jobs",
     "forcejob": "run",
 }
+
+_READER_GONE = 141  # as a shell reports a program that SIGPIPE ended: there is nobody left to name an error to
 
 
 class Verbs(click.Group):
@@ -103,38 +105,39 @@ def open_door(arguments: list[str]) -> int:
         result = odf.main(arguments, prog_name="odf", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except OdfError as error:
-        return _say(arguments, error.name, error.message, error.hint, error.exit_code, error)
+        return _say(arguments, error, error)
     except click.exceptions.Abort as error:
         interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # in the middle of work, not at a prompt
-        return _say(arguments, "ABORTED", "interrupted" if interrupted else "nothing was changed", "", 130)
+        return _say(arguments, Aborted("interrupted" if interrupted else "nothing was changed"))
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "odf"
-        return _say(arguments, "USAGE", error.format_message(), f"see: {command} --help", 2)
+        return _say(arguments, UsageError(error.format_message(), hint=f"See: {command} --help"))
     except click.ClickException as error:
-        return _say(arguments, "USAGE", error.format_message(), "", 2)
+        return _say(arguments, UsageError(error.format_message()))
     except KeyboardInterrupt:
-        return _say(arguments, "ABORTED", "interrupted", "", 130)
+        return _say(arguments, Aborted("interrupted"))
     except BrokenPipeError:
         sys.stderr.close()
-        return 141
+        return _READER_GONE
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        return _say(arguments, "INTERNAL", what, "this is a bug in OpenDataFlow; --debug shows where", 70, error)
+        bug = Internal(f"{type(error).__name__}: {error}", hint="This is a bug in OpenDataFlow; --debug shows where.")
+        return _say(arguments, bug, error)
 
 
-def _say(arguments: list[str], name: str, message: str, hint: str, code: int, error: Exception | None = None) -> int:
-    if error is not None and "--debug" in arguments:
+def _say(arguments: list[str], problem: OdfError, raised: Exception | None = None) -> int:
+    if raised is not None and "--debug" in arguments:
         import traceback
 
-        traceback.print_exception(error)
+        traceback.print_exception(raised)
     if "--json" in arguments:
-        print(json.dumps({"error": name, "message": message, "hint": hint, "exit_code": code}))
+        facts = {"error": problem.name, "message": problem.message, "hint": problem.hint}
+        print(json.dumps(facts | {"exit_code": problem.exit_code}))
     else:
         from .common import clean
 
-        print(clean(f"{name}: {message}"), file=sys.stderr)
-        if hint:
-            print(clean(f"  {hint}"), file=sys.stderr)
-    return code
+        print(clean(f"{problem.name}: {problem.message}"), file=sys.stderr)
+        if problem.hint:
+            print(clean(f"  {problem.hint}"), file=sys.stderr)
+    return problem.exit_code

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import errors
-from ..errors import BadConfig, OdfError, UnknownPool
+from ..errors import BY_NAME, BadConfig, UnknownPool
 from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
 from ..model.ids import shown
 from ..model.plain import plain
@@ -141,7 +140,7 @@ def _retry(section: Section) -> Retry:
         retry = replace(retry, backoff=_seconds(section, "backoff", or_none=True))
     if "backoff_max" in section:
         retry = replace(retry, backoff_max=_seconds(section, "backoff_max", or_none=True))
-    outcomes = sorted(_outcomes())
+    outcomes = sorted(BY_NAME)
     for name in section.texts("retry_on"):
         if name not in outcomes:
             raise section.wrong("retry_on", f"there is no error {shown(name)}", nearest(name, outcomes))
@@ -152,11 +151,6 @@ def _seconds(section: Section, key: str, *, or_none: bool = False) -> float:
     value = section.get(key, _DURATION)
     with section.at(key):
         return 0.0 if or_none and value in (0, "0s") else seconds(value)
-
-
-def _outcomes() -> set[str]:
-    classes = (each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OdfError))
-    return {each.name for each in classes} - {OdfError.name}
 
 
 def _options(section: Section, folder: Path) -> dict[str, Any]:

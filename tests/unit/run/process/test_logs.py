@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from opendataflow.errors import BadConfig, BadId, UnknownRun, UsageError
-from opendataflow.run import logs
-from opendataflow.run.logs import LogFile, follow, log_path, prune, read
+from opendataflow.run.process import logs
+from opendataflow.run.process.logs import LogFile, follow, log_path, prune, read
 
 SECRET = "hunter2-S3cret"
 SMALL = 64 * 1024
@@ -172,7 +172,7 @@ def test_a_long_log_without_line_ends_is_bounded_too(tmp_path: Path) -> None:
 
 def test_a_log_of_a_killed_process_is_whole_at_every_moment(tmp_path: Path) -> None:
     code = (
-        "import sys; from opendataflow.run.logs import LogFile\n"
+        "import sys; from opendataflow.run.process.logs import LogFile\n"
         "log = LogFile(sys.argv[1], jobid='j', dataid='d', epoch=1, runid='r', limit=65536)\n"
         "while True: log.write(b'0123456789abcde\\n' * 1000)"
     )

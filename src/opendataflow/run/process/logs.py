@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from opendataflow.errors import BadConfig, BadId, UnknownRun, UsageError
-from opendataflow.secrets import Key, Redactor
+from ...errors import BadConfig, BadId, UnknownRun, UsageError
+from ...secrets import Key, Redactor
 
 LIMIT = 16 * 2**20
 KEEP_BYTES = 2**30
@@ -36,7 +36,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: int, runid: str) -> Path:
     """Where the log of a run is: `<folder>/<jobid>/<dataid>.<epoch>.<runid>.log`."""
-    from opendataflow.model.ids import check_id  # here, since all of the model comes along
+    from ...model.ids import check_id  # here, since all of the model comes along
 
     job, data, run = check_id("job", jobid), check_id("chunk", dataid), check_id("run", runid)
     name = f"{data}.{int(epoch)}.{run}.log"
