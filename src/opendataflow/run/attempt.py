@@ -21,7 +21,7 @@ from ..store import Claim
 from .heartbeat import Heartbeat, beating
 
 if TYPE_CHECKING:
-    from .process.launch import Ended
+    from .process.ended import Ended
     from .process.logs import LogFile
     from .worker import Worker
 

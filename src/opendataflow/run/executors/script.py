@@ -17,7 +17,9 @@ from ..attempt import Attempt, Done
 from ..audit import audited
 from ..context import child_environ, variables
 from ..heartbeat import Heartbeat
-from ..process.launch import Ended, Launch, launch
+from ..process.command import Command
+from ..process.ended import Ended
+from ..process.launch import Terms, launch
 
 if TYPE_CHECKING:
     from ..process.logs import LogFile
@@ -67,20 +69,17 @@ class Script(Handshake):
         """Run the command to its end."""
         [attempt] = attempts
         with ExitStack() as stack:
-            ended = launch(
-                Launch(
-                    self.argv,
-                    env=self._environment(attempt, stack),
-                    cwd=self.folder,
-                    log=log,
-                    timeout=attempt.job.timeout,
-                    tick=heartbeat.check,
-                    every=1.0,
-                    echo=self.worker.echo,
-                    stdin=None if self.in_drain or os.isatty(0) else 0,
-                    cancel=self.worker.cancelled if self.in_drain else None,
-                )
+            stdin = None if self.in_drain or os.isatty(0) else 0
+            command = Command(self.argv, self._environment(attempt, stack), self.folder, stdin)
+            terms = Terms(
+                timeout=attempt.job.timeout,
+                tick=heartbeat.check,
+                every=1.0,
+                cancel=self.worker.cancelled if self.in_drain else None,
+                echo=self.worker.echo,
+                is_alone=not self.in_drain,
             )
+            ended = launch(command, log, terms)
         code = ended.exit_code if ended.exit_code is not None else -(ended.signal or 0)
         return {attempt.claim.runid: Done(problem=_problem(ended), exit_code=code, ended=ended)}
 

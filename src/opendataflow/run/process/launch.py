@@ -43,6 +43,7 @@ class Terms:
     every: float = 10.0
     cancel: threading.Event | None = None
     echo: bool = True
+    is_alone: bool = True  # whether no other command runs in this process: then all its orphans are ours
 
 
 def launch(command: Command, log: LogFile, terms: Terms) -> Ended:
@@ -72,7 +73,7 @@ class _Launch:
         self.tail = bytearray()
         self.streams: list[Stream] = []
         self.pidfd: int | None = None
-        alone = threading.active_count() == 1 and not has_children()
+        alone = terms.is_alone and not has_children()
         self.selector = selectors.DefaultSelector()
         try:
             self.started = self.now = time.monotonic()

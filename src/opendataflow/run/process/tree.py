@@ -109,7 +109,7 @@ class Tree:
             return False
         if self.leader in (process.session, process.group) or (process.pid, process.started) in self.seen:
             return True
-        if process.parent == me and self.alone and threading.active_count() == 1 and process.session != os.getsid(0):
+        if process.parent == me and self.alone and process.session != os.getsid(0):
             return True
         return self.marker is not None and process.state not in "ZX" and self.marker in environment_of(process.pid)
 
