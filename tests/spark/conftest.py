@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opendataflow.model import Catalogue, Consumed, Dataset, Input, Job, Manifest, Receipt
+from opendataflow.model import Catalogue, Consumed, Dataset, Facts, Input, Job, Manifest
 from opendataflow.project import Environment, Project
 from opendataflow.store.records import Claim
 from opendataflow.testing import small_session
@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def produce(spark, project: Project) -> Callable[..., Any]:
     """Run one chunk of a job that writes these datasets, as `run` would after a claim."""
-    from opendataflow.spark.chunks import run_chunk
+    from opendataflow.spark.chunks import Application, ChunkWork, run_chunk
 
     def run(
         code: Any,
@@ -58,10 +58,11 @@ def produce(spark, project: Project) -> Callable[..., Any]:
         catalogue = Catalogue.build(datasets, [job])
         consumed = tuple(Consumed(dataset.datasetid, dataid, 1) for dataset, _ in reads)
         claim = Claim(
-            1, "job", dataid, epoch, consumed, job.outputs, 30.0, 1, False, False, "test", Receipt("job", dataid)
+            1, "job", dataid, epoch, consumed, job.outputs, 30.0, 1, False, False, "test", Facts("job", dataid)
         )
-        chunks = {dataset.datasetid: chunks for dataset, chunks in reads}
-        log = logging.getLogger("test")
-        return run_chunk(spark, project, catalogue, claim, chunks, job, code, log=log, **more)
+        chunks = tuple(chunk for _, chunks in reads for chunk in chunks)
+        around = {name: more.pop(name) for name in ("bounds", "past") if name in more}
+        application = Application(spark, project, catalogue, log=logging.getLogger("test"), **more)
+        return run_chunk(application, ChunkWork(claim, chunks, **around), job, code)
 
     return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from opendataflow.errors import BadConfig, JobFailed
 from opendataflow.insight.progress import JobProgress, Watch, report
 from opendataflow.model import Catalogue, Retry
 from opendataflow.run.drain import Drain
-from opendataflow.run.script import Result
+from opendataflow.run.attempt import Result
 from opendataflow.store import Claim
 
 NUMBERS = [str(number) for number in range(1, 13)]
@@ -43,11 +43,12 @@ class Played:
     def lost_spark(self) -> bool:
         return self.is_lost
 
-    def run_batch(self, catalogue: Catalogue, claims: list[Claim]) -> list[Result]:
-        self.batches.append(len(claims))
-        return [self.run(catalogue, claim) for claim in claims]
+    def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
+        if len(claims) > 1:
+            self.batches.append(len(claims))
+        return [self.run_one(claim) for claim in claims]
 
-    def run(self, catalogue: Catalogue, claim: Claim) -> Result:
+    def run_one(self, claim: Claim) -> Result:
         self.threads.setdefault(claim.jobid, set()).add(threading.current_thread().name)
         if self.work(claim) == "READY":
             self.store.commit(claim)
