@@ -94,6 +94,7 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
     store = app.store
     job = store.catalogue().job(check_id("job", jobid))
     if dataid is None:
+        store.fold_in()
         ends = store.ends(job.outputs[0])
         store.fold_in()
         following = store.next_dataids(jobid, 1)

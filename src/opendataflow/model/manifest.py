@@ -85,6 +85,16 @@ class Manifest:
         return cls(**known)
 
 
+class InputChunk(NamedTuple):
+    """One chunk that a run reads: the version, its manifest if it has one, and its bounds where somebody set them."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    manifest: Manifest | None = None
+    bounds: tuple[str | None, str | None] | None = None
+
+
 def _row(shape: Any, row: Sequence[object]) -> Any:
     try:
         return shape(*row)
