@@ -267,7 +267,7 @@ def _validated(inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
             continue
         manifest = published.manifest
         if not manifest.passed:
-            failed = ", ".join(str(check.get("check")) for check in manifest.checks if check.get("passed") is not True)
+            failed = ", ".join(result.check for result in manifest.checks if not result.passed)
             return Answer("validated", False, looked, f"{name} failed its checks: {failed}")
         if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
             return Answer(
