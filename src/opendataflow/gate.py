@@ -169,7 +169,7 @@ def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str
             looked[here] = NO_CHECKS
             continue
         if not manifest.passed:
-            failed = ", ".join(str(check.get("check")) for check in manifest.checks if check.get("passed") is not True)
+            failed = ", ".join(result.check for result in manifest.checks if not result.passed)
             return Look(f"{here} failed its checks: {failed}", looked)
         if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
             return Look(f"{here} declares checks, and this version was published without them", looked)

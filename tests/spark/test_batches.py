@@ -85,7 +85,7 @@ def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp
     assert worker.run(catalogue, [claim])[0].outcome == "READY"
     alone, together = (store.manifest("out", DAYS[3], version).manifest for version in (2, 1))
     assert alone.fingerprint == together.fingerprint
-    assert [each for each in alone.checks if each["check"] != "drift"] == list(together.checks)
+    assert [each for each in alone.checks if each.check != "drift"] == list(together.checks)
 
 
 def test_a_small_copy_alone_goes_the_same_way(spark, store, flow):

@@ -59,20 +59,20 @@ def test_a_failing_check_publishes_nothing_and_tells_its_figures(spark, produce)
     with pytest.raises(ChecksFailed) as problem:
         produce(lambda: rows_of(spark), dataset)
     assert "rows: rows 3, min 10" in problem.value.message
-    assert [result["passed"] for result in problem.value.results] == [False, True]
+    assert [result.passed for result in problem.value.results] == [False, True]
 
 
 def test_a_warning_publishes_and_stays_in_the_manifest(spark, produce):
     manifest = produce(lambda: rows_of(spark), flights(checks=(Check("rows", {"min": 10}, "warn"),)))["flights"]
     assert manifest.passed
-    assert manifest.checks[0]["passed"] is False
+    assert manifest.checks[0].passed is False
 
 
 def test_an_empty_chunk_gets_an_explicit_verdict(spark, produce):
     empty = produce(lambda: rows_of(spark, 0), flights())["flights"]
-    assert (empty.rows, empty.fingerprint, empty.checks[0]["check"]) == (0, None, "empty")
+    assert (empty.rows, empty.fingerprint, empty.checks[0].check) == (0, None, "empty")
     allowed = produce(lambda: rows_of(spark, 0), flights(options={"empty": True}), epoch=2)["flights"]
-    assert allowed.checks[0]["passed"] is True
+    assert allowed.checks[0].passed is True
     with pytest.raises(NotValidated, match="empty"):
         produce(lambda: rows_of(spark, 0), flights(options={"empty": False}), epoch=3)
 

@@ -47,9 +47,9 @@ def test_drift_may_be_allowed_or_warned_about(spark, produce):
     same = produce(lambda: rows_of(spark), flights(), past=past)["flights"]
     assert same.schema.startswith("carrier STRING")  # in the order of the earlier ones
     warned = produce(lambda: rows_of(spark, "1 AS delay"), flights(options={"drift": "warn"}), past=past, epoch=2)
-    assert warned["flights"].checks[0]["passed"] is False
+    assert warned["flights"].checks[0].passed is False
     allowed = produce(lambda: rows_of(spark, "1 AS delay"), flights(options={"drift": "allow"}), past=past, epoch=3)
-    assert allowed["flights"].checks[0]["passed"] is True
+    assert allowed["flights"].checks[0].passed is True
     with pytest.raises(BadConfig, match="drift = 'maybe'"):
         produce(lambda: rows_of(spark), flights(options={"drift": "maybe"}), past=past, epoch=4)
 
@@ -78,8 +78,8 @@ def test_quarantine_publishes_the_good_rows_and_keeps_the_bad_ones_with_the_reas
     good, rejected = found["flights"], found["flights__rejected"]
     assert (good.rows, rejected.rows, good.extra["rejected"]) == (2, 2, 2)
     assert good.passed
-    figures = {check["kind"]: check["figures"] for check in good.checks}
-    assert figures["not_null"] == {"nulls": {"carrier": 1}}
+    figures = {check.kind: check.figures for check in good.checks}
+    assert figures["not_null"] == {"nulls": {"carrier": 1}, "quarantined": True}
     assert figures["span"]["violations"] == 1
     assert figures["conserves"] == {"rows_in": 4, "rows_out": 2, "rejected": 2}
     assert rejected.location.endswith("/clean__rejected/2013-01-01/v000001")

@@ -516,10 +516,9 @@ def _location(found: Explanation) -> Iterator[Line]:
     ]
     yield from ("", [("What was published", "strong")])
     yield from _facts(facts)
-    for check in manifest.checks:
-        passed = check.get("passed") is True
-        rest = ", ".join(f"{name} = {value}" for name, value in check.items() if name not in ("name", "kind", "passed"))
+    for result in manifest.checks:
+        told = ", ".join(f"{name} = {value}" for name, value in result.figures.items())
         yield [
-            (f"  {'passed' if passed else 'failed':<8}", "yes" if passed else "no"),
-            (one_line(f"{check.get('name') or check.get('kind')}  {rest}"), ""),
+            (f"  {'passed' if result.passed else 'failed':<8}", "yes" if result.passed else "no"),
+            (one_line(f"{result.check}  {told}"), ""),
         ]

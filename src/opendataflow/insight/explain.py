@@ -236,11 +236,7 @@ def _validated(dataset: Dataset, chunk: Chunk | None, published: Published | Non
         return Answer("validated", True if chunk else None, {}, "no checks are declared")
     if published is None:
         return Answer("validated", False if chunk else None, {}, "nothing was published, so nothing was checked")
-    failed = [
-        str(check.get("name") or check.get("kind"))
-        for check in published.manifest.checks
-        if check.get("passed") is not True
-    ]
+    failed = [result.check for result in published.manifest.checks if not result.passed]
     return Answer(
         "validated",
         published.manifest.passed,

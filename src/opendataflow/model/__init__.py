@@ -25,7 +25,7 @@ from .decision import (
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
 from .job import Input, Job, Pool, Retry
-from .manifest import Consumed, File, InputChunk, Manifest
+from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
     Partition,
@@ -89,6 +89,7 @@ __all__ = [
     "Answer",
     "Catalogue",
     "Check",
+    "CheckResult",
     "Consumed",
     "DataidType",
     "Dataset",

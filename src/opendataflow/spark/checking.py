@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, StructType
 
 from ..errors import BadDefinition
-from ..model import Check, Dataset, seconds, span
+from ..model import Check, CheckResult, Dataset, seconds, span
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures
 from .schema import NULLABLE, Difference, differences, from_ddl, not_null_columns
@@ -70,16 +70,10 @@ class Probe:
         """Which rows do not pass, where that can be told row by row."""
         return any_of(self.counts.values()) if self.is_by_row else None
 
-    def result(self, figures: Figures, facts: Facts) -> dict[str, object]:
+    def result(self, figures: Figures, facts: Facts) -> CheckResult:
         """The verdict as it is kept in the manifest and in the receipt."""
         verdict = self.judge(figures, facts)
-        return {
-            "check": self.check.label,
-            "kind": self.check.kind,
-            "severity": self.check.severity,
-            "passed": verdict.passed,
-            "figures": dict(verdict.figures),
-        }
+        return CheckResult(self.check.label, self.check.kind, self.check.severity, verdict.passed, verdict.figures)
 
 
 def probes(df: DataFrame, dataset: Dataset, dataid: str, bounds: Bounds | None = None) -> list[Probe]:

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import JobFailed
-from ..model import Dataset, Manifest
+from ..model import CheckResult, Dataset, Manifest
 from ..project import Environment, Project, resolve_location
-from .auditing import ROWS, Audit, ChecksFailed, Drift, Result, Surroundings, counted, in_expected_order
+from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
 from .checking import Probe, any_of
 from .observing import Figures, Observed, computed
 from .quarantine import BECAUSE, rejected_dataset
@@ -72,7 +72,7 @@ def stage(
 
 
 def manifest_of(
-    audit: Audit, sink: Sink, figures: Figures, rows: int, results: Sequence[Result], extra: Mapping[str, object]
+    audit: Audit, sink: Sink, figures: Figures, rows: int, results: Sequence[CheckResult], extra: Mapping[str, object]
 ) -> Manifest:
     """What is recorded of an output that passed its checks."""
     lower, upper = audit.span(figures)
