@@ -273,9 +273,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         ("[project]\nname = 3", BadConfig, "[project] name", "text"),
         ("[project]\njobs = [3]", BadConfig, "[project] jobs", "3"),
         ("[project]\njobs = ['a\\u0000']".replace("'", '"'), BadConfig, "[project] jobs", "control"),
-        ("[project]\ntimezone = 'Mars/Base'", BadConfig, "[project] timezone", "Mars/Base"),
-        ("[project]\ntimezone = '../../etc/passwd'", BadConfig, "[project] timezone", "passwd"),
-        ("[project]\ntimezone = 'Europe'", BadConfig, "[project] timezone", "Europe"),
+        ("[project]\ntimezone = 'Mars/Base'", BadDefinition, "[project] timezone", "Mars/Base"),
+        ("[project]\ntimezone = '../../etc/passwd'", BadDefinition, "[project] timezone", "passwd"),
+        ("[project]\ntimezone = 'Europe'", BadDefinition, "[project] timezone", "Europe"),
         ("[spark]\nx = inf", BadDefinition, "[spark]", "inf"),
         # [store]
         ("[store]\nurl = 'mysql://db/x'", BadConfig, "[store] url", "mysql://"),

@@ -9,9 +9,9 @@ from typing import Any
 from ..errors import UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
 from ..model.dataset import KINDS, POSTGRES
-from ..model.hours import zone
 from ..model.ids import shown
 from ..model.plain import plain
+from ..model.timezone import time_zone
 from ..secrets import holds_password
 from .locations import check_written
 from .section import COUNT, FLAG, SLOTS, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
@@ -150,7 +150,7 @@ def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
                 raise section.wrong(key, "only a table of PostgreSQL can have it", "It has a tablename and no format.")
             with section.at(key):
                 if key == "timezone":
-                    zone(value)
+                    time_zone(value)
                 options[key] = plain(value, key)
     return options
 

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Pool
-from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at, zone
+from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at
+from opendataflow.model.timezone import time_zone
 
 PARIS = ZoneInfo("Europe/Paris")
-ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(zone)
+ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(
+    time_zone
+)
 MOMENTS = st.floats(min_value=0, max_value=4e9)
 WINDOWS = st.lists(
     st.builds(
