@@ -182,7 +182,7 @@ class Flow:
         self.folder, self.url = folder, server.create_database()
         (folder / "jobs").mkdir(parents=True)
         (folder / "dataflow.toml").write_text(
-            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nplaces = {slots}\n'
+            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nslots = {slots}\n'
             '[dataset.raw]\npartition = "number"\n[dataset.out]\npartition = "number"\n'
             f'[job.work]\nreads = ["raw"]\nwrites = ["out"]\npool = "etl"\n{rules}\n'
         )

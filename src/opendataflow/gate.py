@@ -162,7 +162,11 @@ def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
 def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str:
     looked: dict[str, object] = {}
     for chunk in inputs:
-        here, dataset, manifest = f"{chunk.datasetid} {chunk.dataid}", catalogue.dataset(chunk.datasetid), chunk.manifest
+        here, dataset, manifest = (
+            f"{chunk.datasetid} {chunk.dataid}",
+            catalogue.dataset(chunk.datasetid),
+            chunk.manifest,
+        )
         if manifest is None:
             if dataset.checks:
                 return Look(f"{here} declares checks, and nothing says that this version passed them", looked)

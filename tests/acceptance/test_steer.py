@@ -174,7 +174,7 @@ def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     assert list(flow.catalogue().pools) == ["etl"]
 
 
-def test_hours_say_when_other_places_hold(flow: Store, odf: Odf):
+def test_hours_say_when_the_pool_has_other_slots(flow: Store, odf: Odf):
     answer = odf("pool", "set", "etl", "20", "--hours", "00:00-24:00 -> 3", "--timezone", "Asia/Tokyo")
     assert answer.out == "pool etl is 20 slots; it was 8\n  00:00-24:00 -> 3\nnow it has 3\n"
     odf("pool", "set", "etl", "30")

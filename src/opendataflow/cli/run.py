@@ -220,9 +220,7 @@ def begun(app: App, asked: Asked) -> dict[str, str] | int:
     attempt = begin(worker_of(app), asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
-    values = variables(
-        attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets
-    )
+    values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
     return values | dict(attempt.job.env)
 
 

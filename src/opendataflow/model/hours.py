@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cache, lru_cache
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 
 from ..errors import BadDefinition
 from .ids import shown
@@ -52,7 +52,7 @@ def parse_window(text: object) -> Window:
 def _window(text: str) -> Window:
     parts = _WINDOW.fullmatch(text.strip())
     if parts is None:
-        raise BadDefinition(f"{shown(text)} does not say when how many slots hold", hint=f"Write it like {EXAMPLE}.")
+        raise BadDefinition(f"{shown(text)} is not a valid schedule", hint=f"Write it like this: {EXAMPLE}")
     start = int(parts[2]) * 60 + int(parts[3])
     end = int(parts[4]) * 60 + int(parts[5]) if parts[4] else _MINUTES
     if start == end:
@@ -68,19 +68,6 @@ def _days(text: str) -> frozenset[int]:
         begin, end = DAYS.index(first), DAYS.index(last or first)
         found |= {(begin + step) % 7 for step in range((end - begin) % 7 + 1)}
     return frozenset(found)
-
-
-@cache
-def zone(name: str) -> tzinfo:
-    """The time zone of this name."""
-    if name == "UTC":
-        return UTC
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        raise BadDefinition(f"there is no time zone {shown(name)}", hint="For instance Europe/Paris.") from None
 
 
 def slots_at(slots: int | None, windows: Iterable[Window], where: tzinfo, now: float) -> int | None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ..errors import BadDefinition
-from .hours import Hours, next_change, parse_window, slots_at, zone
+from .hours import Hours, next_change, parse_window, slots_at
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping
 from .plain import plain_table
+from .timezone import time_zone
 
 _MOST_DOUBLINGS = 64
 
@@ -175,7 +176,7 @@ class Pool:
         if not isinstance(lines, list) or not isinstance(name, str):
             raise BadDefinition(f"pool {self.poolid}: hours are a list of texts, and timezone is a text")
         try:
-            return tuple(map(parse_window, lines)), zone(name)
+            return tuple(map(parse_window, lines)), time_zone(name)
         except BadDefinition as problem:
             raise BadDefinition(f"pool {self.poolid}: {problem.message}", hint=problem.hint) from None
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote
 
 from ..errors import BadConfig
 from ..model import check_id
+from ..secrets import holds_password
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_STORE, Environment
 from .locations import absolute, check_written, store_address
 from .section import Section, nearest, quoted
 
-_has_login = re.compile(r"://[^@/]*:[^@]+@").search
-_has_password = re.compile(r"[?&;](?:ssl)?(?:password|passwd|pass|pwd)=", re.IGNORECASE).search
 _scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]{0,30}:/{0,3}").match
 
 
@@ -51,7 +49,7 @@ def select(environments: dict[str, Environment], wanted: str | None, file: str) 
 
 def refuse_password(url: str) -> None:
     """Refuse an address that holds a password."""
-    if _has_login(url) or _has_password(unquote(url)):
+    if holds_password(url):
         raise BadConfig(
             "the address holds a password in plain text",
             hint="Never write a password into a file: encrypt it with `odf crypt encrypt` and declare encrypted.",

@@ -72,6 +72,8 @@ def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     """The pools of [pool.X], and those of the short form [pools]."""
     found = []
     for section in root.each("pool"):
+        if "places" in section:
+            raise section.wrong("places", "a pool has slots", "Write slots instead of places.")
         section.only(("slots", *POOL))
         options = {key: section.get(key, shape) for key, shape in POOL.items() if key in section}
         for key in options:

@@ -11,6 +11,7 @@ from ..errors import BadConfig, BadMapping, Cycle, OdfError, UnknownDataset
 from ..model import TODAY, Catalogue, Dataset, Job, Pool
 from ..model.ids import shown
 from ..model.plain import plain_table
+from ..model.timezone import time_zone
 from .datasets import check_complete, check_references, read_dataset
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project
 from .environments import read_environments, select
@@ -117,15 +118,8 @@ def _from_tables(file: Path, root: Section, env: str | None) -> Project:
 
 def _timezone(project: Section) -> str:
     name = project.text("timezone", "UTC")
-    if name != "UTC":
-        from zoneinfo import ZoneInfo
-
-        try:
-            ZoneInfo(name)
-        except (LookupError, ValueError, OSError):
-            raise project.wrong(
-                "timezone", f"there is no time zone {shown(name)}", "For instance Europe/Berlin."
-            ) from None
+    with project.at("timezone"):
+        time_zone(name)
     return name
 
 

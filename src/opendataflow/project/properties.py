@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
+from ..secrets import is_password_name
 from .declared import DEFAULT_ENVIRONMENT, Environment
 from .environments import check_store_url, refuse_password
 from .locations import store_address
-from .section import Section, is_password_name
+from .section import Section
 
 # What the JDBC driver and libpq both understand; the rest tunes the driver and means nothing here.
 _PARAMETERS = ("sslmode", "sslrootcert", "sslcert", "sslkey")

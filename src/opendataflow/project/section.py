@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from ..errors import BadConfig, OdfError
 from ..model.ids import shown
+from ..secrets import is_password_name
 
 _CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
-_WORDS_FOR_PASSWORD = ("password", "passwd", "pass", "pwd")
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]{1,128}").fullmatch
 _has_control = re.compile(r"[\x00-\x1f\x7f]").search
@@ -169,11 +169,6 @@ class Section:
 def _instead(key: str, value: object) -> str:
     """What was found; not where it could be a secret."""
     return "" if key.startswith("encrypted") else f", not {shown(value)}"
-
-
-def is_password_name(name: str) -> bool:
-    """Whether a value under this name is a password."""
-    return name.lower().rpartition(".")[2] in _WORDS_FOR_PASSWORD
 
 
 def _password_key(value: object) -> str:

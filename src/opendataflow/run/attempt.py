@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from .. import gate
 from ..errors import Cancelled, JobFailed, LeaseLost, NothingToDo, OdfError, exit_code_of
 from ..files import rejected_dataset, rejected_id
-from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt, decide
+from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
 
@@ -212,7 +212,7 @@ def execute(
     """The work itself; what raises there is the problem of every attempt, and a lost lease or a cancel goes first."""
     try:
         return executor.execute(attempts, heartbeat, log)
-    except Exception as problem:
+    except Exception:
         if heartbeat.is_lost:
             problem = heartbeat.lease_lost()
         elif worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
@@ -265,7 +265,8 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
 
 def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
     """The commit itself: the outputs, and with them the rows that were kept aside."""
-    outputs, aside = [], {}
+    outputs: list[tuple[Claim, Mapping[str, Manifest], int | None]] = []
+    aside: dict[str, Manifest] = {}
     for attempt, done in produced:
         claim = attempt.claim
         mine = {name: manifest for name, manifest in done.manifests.items() if name in claim.outputs}

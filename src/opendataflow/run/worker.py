@@ -138,7 +138,8 @@ class Worker:
 
     def new_log(self, claim: Claim) -> LogFile:
         """The log of a run, under a name that is free; no secret that we know gets into it."""
-        runid, names = str(claim.runid), {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
+        runid = str(claim.runid)
+        names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
         if log_path(self.project.logs, **names, runid=runid).exists():
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
         secrets = self.vault.secrets()
@@ -149,7 +150,5 @@ class Worker:
 
         A chunk that is deferred waits for its turn, but whoever names it need not.
         """
-        facts = replace(
-            self.store.facts(jobid, dataid), deferred=0.0, place=why_not_looked, validated=why_not_looked
-        )
+        facts = replace(self.store.facts(jobid, dataid), deferred=0.0, place=why_not_looked, validated=why_not_looked)
         return decide(facts)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
+from ..files import rejected_id
 from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim
@@ -19,11 +20,11 @@ from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
 from .postgres.tasks import TAG
-from ..files import rejected_id
 from .reading import Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id
 from .staging import Staged, stage
+
 
 def no_password(dataset: Dataset) -> str:
     """For those who use no tables."""
@@ -46,7 +47,7 @@ class Application:
     password: Password = no_password
     referenced: Callable[[str], Sequence[InputChunk]] = lambda datasetid: ()
     fence: Callable[[Claim], object] = lambda claim: None
-    log: logging.Logger = logging.getLogger("opendataflow")
+    log: logging.Logger = field(default_factory=logging.getLogger)
 
     def dataset(self, datasetid: str) -> Dataset:
         """A dataset by its name."""
@@ -54,9 +55,7 @@ class Application:
 
     def load(self, datasetid: str) -> DataFrame:
         """All published rows of a dataset that a check compares with."""
-        return read_chunks(
-            self.spark, self.project, self.dataset(datasetid), self.referenced(datasetid), self.password
-        )
+        return read_chunks(self.spark, self.project, self.dataset(datasetid), self.referenced(datasetid), self.password)
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,9 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     rejected rows comes under `<dataset>__rejected`.
     """
     claim = work.claim
-    datasets = {datasetid: app.dataset(datasetid) for datasetid in dict.fromkeys(chunk.datasetid for chunk in work.inputs)}
+    datasets = {
+        datasetid: app.dataset(datasetid) for datasetid in dict.fromkeys(chunk.datasetid for chunk in work.inputs)
+    }
     frames = {
         datasetid: read_chunks(app.spark, app.project, dataset, work.chunks(datasetid), app.password)
         for datasetid, dataset in datasets.items()

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Pool
-from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at, zone
+from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at
+from opendataflow.model.timezone import time_zone
 
 PARIS = ZoneInfo("Europe/Paris")
-ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(zone)
+ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(
+    time_zone
+)
 MOMENTS = st.floats(min_value=0, max_value=4e9)
 WINDOWS = st.lists(
     st.builds(
@@ -112,7 +115,7 @@ def test_the_first_window_that_fits_wins():
     assert [pool.slots_at(at(f"2026-11-16 {hour}:30")) for hour in (11, 12, 13)] == [4, 8, 4]
 
 
-def test_zero_places_is_a_pause_whatever_the_hours_say():
+def test_zero_slots_is_a_pause_whatever_the_hours_say():
     pool = etl("00:00-24:00 -> 4", slots=0)
     assert pool.slots_at(0) == 0
     assert pool.next_change(0) is None
@@ -129,7 +132,7 @@ def test_an_hour_that_does_not_exist_is_left_out():
 
 
 @given(st.none() | st.integers(0, 9), WINDOWS, ZONES, MOMENTS)
-def test_the_places_are_those_of_the_first_window_that_holds(slots, windows, where, now):
+def test_the_slots_are_those_of_the_first_window_that_holds(slots, windows, where, now):
     local = datetime.fromtimestamp(now, where)
     minute = local.hour * 60 + local.minute
     expected = slots

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import Cancelled, JobFailed, NotValidated, TimedOut
+from ...files import light_manifest
 from ...gate import location_of
 from ...model import Manifest
 from ...secrets import secret_file

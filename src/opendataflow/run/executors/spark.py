@@ -146,7 +146,9 @@ class Spark:
         if any("trailing" in check.params for dataset in outputs for check in dataset.checks):
             return [first, *(self._work(attempt) for attempt in attempts[1:])]
         # As long as no check compares with the chunks right before, what was published earlier is the same for all.
-        others = (replace(first, claim=other.claim, inputs=other.inputs, bounds=_bounds(other)) for other in attempts[1:])
+        others = (
+            replace(first, claim=other.claim, inputs=other.inputs, bounds=_bounds(other)) for other in attempts[1:]
+        )
         return [first, *others]
 
 
