@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from . import probe
+from . import files
 from .errors import BadDataid, BadId, OdfError
 from .model import (
     QUESTIONS,
@@ -214,7 +214,7 @@ def _place(
                 outside = leads_outside(environment, location)
                 if outside:
                     problem = f"{outside} leads outside the roots of environment {environment.name}"
-                elif "://" not in location and probe.files(location) is None:
+                elif "://" not in location and files.list_files(location) is None:
                     problem = f"nothing is at {location}"
             if problem:
                 return Answer("place", False, looked, problem)
@@ -223,7 +223,7 @@ def _place(
             location = location_of(environment, dataset, dataid)
             looked[f"{name} {dataid}"] = location or dataset.hostname or NO_LOCATION
             problem = _problem_with_host(environment, dataset)
-            if not problem and location and not probe.is_writable(location):
+            if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
                 return Answer("place", False, looked, problem)
@@ -241,7 +241,7 @@ def leads_outside(environment: Environment, location: str) -> str:
     """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
     if not environment.is_declared:
         return ""
-    return next((each for each in (location, *probe.links(location)) if not is_inside(each, environment.roots)), "")
+    return next((each for each in (location, *files.links(location)) if not is_inside(each, environment.roots)), "")
 
 
 def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
@@ -273,7 +273,7 @@ def _validated(inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
             return Answer(
                 "validated", False, looked, f"{name} declares checks, and this version was published without them"
             )
-        difference = probe.difference(manifest) if dataset.kind != "table" else ""
+        difference = files.difference(manifest) if dataset.kind != "table" else ""
         if difference:
             return Answer("validated", False, looked, f"{name} is not what was published: {difference}")
         looked[name] = {

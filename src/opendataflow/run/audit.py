@@ -44,8 +44,8 @@ def audited(
 
 def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
     """What earlier publishes of a dataset say: its pinned schema, and the rows of the chunks before this one."""
+    from ..files.quarantine import has_quarantine, rejected_id
     from ..spark.auditing import Past
-    from ..spark.quarantine import has_quarantine, rejected_id
 
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)
     rows = store.rows_before(dataset.datasetid, sort_key(dataset.partition, dataid), trailing) if trailing else []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import gate, probe
+from .. import files, gate
 from ..errors import JobFailed, LeaseLost, NothingToDo, NotValidated, OdfError, TimedOut
 from ..model import READY, YES, Catalogue, Job, Manifest, Receipt
 from ..project import Project
@@ -221,7 +221,7 @@ def outputs_of(store: Store, catalogue: Catalogue, project: Project, job: Job, c
         location = gate.location_of(project.environment, dataset, claim.dataid)
         if not location or dataset.kind == "table":
             continue
-        manifest = probe.light_manifest(location, dataset.format, inputs=claim.inputs)
+        manifest = files.light_manifest(location, dataset.format, inputs=claim.inputs)
         if not manifest.bytes and not dataset.options.get("empty"):
             raise NotValidated(
                 f"{name} {claim.dataid} is empty ({location})",

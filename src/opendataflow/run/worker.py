@@ -338,7 +338,7 @@ class Worker:
         ]
         aside = {name: each for claim, found in done for name, each in found.items() if name not in claim.outputs}
         if aside:
-            from ..spark.quarantine import rejected_dataset, rejected_id
+            from ..files.quarantine import rejected_dataset, rejected_id
 
             sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
             self.store.register([rejected_dataset(source) for source in sources])

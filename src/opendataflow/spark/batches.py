@@ -17,6 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ..api import Chunk
 from ..errors import BadConfig, OdfError
+from ..files.quarantine import has_quarantine
+from ..files.versions import OURS, another_version_location, is_one_file, version_location
 from ..model import Catalogue, Dataset, Job, Manifest
 from ..project import Project, resolve_location
 from ..store.records import Claim
@@ -28,13 +30,11 @@ from .formats import format_of, write_options
 from .observing import Figures
 from .parquet import Written, can_write, is_for_tasks, write_chunks
 from .postgres.tasks import TAG
-from .quarantine import has_quarantine
 from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_location
 from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink
 from .staging import KEPT, Staged, manifest_of
-from .versions import OURS, another_version_location, is_one_file, version_location
 
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 

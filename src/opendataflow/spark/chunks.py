@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
+from ..files.quarantine import rejected_id
 from ..model import Catalogue, Dataset, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim
@@ -18,7 +19,6 @@ from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
 from .postgres.tasks import TAG
-from .quarantine import rejected_id
 from .reading import InputChunk, Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id
