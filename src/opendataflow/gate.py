@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from . import probe
+from . import files
 from .errors import OdfError
 from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span
 from .project import Environment, is_inside, resolve_location
@@ -58,7 +58,7 @@ def leads_outside(environment: Environment, location: str) -> str:
     """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
     if not environment.is_declared:
         return ""
-    return next((path for path in (location, *probe.links(location)) if not is_inside(path, environment.roots)), "")
+    return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
 def _datasets(catalogue: Catalogue, job: Job) -> list[Dataset]:
@@ -128,7 +128,7 @@ def _place(
             location = location_of(environment, dataset, dataid)
             looked[f"{name} {dataid}"] = location or dataset.hostname or NO_LOCATION
             problem = _problem_with_host(environment, dataset)
-            if not problem and location and not probe.is_writable(location):
+            if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
                 return Look(problem, {"environment": environment.name, **looked})
@@ -146,7 +146,7 @@ def _problem_with_input(environment: Environment, dataset: Dataset, location: st
     outside = leads_outside(environment, location)
     if outside:
         return f"{outside} leads outside the roots of environment {environment.name}"
-    return f"nothing is at {location}" if "://" not in location and probe.files(location) is None else ""
+    return f"nothing is at {location}" if "://" not in location and files.list_files(location) is None else ""
 
 
 def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
@@ -177,7 +177,7 @@ def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str
             return Look(f"{here} failed its checks: {failed}", looked)
         if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
             return Look(f"{here} declares checks, and this version was published without them", looked)
-        difference = probe.difference(manifest) if dataset.kind != "table" else ""
+        difference = files.difference(manifest) if dataset.kind != "table" else ""
         if difference:
             return Look(f"{here} is not what was published: {difference}", looked)
         looked[here] = {

@@ -144,23 +144,3 @@ def test_what_job_code_raises_is_a_failed_job(spark, produce, caplog):
     assert "Traceback" in caplog.text
     with pytest.raises(JobFailed, match="DIVIDE_BY_ZERO"):
         produce(lambda: rows_of(spark).selectExpr("1 / (id - 1) AS x"), flights(), epoch=2)
-
-
-def test_versions_and_leftovers_are_found_and_removed_and_nothing_else(spark, project, produce):
-    from opendataflow.spark.files import list_leftovers, list_versions, remove
-
-    first = produce(lambda: rows_of(spark), flights())["flights"].location
-    second = produce(lambda: rows_of(spark), flights(), epoch=2)["flights"].location
-    chunk = Path(first).parent
-    (chunk / "v1").mkdir()
-    (chunk / "notes.txt").write_text("mine")
-    assert list_versions(spark, str(chunk)) == [first, second]
-    remove(spark, first)
-    assert list_versions(spark, str(chunk)) == [second]
-    for name in (".odf-2013-01-01-v000003", ".odf-2013-01-01-va1b2c3.old", ".odf-other-v000001"):
-        (chunk.parent / name).mkdir()
-    assert [Path(each).name for each in list_leftovers(spark, str(chunk))] == [
-        ".odf-2013-01-01-v000003",
-        ".odf-2013-01-01-va1b2c3.old",
-    ]
-    assert list_versions(spark, "/nowhere/at/all") == []

@@ -109,24 +109,6 @@ def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produc
     assert spark.read.parquet(aside.location).count() == 0
 
 
-@pytest.mark.parametrize(
-    ("location", "beside"),
-    [
-        ("clean/flights/{dataid}", "clean/flights__rejected/{dataid}"),
-        ("{datasetid}/{dataid}", "{datasetid}/{dataid}"),
-        ("{dataid}/x", "rejected/{dataid}/x"),
-        ("raw/f-{dataid}.csv", "raw/{datasetid}/f-{dataid}.csv"),
-        ("s3a://lake/clean/{year}/{dataid}", "s3a://lake/clean__rejected/{year}/{dataid}"),
-    ],
-)
-def test_rejected_rows_lie_beside_the_good_ones(location, beside):
-    from opendataflow.spark.quarantine import rejected_dataset
-
-    rejected = rejected_dataset(flights(location=location, checks=BAD, options={"quarantine": True, "layout": "plain"}))
-    assert (rejected.datasetid, rejected.location, rejected.checks) == ("flights__rejected", beside, ())
-    assert "layout" not in rejected.options
-
-
 def fingerprint(spark, query: str) -> str | None:
     from opendataflow.spark.auditing import Audit, Drift, Past, Surroundings
     from opendataflow.spark.observing import computed

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from .. import probe, secrets
+from .. import files, secrets
 from ..errors import OdfError
 
 
@@ -102,7 +102,7 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     for root in app.project.environment.roots:
         remote = "://" in root
         there = remote or os.path.isdir(root)
-        usable = there and probe.is_writable(root)
+        usable = there and files.is_writable(root)
         state = "is there and writable" if usable else "cannot be written" if there else "is not there"
         yield Finding(
             "root", usable, f"{root} {state}", f"make it: mkdir -p {root}" if not there else "check its permissions"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from .. import probe
+from .. import files
 from ..errors import DataNotReady, MissingDependency, NotValidated, OdfError, UsageError, WrongData
 from ..model import (
     FAILED,
@@ -244,7 +244,7 @@ def _changed(case: Case, notes: list[str]) -> Iterator[Problem]:
     wanted = [case.published[dataid] for dataid in case.wanted if dataid in case.published]
     try:
         with ThreadPoolExecutor(_LOOKERS) as lookers:
-            differences = list(lookers.map(lambda each: probe.difference(each.manifest), wanted))
+            differences = list(lookers.map(lambda each: files.difference(each.manifest), wanted))
     except MissingDependency as error:
         notes.append(f"the files were not looked at: {error.message}")
         return

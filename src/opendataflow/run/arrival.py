@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import probe
+from .. import files
 from ..errors import BadDataid, BadId, InvalidPath, NotValidated, OdfError
 from ..gate import leads_outside, location_of
 from ..model import READY, Dataset, File, Manifest, check_dataid
@@ -57,7 +57,7 @@ def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> 
     location = location_of(project.environment, dataset, dataid)
     if not location or dataset.kind == "table":
         return None
-    if probe.files(location) is None:
+    if files.list_files(location) is None:
         raise InvalidPath(
             f"{dataset.datasetid} {dataid}: nothing is at {location}",
             hint="is it there yet? To announce it unseen: --unseen",
@@ -68,7 +68,7 @@ def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> 
             f"{dataset.datasetid} {dataid}: {outside} leads outside the roots of environment {project.environment.name}",
             hint="put the file itself there instead of a link",
         )
-    manifest = probe.light_manifest(location, dataset.format)
+    manifest = files.light_manifest(location, dataset.format)
     if not manifest.bytes and not dataset.options.get("empty"):
         raise NotValidated(
             f"{dataset.datasetid} {dataid} is empty ({location})",
@@ -102,13 +102,13 @@ def discover(
     }
     new = {dataid: location for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
     if new and not marker:
-        before = {dataid: probe.files(location) for dataid, location in new.items()}
-        newest = max((file.mtime or 0.0 for files in before.values() for file in files or []), default=0.0)
+        before = {dataid: files.list_files(location) for dataid, location in new.items()}
+        newest = max((file.mtime or 0.0 for listed in before.values() for file in listed or ()), default=0.0)
         time.sleep(max(0.0, min(quiet, newest + quiet - time.time())))
         new = {
             dataid: location
             for dataid, location in new.items()
-            if probe.files(location) == before[dataid] and _is_quiet(before[dataid], quiet)
+            if files.list_files(location) == before[dataid] and _is_quiet(before[dataid], quiet)
         }
     return [_arrived(store, project, dataset, dataid, dry_run) for dataid in new]
 
@@ -121,9 +121,9 @@ def _arrived(store: Store, project: Project, dataset: Dataset, dataid: str, dry_
     return Arrived(dataid, READY)
 
 
-def _is_quiet(files: list[File] | None, quiet: float) -> bool:
+def _is_quiet(listed: Sequence[File] | None, quiet: float) -> bool:
     now = time.time()
-    return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in files or [])
+    return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed or ())
 
 
 def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
@@ -134,14 +134,14 @@ def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
         return False
     if chunk.status != READY:
         return False
-    return published is None or not probe.difference(published.manifest)
+    return published is None or not files.difference(published.manifest)
 
 
 def _has_marker(location: str, marker: str, dataid: str) -> bool:
     path = os.path.join(
         location if os.path.isdir(location) else os.path.dirname(location), marker.replace("{dataid}", dataid)
     )
-    return probe.files(path) is not None
+    return files.exists(path)
 
 
 def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
@@ -172,7 +172,7 @@ def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
             path = os.path.join(folder, name)
             match = matcher.fullmatch(path) if path.count("/") == depth else None
             dataid = _dataid(dataset, match.groupdict()) if match else None
-            if dataid is not None and not name.startswith((".", "_")):
+            if dataid is not None and files.is_data(name):
                 found[dataid] = path
         folders[:] = [name for name in folders if os.path.join(folder, name).count("/") < depth]
     return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0]))

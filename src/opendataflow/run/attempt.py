@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .. import gate
 from ..errors import Cancelled, JobFailed, LeaseLost, NothingToDo, OdfError, exit_code_of
-from ..files import rejected_dataset, rejected_id
+from ..files.quarantine import rejected_dataset, rejected_id
 from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt
 from ..store import Claim
 from .heartbeat import Heartbeat, beating

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependency
-from ..files import has_quarantine, rejected_id
+from ..files.quarantine import has_quarantine, rejected_id
 from ..model import READY, Catalogue, Dataset, InputChunk, Manifest
 from ..store import Store
 
@@ -41,6 +41,7 @@ def audited(worker: Worker, catalogue: Catalogue, dataset: Dataset, dataid: str,
 
 def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
     """What earlier publishes of a dataset say: its pinned schema, and the rows of the chunks before this one."""
+    from ..files.quarantine import has_quarantine, rejected_id
     from ..spark.auditing import Past
 
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import probe
+from .. import files
 from ..errors import BadTransition, InvalidPath
 from ..project import Project, is_inside
 from ..store import Store
@@ -30,7 +30,7 @@ def rollback(
                 f"{name} {chunk} version {version} is at {location}, outside the roots of environment {environment.name}",
                 hint="was the environment moved? Have it produced again: odf resubmit",
             )
-        difference = probe.difference(published.manifest) if published else ""
+        difference = files.difference(published.manifest) if published else ""
         if difference:
             raise BadTransition(
                 f"{name} {chunk} version {version} is not what was published: {difference}",

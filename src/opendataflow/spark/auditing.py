@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadConfig, NotValidated
+from ..files.quarantine import has_quarantine
 from ..model import CheckResult, Consumed, Dataset, span
 from ..model.checks import ERROR, WARN
 from ..model.ids import shown
@@ -19,7 +20,6 @@ from .checking import Facts, Load, Probe, about, any_of, null_counts, null_diffe
 from .columns import Bounds, column, lies_within, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .observing import Figures, computed
-from .quarantine import has_quarantine
 from .reading import declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
 

@@ -15,7 +15,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ..api import Chunk
 from ..errors import BadConfig, OdfError
-from ..files import has_quarantine
+from ..files.quarantine import has_quarantine
+from ..files.versions import OURS, another_version_location, is_one_file, version_location
 from ..model import Catalogue, Dataset, Job, Manifest
 from ..project import Project, resolve_location
 from ..store import Claim
@@ -33,7 +34,6 @@ from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink
 from .staging import KEPT, Staged, manifest_of
-from .versions import OURS, another_version_location, is_one_file, version_location
 
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 

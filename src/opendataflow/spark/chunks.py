@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
-from ..files import rejected_id
+from ..files.quarantine import rejected_id
 from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim

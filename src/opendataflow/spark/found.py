@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import InvalidPath, NotValidated
+from ..files.versions import names_chunk
 from ..model import Dataset, Manifest
 from ..project import Environment, Project, resolve_location
 from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
@@ -21,7 +22,6 @@ from .reading import CORRUPT, InputChunk, Password, read_chunk, read_location, r
 from .schema import Difference, differences, to_ddl
 from .session import app_id
 from .sinks import table_location
-from .versions import names_chunk
 
 NOTHING = Surroundings()
 

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from ..errors import BadConfig, BadDefinition
+from ..files.versions import names_chunk
 from ..model import Dataset
 from ..project import Environment, Project, resolve_location
 from .columns import Bounds, column, type_of
@@ -32,7 +33,6 @@ from .formats import JDBC, POSTGRES, partitions_of
 from .postgres.columns import TEXTS
 from .reading import Password, declared_schema, read_location, table_name
 from .session import is_connect
-from .versions import names_chunk
 
 NO_KEY = -1  # the bucket of rows without a key
 

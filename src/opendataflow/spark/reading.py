@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import BadConfig, DataNotReady, InvalidPath
+from ..files.versions import OURS, names_chunk
 from ..model import Dataset, Manifest, span
 from ..project import Environment, Project, resolve_location
 from .columns import Bounds, in_chunk
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
 from .postgres.tasks import TAG
 from .schema import from_ddl
-from .versions import OURS, names_chunk
 
 CORRUPT = "__odf_corrupt"
 

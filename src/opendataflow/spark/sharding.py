@@ -228,9 +228,7 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
         with connected(address, read_only=True) as connection:
             table = f"to_regclass({literal(address.target)})"
             parts = f"select sum(pg_table_size(relid)) from pg_partition_tree({table})"
-            found = int(
-                connection.rows(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8")[0][0]
-            )
+            found = int(connection.value(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8"))
     if not found:
         raise UsageError(
             f"nobody knows how many bytes dataset {dataset.datasetid} has", hint="Say --count N or --rows N instead."

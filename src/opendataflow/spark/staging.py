@@ -9,16 +9,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import JobFailed
+from ..files.quarantine import BECAUSE, rejected_dataset
+from ..files.versions import OURS
 from ..model import CheckResult, Dataset, Manifest
 from ..project import Environment, Project, resolve_location
 from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
 from .checking import Probe, any_of
 from .observing import Figures, Observed, computed
-from .quarantine import BECAUSE, rejected_dataset
 from .reading import Password
 from .schema import to_ddl
 from .sinks import FileSink, Sink, table_sink
-from .versions import OURS
 from .writing import check_nothing_split
 
 KEPT = "What was written is kept for you to look at until the next odf vacuum: {}"

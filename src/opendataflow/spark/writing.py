@@ -9,10 +9,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import JobFailed, NoSpace
+from ..files.versions import another_version_location, is_plain
 from ..model import Dataset, File
 from .files import exists, is_local
 from .formats import CSV, JSON, ORC, PARQUET, TEXT, format_of, has_header, write_options
-from .versions import another_version_location, is_plain
 
 _LINES = (CSV, JSON, TEXT)
 _PIECE = 1 << 20

@@ -82,7 +82,7 @@ def split(connection: Connection, column: Column, lower: str | None, upper: str 
     if low is None or high is None:
         name = identifier(column.name)
         query = f"select min({name})::text, max({name})::text from {connection.address.target} where {whole}"
-        least, greatest = connection.rows(query)[0]
+        least, greatest = connection.row(query)
         low, high = low if low is not None else least, high if high is not None else greatest
     cuts = _cuts(column, low, high, parts) if low is not None and high is not None else []
     if not cuts:

@@ -134,6 +134,16 @@ class Connection:
             cursor.execute(sql)
             return list(cursor.fetchall())
 
+    def row(self, sql: str) -> tuple[Any, ...]:
+        """The one row that a query answers."""
+        (row,) = self.rows(sql)
+        return row
+
+    def value(self, sql: str) -> Any:
+        """The one value that a query answers."""
+        (value,) = self.row(sql)
+        return value
+
     def run(self, sql: str) -> int:
         """Executes one statement and tells how many rows it changed."""
         with self.translated(), self.raw.cursor() as cursor:

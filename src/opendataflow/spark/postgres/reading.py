@@ -101,7 +101,7 @@ def count_rows(
     with connected(address, read_only=True) as connection:
         known = table_columns(connection, dataset)
         condition = _condition(address, known, column, lower, upper, equals)
-        return int(connection.rows(f"select count(*) from {address.target} where {condition}")[0][0])
+        return int(connection.value(f"select count(*) from {address.target} where {condition}"))
 
 
 def chunk_stats(
@@ -137,7 +137,7 @@ def _stats(
             value = f'{value}::text collate "C"'
         least, greatest = f"min({value})::text", f"max({value})::text"
     figures = f"count(*), {least}, {greatest}, sum(hashtextextended(chunk::text, 0)::numeric)::text"
-    rows, low, high, total = connection.rows(f"select {figures} from {table} as chunk where {condition}")[0]
+    rows, low, high, total = connection.row(f"select {figures} from {table} as chunk where {condition}")
     fingerprint = f"pg:{int(rows)}:{int(total) % 2**64:016x}" if rows else None
     return ChunkStats(int(rows), low, high, fingerprint)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from secrets import token_hex
+from typing import NamedTuple
 
 from ..model import Dataset
 from ..model.catalogue import ALL
@@ -13,7 +14,8 @@ from ..model.dataid import TYPES
 PLAIN = "plain"
 OURS = "opendataflow"  # the writer that a manifest names when this program wrote the files
 
-_is_version = re.compile(r"v[0-9]{6,}(?:-[0-9a-f]{6})?").fullmatch
+_ANOTHER = "(?:-[0-9a-f]{6})?"  # of the same epoch, where there already was one
+_version = re.compile(rf"v([0-9]{{6,}}){_ANOTHER}").fullmatch
 _PARTS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".orc", ".txt")
 
@@ -42,9 +44,10 @@ def another_version_location(location: str) -> str:
     return f"{location}-{token_hex(3)}"
 
 
-def is_version(name: str) -> bool:
-    """Whether a folder of this name is a version of a chunk."""
-    return bool(_is_version(name))
+def epoch_of(name: str) -> int | None:
+    """The epoch that wrote the version folder of this name; None for a name that is no version's."""
+    match = _version(name)
+    return int(match[1]) if match else None
 
 
 def is_plain(dataset: Dataset) -> bool:
@@ -64,18 +67,23 @@ def is_one_file(dataset: Dataset) -> bool:
 def staging_location(location: str, epoch: int) -> str:
     """Where an epoch prepares what will replace a fixed location; hidden from everyone who reads beside it."""
     folder, name = posixpath.split(location.rstrip("/"))
-    return posixpath.join(folder, f"{_staged(name)}{epoch:06d}")
+    return posixpath.join(folder, f".odf-{name}-v{epoch:06d}")
 
 
-def old_name(name: str) -> str:
-    """What a fixed location is called while it is being replaced."""
-    return f"{_staged(name)}{token_hex(3)}.old"
+def replaced_location(staged: str) -> str:
+    """Where what was at a fixed location goes while that which is staged takes its place."""
+    return f"{staged}.old"
 
 
-def is_leftover(name: str, of: str) -> bool:
-    """Whether a name beside a fixed location is what an attempt to replace it left there."""
-    return name.startswith(_staged(of))
+class Leftover(NamedTuple):
+    """What an attempt left beside a fixed location: what it staged there, or what it moved out of the way."""
+
+    epoch: int
+    is_replaced: bool
 
 
-def _staged(name: str) -> str:
-    return f".odf-{name}-v"
+def leftover_of(name: str, location: str) -> Leftover | None:
+    """Which attempt to replace a fixed location left what has this name beside it; None for what is not ours."""
+    own = re.escape(posixpath.basename(location.rstrip("/")))
+    match = re.fullmatch(rf"\.odf-{own}-v([0-9]{{6,}}){_ANOTHER}(\.old)?", name)
+    return Leftover(int(match[1]), match[2] is not None) if match else None
