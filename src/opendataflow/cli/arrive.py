@@ -9,6 +9,7 @@ import click
 
 from ..errors import UsageError
 from .common import App, table, verb
+from .run import worker_of
 
 if TYPE_CHECKING:
     from ..run.arrival import Arrived
@@ -41,7 +42,7 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     for each in dataids:
         first, dots, last = each.partition("..")
         wanted += between(found.partition, first, last) if dots else [each]
-    result = announce(app.store, app.project, found, wanted, look=not unseen, why=why, dry_run=dry_run)
+    result = announce(worker_of(app), found, wanted, look=not unseen, why=why, dry_run=dry_run)
     would = "would be " if dry_run else ""
     lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
     app.show(
@@ -78,7 +79,7 @@ def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool
             f"dataset {dataset} has no location to look at",
             hint=f"announce its chunks yourself: odf ready {dataset} DATAID",
         )
-    arrived = discover(app.store, app.project, found, quiet_for=quiet_for, dry_run=dry_run)
+    arrived = discover(worker_of(app), found, quiet_for=quiet_for, dry_run=dry_run)
     app.show(
         [{"dataid": each.dataid, "verdict": each.verdict, "why": each.why} for each in arrived], lambda: _told(arrived)
     )

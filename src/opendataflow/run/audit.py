@@ -5,17 +5,48 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import MissingDependency
+from .. import files
+from ..errors import InvalidPath, MissingDependency, NotValidated
 from ..files.quarantine import has_quarantine, rejected_id
-from ..model import READY, Catalogue, Dataset, InputChunk, Manifest
+from ..gate import leads_outside, location_of
+from ..model import READY, Consumed, Dataset, InputChunk, Manifest
 from ..store import Store
 
 if TYPE_CHECKING:
     from ..spark.auditing import Past
     from .worker import Worker
 
+_MISSING = "Is the location right, and did the producer finish?"
 
-def audited(worker: Worker, catalogue: Catalogue, dataset: Dataset, dataid: str, seen: Manifest) -> Manifest:
+
+def seen_at_location(
+    worker: Worker, dataset: Dataset, dataid: str, inputs: tuple[Consumed, ...] = (), hint: str = _MISSING
+) -> Manifest | None:
+    """What lies at a chunk's location: it is there, inside the roots, not empty, and its declared checks pass.
+
+    None for a dataset that is only tracked, and for a table: whoever writes there vouches for it.
+    """
+    environment = worker.project.environment
+    location, here = location_of(environment, dataset, dataid), f"{dataset.datasetid} {dataid}"
+    if not location or dataset.kind == "table":
+        return None
+    if not files.exists(location):
+        raise InvalidPath(f"{here}: nothing is at {location}", hint=hint)
+    outside = leads_outside(environment, location)
+    if outside:
+        raise InvalidPath(
+            f"{here}: {outside} leads outside the roots of environment {environment.name}",
+            hint="Put the file itself there instead of a link.",
+        )
+    manifest = files.light_manifest(location, dataset.format, inputs=inputs)
+    if not manifest.bytes and not dataset.options.get("empty"):
+        raise NotValidated(
+            f"{here} is empty ({location})", hint="If an empty chunk is fine, set empty = true on the dataset."
+        )
+    return audited(worker, dataset, dataid, manifest) if dataset.checks else manifest
+
+
+def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Manifest:
     """What lies at a location, judged by the dataset's checks; NotValidated when it may not be published."""
     try:
         from ..spark.auditing import Surroundings
@@ -26,12 +57,13 @@ def audited(worker: Worker, catalogue: Catalogue, dataset: Dataset, dataid: str,
             f"the checks of {dataset.datasetid} run on Spark, and {error.name} is not installed",
             hint="pip install 'opendataflow[spark]'",
         ) from None
-    spark, store, password = worker.spark(), worker.store, worker.vault.password
+    spark, store = worker.spark(), worker.store
+    catalogue = store.known
     around = Surroundings(
         past=past_of(store, dataset, dataid),
         inputs=seen.inputs,
         load=lambda name: read_chunks(
-            spark, worker.project, catalogue.dataset(name), published_chunks(store, name), password
+            spark, worker.project, catalogue.dataset(name), published_chunks(store, name), worker.vault.password
         ),
     )
     judged = audit_location(spark, dataset, seen.location, dataid, around=around)
@@ -41,7 +73,6 @@ def audited(worker: Worker, catalogue: Catalogue, dataset: Dataset, dataid: str,
 
 def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
     """What earlier publishes of a dataset say: its pinned schema, and the rows of the chunks before this one."""
-    from ..files.quarantine import has_quarantine, rejected_id
     from ..spark.auditing import Past
 
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)

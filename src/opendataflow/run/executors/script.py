@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import Cancelled, JobFailed, NotValidated, TimedOut
-from ...files import light_manifest
-from ...gate import location_of
+from ...errors import Cancelled, JobFailed, TimedOut
 from ...model import Manifest
 from ...secrets import secret_file
 from ..attempt import Attempt, Done
-from ..audit import audited
+from ..audit import seen_at_location
 from ..context import child_environ, variables
 from ..heartbeat import Heartbeat
 from ..process.command import Command
@@ -39,22 +37,12 @@ class Handshake:
 
     def audit(self, attempt: Attempt, done: Done) -> Mapping[str, Manifest]:
         """What lies at the outputs' locations: it is there, it is not empty, and its declared checks pass."""
-        manifests = {}
-        for name in attempt.job.outputs:
-            dataset, dataid = attempt.catalogue.dataset(name), attempt.claim.dataid
-            location = location_of(self.worker.project.environment, dataset, dataid)
-            if not location or dataset.kind == "table":
-                continue
-            manifest = light_manifest(location, dataset.format, inputs=attempt.claim.inputs)
-            if not manifest.bytes and not dataset.options.get("empty"):
-                raise NotValidated(
-                    f"{name} {dataid} is empty ({location})",
-                    hint="If an empty chunk is fine, set empty = true on the dataset.",
-                )
-            if dataset.checks:
-                manifest = audited(self.worker, attempt.catalogue, dataset, dataid, manifest)
-            manifests[name] = manifest
-        return manifests
+        claim = attempt.claim
+        seen = {
+            name: seen_at_location(self.worker, attempt.catalogue.dataset(name), claim.dataid, claim.inputs)
+            for name in attempt.job.outputs
+        }
+        return {name: manifest for name, manifest in seen.items() if manifest is not None}
 
 
 @dataclass
