@@ -21,5 +21,5 @@ def test_a_name_that_is_none_is_refused_with_a_hint(name: str) -> None:
     with pytest.raises(BadDefinition) as caught:
         time_zone(name)
     assert caught.value.hint
-    with pytest.raises(BadDefinition, match="^pool etl: "):
+    with pytest.raises(BadDefinition, match=r"^pool etl: "):
         time_zone(name, "pool etl")
