@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..project import Project
     from ..store import Store
 
-DEFAULT_STORE = "sqlite:///dataflow.db"
-
 Segment = tuple[str, str]  # a text and the name of its style, "" for none
 Line = str | Sequence[Segment]
 

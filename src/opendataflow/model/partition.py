@@ -202,27 +202,6 @@ def sort_key(partition: Partition, dataid: str) -> str:
         raise _malformed(partition, dataid) from None
 
 
-def _step(partition: Partition, dataid: str, step: int) -> str:
-    n = ordinal(partition, dataid) + step
-    first, last = bounds(partition)
-    if not first <= n <= last:
-        raise BadDataid(
-            f"there is no {partition.type} {'after' if step > 0 else 'before'} {dataid}",
-            hint=f"The dataids go from {from_ordinal(partition, first)} to {from_ordinal(partition, last)}.",
-        )
-    return from_ordinal(partition, n)
-
-
-def next_dataid(partition: Partition, dataid: str) -> str:
-    """The dataid one step later."""
-    return _step(partition, dataid, 1)
-
-
-def previous_dataid(partition: Partition, dataid: str) -> str:
-    """The dataid one step earlier."""
-    return _step(partition, dataid, -1)
-
-
 def dataids(partition: Partition, first: str, last: str) -> Iterator[str]:
     """Every dataid FROM..TO in order, both included."""
     check_dataid(partition, first)

@@ -16,7 +16,8 @@ import pytest
 
 from opendataflow.errors import BadConfig, BadId, UnknownRun, UsageError
 from opendataflow.run.process import logs
-from opendataflow.run.process.logs import LogFile, follow, log_path, prune, read
+from opendataflow.run.process.logs import LogFile, follow, log_path, read
+from opendataflow.run.process.pruning import prune
 
 SECRET = "hunter2-S3cret"
 SMALL = 64 * 1024
@@ -176,7 +177,7 @@ def test_a_log_of_a_killed_process_is_whole_at_every_moment(tmp_path: Path) -> N
         "log = LogFile(sys.argv[1], jobid='j', dataid='d', epoch=1, runid='r', limit=65536)\n"
         "while True: log.write(b'0123456789abcde\\n' * 1000)"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(logs.__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(logs.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=env)
     path = tmp_path / "j/d.1.r.log"
     while not path.exists() or path.stat().st_size < SMALL / 2:
@@ -349,49 +350,3 @@ def test_following_a_log_that_is_removed_ends_when_the_run_does(tmp_path: Path) 
         next(pieces)
         log.path.unlink()
         assert list(pieces) == []
-
-
-# -- pruning -----------------------------------------------------------------------------------------------------------
-
-
-def old_log(folder: Path, runid: str, days: float, size: int = 1000, **ids: str) -> Path:
-    with new(folder, runid, **ids) as log:
-        log.write(b"x" * (size - log.path.stat().st_size))
-    when = time.time() - days * 86400
-    os.utime(log.path, (when, when))
-    return log.path
-
-
-def test_old_logs_are_pruned_and_empty_folders_with_them(tmp_path: Path) -> None:
-    old, young = old_log(tmp_path, "1", 31, jobid="a"), old_log(tmp_path, "2", 29, jobid="b")
-    assert prune(tmp_path) == 1
-    assert not old.parent.exists()
-    assert young.exists()
-
-
-def test_the_oldest_go_until_the_rest_is_small_enough(tmp_path: Path) -> None:
-    paths = [old_log(tmp_path, str(number), 10 - number) for number in range(5)]
-    assert prune(tmp_path, keep_bytes=2500) == 3
-    assert [path.exists() for path in paths] == [False, False, False, True, True]
-    assert prune(tmp_path, keep_bytes=None, keep_days=None) == 0
-    assert prune(tmp_path, keep_bytes=0) == 2
-    assert prune(tmp_path / "none") == 0
-
-
-def test_a_log_in_use_and_foreign_files_are_never_pruned(tmp_path: Path) -> None:
-    with new(tmp_path, limit=SMALL) as log:
-        log.write(lines(20_000))  # shortened: it must be protected as a new file, too
-        os.utime(log.path, (0, 0))
-        (tmp_path / "job" / "notes.txt").write_text("mine")
-        (tmp_path / "job" / "link.log").symlink_to(tmp_path / "job" / "notes.txt")
-        (tmp_path / "top.log").write_text("mine")
-        (tmp_path / "elsewhere").symlink_to(tmp_path / "job")
-        assert prune(tmp_path, keep_bytes=0, keep_days=0) == 0
-    assert prune(tmp_path, keep_bytes=0, keep_days=0) == 1
-    assert sorted(os.listdir(tmp_path / "job")) == ["link.log", "notes.txt"]
-
-
-def test_what_a_crash_left_half_shortened_is_pruned(tmp_path: Path) -> None:
-    path = old_log(tmp_path, "1", 40)
-    os.rename(path, f"{path}.new")
-    assert prune(tmp_path) == 1
