@@ -215,7 +215,7 @@ def filled(url: str, chunks: int) -> Store:
     """A store in which half of the chunks of each job are done."""
     store = open_store(url, create=True)
     define(store)
-    store.next_dataids("load")  # folds the definitions in
+    store.fold_in()  # folds the definitions in
     store.dml(FILL[store.dialect].format(n=chunks))
     if store.dialect == "postgres":
         store.dml("analyze")

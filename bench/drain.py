@@ -93,7 +93,7 @@ def prepared(server: Server, chunks: int) -> tuple[str, Store]:
     url = server.create_database()
     store = open_store(url, create=True)
     define(store)
-    store.next_dataids("load")  # folds the definitions in
+    store.fold_in()  # folds the definitions in
     store.announce("raw", [str(number) for number in range(chunks)])
     return url, store
 

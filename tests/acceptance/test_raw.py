@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow import Store
-from tests.support.flows import chain, drain, dump, status
+from tests.support.flows import chain, drain, dump, following, status
 from tests.support.odf import Odf
 
 
@@ -61,7 +61,7 @@ def test_dml_changes_and_counts(flow: Store, odf: Odf):
     assert dump(flow) == before
     assert odf("dml", statement).out == "1 row changed\n"
     assert status(flow, "product", "2") == "RESUBMIT"
-    assert flow.next_dataids("make") == ["2"]
+    assert following(flow, "make") == ["2"]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_given_dataid_is_refused_by_name_with_its_exit_code_and_the_receipt_is
     assert "LOCKED" in shell.runjob("--dataid", "1", "./loadbob.sh", code=14).err
     assert shell.odf("sql", "select verdict from receipt order by receiptid", "--json").data == [
         {"verdict": "DATA_NOT_READY"},
-        {"verdict": "RUNNING"},
+        {"verdict": "YES"},
         {"verdict": "LOCKED"},
     ]
 

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Pool, Store
 from opendataflow.model import Retry
-from tests.support.flows import chain, claim_one, drain, dump, kinds, status
+from tests.support.flows import chain, claim_one, drain, dump, following, kinds, status
 from tests.support.odf import Odf
 
 
@@ -50,7 +50,7 @@ def test_several_chunks_need_a_yes(flow: Store, odf: Odf):
         ("product", "2", "FAILED", "RESUBMIT"),
         ("product", "3", "READY", "RESUBMIT"),
     ]
-    assert flow.next_dataids("make", 5) == ["1", "2", "3"]
+    assert following(flow, "make", 5) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("name", ["resubmit", "hold", "fail", "forget"])
@@ -80,7 +80,7 @@ def test_a_chunk_that_waits_for_its_next_try_is_due_at_once(store: Store, odf: O
     answer = odf("resubmit", "product", "1")
     assert "1 of them RESUBMIT already, but put off after a failed attempt: due at once" in answer.out
     assert "changed 1 chunk" in answer.out
-    assert store.next_dataids("make") == ["1"]
+    assert following(store, "make") == ["1"]
     assert odf("resubmit", "product", "--all").out == "nothing to change\n"
 
 

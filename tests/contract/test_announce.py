@@ -85,7 +85,7 @@ def test_an_unknown_dataset_is_named(store: Store) -> None:
 def test_a_locked_chunk_is_not_announced_and_neither_are_the_others(store: Store, word: str) -> None:
     chain(store)
     put(store, "raw", "2", word)
-    store.next_dataids("make")
+    store.fold_in()
     before = dump(store)
     with pytest.raises(Locked):
         store.announce("raw", ["1", "2"])

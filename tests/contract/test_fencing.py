@@ -11,7 +11,7 @@ from opendataflow import Dataset, Input, Job, Manifest, Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Receipt, Retry
 from opendataflow.store import Claim
-from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, status
+from tests.support.flows import chain, change, claim_one, dump, following, in_status, kinds, produce, status
 
 LEASE = 0.05
 
@@ -225,7 +225,7 @@ def test_a_running_row_that_somebody_changes_and_then_deletes_ends_its_run(store
     claim = claim_one(store, "make")
     change(store, "product", "1", "RESUBMIT")
     store.dml("delete from datastatus where datasetid = 'product'")
-    assert store.next_dataids("make") == []
+    assert following(store, "make") == []
     assert store.run(claim.runid).status == "LOST"
     assert in_status(store, "raw", "1", "make") == "FAILED"
     with pytest.raises(LeaseLost):
@@ -237,7 +237,7 @@ def test_what_was_given_back_for_no_time_is_next(store: Store) -> None:
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     store.give_back(claim, Receipt("make", "1"), "no", wait=0)
-    assert store.next_dataids("make") == ["1"]
+    assert following(store, "make") == ["1"]
 
 
 def test_a_running_row_that_somebody_deletes_is_as_if_it_had_never_been(store: Store) -> None:

@@ -307,6 +307,7 @@ class History(RuleBasedStateMachine):
     def teardown(self) -> None:
         """In the end everything that is left can be taken, in order, and nothing else."""
         self.rescue()
+        self.store.fold_in()
         for jobid in ("a", "b"):
             assert self.store.next_dataids(self.name(jobid), n=100) == self.model.candidates(jobid)
         reads = self.store.sql(

@@ -6,7 +6,7 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.errors import UsageError
-from tests.support.flows import chain, change, claim_one, dataset, in_status, job, produce, put, status
+from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, produce, put, status
 
 OUT_ROWS = [  # status, others may read, may be produced
     (None, False, True),
@@ -136,9 +136,9 @@ def test_a_job_may_read_a_chunk_of_the_dataset_that_it_writes(store: Store) -> N
 def test_an_input_that_stops_being_ready_takes_the_candidate_away(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
-    assert store.next_dataids("make") == ["1"]
+    assert following(store, "make") == ["1"]
     change(store, "raw", "1", "HOLD")
-    assert store.next_dataids("make") == []
+    assert following(store, "make") == []
     assert store.claim("make") == []
     change(store, "raw", "1", "READY")
     assert claim_one(store, "make").dataid == "1"

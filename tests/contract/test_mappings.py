@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opendataflow import Store
-from tests.support.flows import change, claim_one, dataset, drain, in_status, job, produce, status
+from tests.support.flows import change, claim_one, dataset, drain, following, in_status, job, produce, status
 
 
 def read(store: Store, jobid: str) -> tuple[str, list[str]]:
@@ -50,7 +50,7 @@ def balance(store: Store) -> None:
 def test_a_job_that_reads_its_own_yesterday_goes_day_by_day(store: Store) -> None:
     balance(store)
     store.announce("raw", ["2025-01-03", "2025-01-02", "2025-01-01"])
-    assert store.next_dataids("book") == ["2025-01-01"]
+    assert following(store, "book") == ["2025-01-01"]
     first = claim_one(store, "book")
     assert store.claim("book") == [], "tomorrow waits for today"
     store.commit(first)
@@ -188,7 +188,7 @@ def test_latest_changes_when_something_newer_arrives_before_the_claim(store: Sto
     flights(store)
     store.announce("airlines", ["2025-01"])
     store.announce("flights", ["2025-03-10"])
-    assert store.next_dataids("join") == ["2025-03-10"]
+    assert following(store, "join") == ["2025-03-10"]
     store.announce("airlines", ["2025-03"])
     assert read(store, "join")[1] == ["airlines 2025-03", "flights 2025-03-10"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow import Store
-from tests.support.flows import chain, claim_one, dataset, drain, job, produce
+from tests.support.flows import chain, claim_one, dataset, drain, following, job, produce
 
 ORDERS = {
     "number": ["0", "1", "9", "10", "11", "99", "100", "1000000000000"],
@@ -23,7 +23,7 @@ def test_chunks_come_in_the_order_of_their_type(store: Store, partition: str) ->
     chain(store, partition=partition)
     expected = ORDERS[partition]
     store.announce("raw", expected[::-1])
-    assert store.next_dataids("make", n=100) == expected
+    assert following(store, "make", n=100) == expected
     assert [chunk.dataid for chunk in store.all_chunks("raw")] == expected
     assert [dataid for jobid, dataid in drain(store, "make", n=1)] == expected
     assert [claim.dataid for claim in store.claim("use", n=100)] == expected

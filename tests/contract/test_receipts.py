@@ -25,7 +25,7 @@ def test_a_claim_stores_its_receipt(store: Store) -> None:
     assert event.receipt == claim.receipt
     assert event.receipt.answer("ready").evidence == {"inputs": [["raw", "1", "READY"]]}
     rows = store.sql("select jobid, datasetid, dataid, verdict from receipt")
-    assert rows == (["jobid", "datasetid", "dataid", "verdict"], [("make", "product", "1", "RUNNING")])
+    assert rows == (["jobid", "datasetid", "dataid", "verdict"], [("make", "product", "1", "YES")])
 
 
 def test_admit_stores_the_five_answers_beside_the_run(store: Store) -> None:
@@ -150,7 +150,8 @@ def test_a_forced_run_that_is_given_back_leaves_what_was_published(store: Store)
 def test_force_takes_what_nobody_may_take_unless_it_runs(store: Store) -> None:
     chain(store)
     claim = claim_one(store, "make", dataid="1", force=True)
-    assert (claim.forced, claim.receipt.verdict) == (True, "DATA_NOT_READY")
+    assert (claim.forced, claim.receipt.verdict) == (True, "NOT_ASKED")
+    assert store.sql("select verdict from receipt")[1] == [("NOT_ASKED",)]
     assert store.claim("make", dataid="1", force=True) == []
     store.commit(claim)
     again = claim_one(store, "make", dataid="1", force=True)

@@ -66,7 +66,7 @@ def test_what_is_registered_is_what_is_read_back(store: Store, open_again: Calla
 
 def test_registering_the_same_again_changes_nothing(store: Store) -> None:
     store.register(**flow())
-    store.next_dataids("clean")
+    store.fold_in()
     before, number = dump(store), revision(store)
     assert store.register(**flow()) == []
     assert dump(store) == before
@@ -212,7 +212,7 @@ REFUSED: dict[str, tuple[type[OdfError], dict[str, Any]]] = {
 def test_a_definition_that_makes_no_sense_is_refused_and_nothing_is_written(store: Store, what: str) -> None:
     chain(store)
     store.announce("raw", ["1"])
-    store.next_dataids("make")
+    store.fold_in()
     before = dump(store)
     error, definition = REFUSED[what]
     with pytest.raises(error):
@@ -305,7 +305,7 @@ def test_a_partition_type_can_be_changed_and_the_order_with_it(store: Store) -> 
 def test_a_partition_type_that_does_not_fit_the_chunks_is_refused(store: Store) -> None:
     store.register([dataset("raw", "text"), dataset("out", "text")], [job("make", "raw", writes="out")])
     store.announce("raw", ["2025-01-01", "monday"])
-    store.next_dataids("make")
+    store.fold_in()
     before = dump(store)
     with pytest.raises(BadDefinition):
         store.register([dataset("raw", "day"), dataset("out", "day")])

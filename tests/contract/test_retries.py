@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.model import Retry
-from tests.support.flows import chain, change, claim_one, produce, status
+from tests.support.flows import chain, change, claim_one, following, produce, status
 
 SOON = 0.1
 
@@ -69,7 +69,7 @@ def test_the_backoff_is_not_over_before_its_time(store: Store) -> None:
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     assert store.claim("make") == []
-    assert store.next_dataids("make") == []
+    assert following(store, "make") == []
     assert status(store, "product", "1") == "RESUBMIT"
 
 
@@ -90,7 +90,7 @@ def test_a_resubmit_by_a_person_ends_the_backoff(store: Store, how: str) -> None
     else:
         again = [("product", "1", "RESUBMIT", "RESUBMIT")]
         assert store.resubmit("product", ["1"], dry_run=True) == again
-        assert store.next_dataids("make") == []
+        assert following(store, "make") == []
         assert store.resubmit("product", ["1"], why="mended") == again
         assert store.events("product", "1")[-1].why == "mended"
         assert store.resubmit("product", ["1"]) == []

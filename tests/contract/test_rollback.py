@@ -156,7 +156,7 @@ def test_two_chunks_never_get_the_same_content_that_way(store: Store) -> None:
 
 
 def refused(store: Store, to: int | None = None) -> None:
-    store.next_dataids("make")
+    store.fold_in()
     dumped = dump(store)
     with pytest.raises(BadTransition):
         store.rollback("product", "1", to)

@@ -35,7 +35,7 @@ def bring_to(store: Store, word: str | None) -> None:
         produce(store, "make", "1")
         if word != "READY":
             change(store, "product", "1", word)
-    store.next_dataids("make")  # folds in what was typed
+    store.fold_in()  # folds in what was typed
 
 
 def say(store: Store, verb: str, dataid: str = "1", **how: Any) -> list[Any]:

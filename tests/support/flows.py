@@ -71,6 +71,12 @@ def drain(store: Store, *jobids: str, n: int = 100) -> list[tuple[str, str]]:
             return done
 
 
+def following(store: Store, jobid: str, n: int = 100) -> list[str]:
+    """What a job would take next, with what was typed as SQL and what is due again by now."""
+    store.fold_in()
+    return store.next_dataids(jobid, n)
+
+
 def put(
     store: Store, datasetid: str, dataid: str, status: str, *, jobid: str = "somebody", locktype: str = "OUT"
 ) -> None:

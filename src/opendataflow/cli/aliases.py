@@ -96,6 +96,7 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
     catalogue = store.catalogue()
     job = catalogue.job(check_id("job", jobid))
     if dataid is None:
+        store.fold_in()
         ends = store.ends(job.outputs[0])
         following = store.next_dataids(jobid, 1)
         if not following and ends is None:

@@ -63,6 +63,7 @@ def drain_verb(
     choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker)
     wanted = list(choose(store.catalogue()))
     if dry_run:
+        store.fold_in()
         first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
         app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
         return 0

@@ -20,7 +20,12 @@ _EXAMPLE = "For instance: odf pool set etl 8"
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--always", is_flag=True, help="Drop the hours: the same slots all week.")
 @click.option("--timezone", metavar="ZONE", help="The time zone of the hours, like Europe/Paris (default: UTC).")
-@click.option("--hours", metavar="TEXT", multiple=True, help="When the pool has another number of slots; may be given several times.")
+@click.option(
+    "--hours",
+    metavar="TEXT",
+    multiple=True,
+    help="When the pool has other slots, like Mon-Fri 08:00-18:00 -> 4; repeatable.",
+)
 @click.argument("action", type=click.Choice(["list", "set", "drop"]), default="list")
 @click.argument("name", required=False)
 @click.argument("slots", metavar="[N|unlimited]", required=False)
@@ -144,5 +149,7 @@ def _slots(word: str) -> int | None:
     if word.lower() == "unlimited":
         return None
     if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise UsageError(f"{word[:40]!r} is not a number of slots", hint="Give a whole number from 0, or say unlimited.")
+        raise UsageError(
+            f"{word[:40]!r} is not a number of slots", hint="Give a whole number from 0, or say unlimited."
+        )
     return int(word)

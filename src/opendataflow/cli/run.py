@@ -186,6 +186,7 @@ def _dry_run(app: App, jobid: str, dataid: str | None) -> int:
     from ..gate import refusal
 
     catalogue = app.store.catalogue()
+    app.store.fold_in()
     wanted = [dataid] if dataid is not None else app.store.next_dataids(jobid, 1)
     if not wanted:
         app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])

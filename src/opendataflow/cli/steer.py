@@ -101,7 +101,9 @@ def _shown(changes: _Changes, what: str) -> list[Line]:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
     due = sum(before == after for *_, before, after in changes)
     if due:
-        lines.append(f"{due:,} of them {'is' if due == 1 else 'are'} RESUBMIT already, but deferred after a failure: due at once")
+        lines.append(
+            f"{due:,} of them {'is' if due == 1 else 'are'} RESUBMIT already, but deferred after a failure: due at once"
+        )
     return [*lines, f"{what} {len(changes):,} chunk{'s' * (len(changes) != 1)}"]
 
 

@@ -8,9 +8,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..model import FAILED
+from ..model import FAILED, Limit
 from ..run.drain import Drained, Failure, Took
-from ..store import Limit, Store
+from ..store import Store
 from .words import duration
 
 _MOST = 100_000

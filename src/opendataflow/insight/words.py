@@ -75,8 +75,8 @@ def evidence(facts: Mapping[str, Any]) -> list[str]:
         if value is None or (name in _DETAILS and not _DETAILS[name].isdisjoint(facts)):
             continue
         try:
-            phrases += _phrases(name, value, facts)
-        except (TypeError, ValueError, AttributeError):  # a shape that this program does not know
+            phrases += list(_phrases(name, value, facts))
+        except (TypeError, ValueError, AttributeError, LookupError):  # a shape that this program does not know
             phrases.append(f"{name.replace('_', ' ')}: {_plain(value)}")
     return phrases
 
@@ -115,7 +115,7 @@ def _versions(versions: Sequence[int | None], facts: Mapping[str, Any]) -> Itera
 
 def _checks(n: int, facts: Mapping[str, Any]) -> Iterator[str]:
     failed = facts.get("failed") or ()
-    yield f"{count(n, 'check')}, of which {', '.join(map(str, failed))} failed" if failed else count(n, "check passed")
+    yield count(n, "check") + (f", of which {', '.join(map(str, failed))} failed" if failed else " passed")
 
 
 def _outputs(outputs: Mapping[str, str | None], facts: Mapping[str, Any]) -> Iterator[str]:

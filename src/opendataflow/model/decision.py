@@ -85,7 +85,8 @@ class Look:
 class Facts:
     """Everything that decides whether one chunk of a job may run.
 
-    `right`, `place` and `validated` need a look at the data: a Look, or the reason why nobody looked.
+    `right`, `place` and `validated` need a look at the data: a Look, or the reason why nobody looks. As long as neither
+    is there, the question is open and the verdict NOT_ASKED.
     """
 
     jobid: str
@@ -101,8 +102,8 @@ class Facts:
     deferred: float = 0.0  # seconds until it is tried again
     forced: bool = False
     right: Look | None = None
-    place: Look | str = "nobody looked"
-    validated: Look | str = "nobody looked"
+    place: Look | str = ""
+    validated: Look | str = ""
 
 
 def decide(facts: Facts) -> Receipt:

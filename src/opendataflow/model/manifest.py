@@ -115,6 +115,16 @@ class Manifest:
         return cls(**known)
 
 
+class InputChunk(NamedTuple):
+    """One chunk that a run reads: the version, its manifest if it has one, and its bounds where somebody set them."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    manifest: Manifest | None = None
+    bounds: tuple[str | None, str | None] | None = None
+
+
 def _check_result(given: CheckResult | Mapping[str, object]) -> CheckResult:
     return CheckResult.from_data(given.to_data() if isinstance(given, CheckResult) else given)
 

@@ -82,7 +82,8 @@ class Receipt:
         for question in QUESTIONS:
             if self.answer(question.name).yes is False:
                 return question.no
-        is_whole = len(self.answers) == len(QUESTIONS) and any(answer.yes for answer in self.answers)
+        is_dealt_with = all(answer.yes or answer.why for answer in self.answers)
+        is_whole = len(self.answers) == len(QUESTIONS) and is_dealt_with and any(answer.yes for answer in self.answers)
         return YES if is_whole else NOT_ASKED
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependency
-from ..model import Catalogue, Dataset, Manifest, sort_key
+from ..model import Catalogue, Dataset, Manifest
 from ..project import Project
 from ..store import Store
 
@@ -48,9 +48,9 @@ def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
     from ..spark.quarantine import has_quarantine, rejected_id
 
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)
-    rows = store.rows_before(dataset.datasetid, sort_key(dataset.partition, dataid), trailing) if trailing else []
-    rejected = has_quarantine(dataset) and store.chunk(rejected_id(dataset.datasetid), dataid) is not None
-    return Past(store.pinned_schema(dataset.datasetid) or "", rows, rejected)
+    beside = rejected_id(dataset.datasetid) if has_quarantine(dataset) else None
+    past = store.past(dataset.datasetid, dataid, trailing, beside)
+    return Past(past.schema, past.rows, past.has_beside)
 
 
 def published_chunks(store: Store, datasetid: str) -> list[InputChunk]:

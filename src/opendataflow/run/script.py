@@ -165,6 +165,7 @@ def _environment(
 def refused(store: Store, catalogue: Catalogue, project: Project, jobid: str, dataid: str | None) -> Result:
     """Nothing was claimed: say why, and keep the answers."""
     if dataid is None:
+        store.fold_in()
         full = [str(limit) for limit in store.limits(jobid) if not limit.free]
         if full and store.next_dataids(jobid, 1):
             return Result("LOCKED", 14, "; ".join(full))

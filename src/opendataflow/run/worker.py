@@ -57,7 +57,6 @@ class Worker:
         self._spark: SparkSession | None = None
         self._code: dict[str, Any] = {}
         self._homes: dict[str, Path | None] = {}
-        self._pinned: set[str] = set()
         self.cancelled = threading.Event()
 
     def path_of(self, job: Job) -> Path | None:
@@ -332,7 +331,7 @@ class Worker:
         return replace(_ready(claim), log=log.path)
 
     def _commit(self, catalogue: Catalogue, *done: tuple[Claim, Mapping[str, Manifest]]) -> None:
-        """Publish the outputs, and with them the rows that were kept aside; the first publish pins the schema."""
+        """Publish the outputs, and with them the rows that were kept aside."""
         outputs = [
             (claim, {name: each for name, each in found.items() if name in claim.outputs}) for claim, found in done
         ]
@@ -343,10 +342,6 @@ class Worker:
             sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
             self.store.register([rejected_dataset(source) for source in sources])
         self.store.commit_many([(claim, found, None) for claim, found in outputs], beside=aside)
-        for name, manifest in (each for _, found in outputs for each in found.items()):
-            if manifest.schema and name not in self._pinned:
-                self.store.pin_schema(name, manifest.schema)
-                self._pinned.add(name)
 
     @contextmanager
     def _beating(self, *claims: Claim) -> Iterator[threading.Event]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..errors import MissingDependency, UsageError
 from . import migrations
 from .backend import Backend
-from .records import Announced, Change, Chunk, Claim, Event, InputRow, Limit, Published, Run
+from .records import Announced, Change, Chunk, Claim, Event, InputRow, Past, Published, Run
 from .store import Store
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Claim",
     "Event",
     "InputRow",
-    "Limit",
+    "Past",
     "Published",
     "Run",
     "Store",

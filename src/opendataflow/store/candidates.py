@@ -6,25 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import BadDataid, BadId
-from ..model import (
-    READY,
-    RESUBMIT,
-    Catalogue,
-    Job,
-    latest_bound,
-    may_consume,
-    may_produce,
-    sort_key,
-    takes_all,
-)
+from ..model import CLAIMABLE, DEFERRED, RESUBMIT, Catalogue, Job, candidacy, sort_key, takes_all
 from .backend import Row, Transaction
+from .inputs import ChunkId, needed
 from .records import compact
 
-CLAIMABLE, WAITING, DEFERRED = "CLAIMABLE", "WAITING", "DEFERRED"
 _BATCH = 20_000
 _MOST_PAIR_LOCKS = 200
 
-ChunkId = tuple[str, str]
 PairId = tuple[str, str]
 
 
@@ -145,45 +134,12 @@ def pair(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> Pair
     job = catalogue.jobs.get(jobid)
     if job is None:
         return None
-    output = catalogue.output_partition(job)
     try:
-        key = sort_key(output, dataid)
-        inputs: list[ChunkId] = []
-        exclusive: list[ChunkId] = []
-        resolved = True
-        for item in job.inputs:
-            mapping = item.mapping
-            if mapping.is_dynamic:
-                chunks = _dynamic_inputs(tx, catalogue, job, item, dataid)
-                resolved = resolved and chunks is not None
-            else:
-                chunks = [(item.datasetid, needed) for needed in catalogue.needed(job, item, dataid)]
-            if chunks:
-                inputs += chunks
-                if not mapping.is_shared:
-                    exclusive += chunks
+        key = sort_key(catalogue.output_partition(job), dataid)
+        chunks = needed(tx, catalogue, job, dataid)
     except (BadDataid, BadId):
         return None
-    return Pair(jobid, dataid, key, inputs, exclusive, resolved)
-
-
-def _dynamic_inputs(tx: Transaction, catalogue: Catalogue, job: Job, item: Any, dataid: str) -> list[ChunkId] | None:
-    """The chunks of a dynamic input; None while they are not all there."""
-    dataset = catalogue.dataset(item.datasetid)
-    if item.mapping.kind == "latest":
-        until = latest_bound(dataset.partition, catalogue.output_partition(job), dataid)
-        newest = tx.row("newest_ready", datasetid=dataset.datasetid, until_key=sort_key(dataset.partition, until))
-        return [(dataset.datasetid, newest[0])] if newest else None
-    # The cheap question first: while something upstream is unfinished, nobody needs to look at every chunk.
-    for upstream in catalogue.upstream(dataset.datasetid):
-        unfinished = tx.row("unfinished_of_job", jobid=upstream)
-        if unfinished and unfinished[0]:
-            return None
-    rows = tx.rows("chunks_in_order", datasetid=dataset.datasetid)
-    count = dataset.partition.count
-    if not rows or any(status != READY for _, status in rows) or (count is not None and len(rows) != count):
-        return None
-    return [(dataset.datasetid, chunk) for chunk, _ in rows]
+    return Pair(jobid, dataid, key, chunks.chunks, chunks.exclusive, not chunks.unresolved)
 
 
 def _write(
@@ -198,12 +154,15 @@ def _write(
     drop: dict[str, list[str]] = {}
     for each in pairs:
         _, _, ready, outs, ins = facts[each.jobid, each.dataid]
-        state, rank = _decision(each, ready, outs, ins, asked_for or bool(catalogue.jobs[each.jobid].inputs))
+        outputs, reads = _split(outs), _split(ins)
+        is_named = asked_for or bool(catalogue.jobs[each.jobid].inputs)
+        state = candidacy(each.is_resolved and ready == len(each.inputs), outputs, reads, is_named)
         if state is None:
             drop.setdefault(each.jobid, []).append(each.dataid)
         else:
             if state == CLAIMABLE and not_before:
                 state = DEFERRED
+            rank = 0 if RESUBMIT in outputs else 1
             put.append((each.jobid, each.dataid, each.sort_key, rank, state, not_before, compact(each.inputs)))
     for jobid, dataids in drop.items():
         tx.run("candidates_drop", jobid=jobid, dataids=compact(dataids))
@@ -211,18 +170,8 @@ def _write(
         tx.run("candidates_put", candidates=compact(put))
 
 
-def _decision(pair: Pair, ready: int, outs: str | None, ins: str | None, is_named: bool) -> tuple[str | None, int]:
-    """The state of a candidate and its rank, straight from the two lock tables."""
-    out_statuses = outs.split(",") if outs else []
-    if not all(map(may_produce, out_statuses)):
-        return None, 1
-    output = RESUBMIT if RESUBMIT in out_statuses else None
-    if ins and not all(may_consume(status, output) for status in ins.split(",")):
-        return None, 1
-    if output is None and not is_named:
-        return None, 1  # a job without inputs runs only for a dataid that somebody names
-    rank = 0 if output else 1
-    return (CLAIMABLE if pair.is_resolved and ready == len(pair.inputs) else WAITING), rank
+def _split(statuses: str | None) -> list[str]:
+    return statuses.split(",") if statuses else []
 
 
 def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from ..errors import LeaseLost, WrongData
 from ..model import (
@@ -18,68 +18,65 @@ from ..model import (
     RESUBMIT,
     RUNNING,
     YES,
-    Answer,
     Catalogue,
     Consumed,
+    Facts,
+    InputFact,
     Job,
+    Limit,
     Manifest,
-    Pool,
+    OutputFact,
     Receipt,
+    decide,
 )
 from . import candidates
 from .backend import Row, Transaction
+from .facts import ONLY_TRACKED, is_only_tracked
 from .folding import lost_run, outputs_of_run
-from .records import Claim, Limit, compact, manifest_row
+from .records import Claim, compact, manifest_row, receipt_events
+
+
+class How(NamedTuple):
+    """How chunks are claimed: by whom, for how long, and whether without asking."""
+
+    owner: str
+    lease: float
+    forced: bool
 
 
 class Stale(Exception):
     """A candidate was not what its rows say: it has to be derived anew."""
 
 
-def limits(tx: Transaction, catalogue: Catalogue, job: Job, *, lock: bool) -> list[Limit]:
-    """What limits the running chunks of a job, with its use; locked for a claim, in one order, so that nobody waits in a circle."""
-    found = []
-    row = tx.row("pool_lock" if lock else "pool_row", pool=job.pool) if job.pool else None
-    if row is not None:
-        slots = row[0] if row[1] == "{}" else _pool(job.pool, *row[:2]).slots_at(row[2])
-        if slots is not None:
-            found.append(Limit("pool", job.pool, slots, tx.rows("slots_taken", pool=job.pool)[0][0]))
-    limited = {item.datasetid: catalogue.datasets[item.datasetid].options.get("readers") for item in job.inputs}
-    for datasetid, readers in sorted(limited.items()):
-        if isinstance(readers, int):
-            if lock:
-                tx.run("lock_readers", datasetid=datasetid)
-            taken = tx.rows("readers_running", datasetid=datasetid)[0][0]
-            found.append(Limit("dataset", datasetid, readers, taken))
-    return found
-
-
-@lru_cache(100)
-def _pool(poolid: str, slots: int | None, options: str) -> Pool:
-    return Pool(poolid, slots, json.loads(options))
-
-
-def pool_now(
-    poolid: str, slots: int | None, options: str, now: float
-) -> tuple[int | None, tuple[float, int | None] | None]:
-    """How many slots a pool has at a moment, and when that changes to how many."""
-    pool = _pool(poolid, slots, options)
-    return pool.slots_at(now), pool.next_change(now)
-
-
 def take(
-    tx: Transaction, catalogue: Catalogue, job: Job, picked: Sequence[Row], owner: str, *, forced: bool, lease: float
+    tx: Transaction,
+    catalogue: Catalogue,
+    job: Job,
+    picked: Sequence[Row],
+    limits: Sequence[Limit],
+    how: How,
 ) -> list[Claim]:
     """Take picked candidates: from here on they are RUNNING and ours."""
-    found: dict[str, tuple[tuple[Consumed, ...], bool, int, Receipt]] = {}
+    wanted: dict[str, tuple[Facts, int, int]] = {}
     takes = []
-    for dataid, rank, key, epoch, tries, inputs_json in picked:
-        facts = json.loads(inputs_json)
-        if not forced and any(status != READY for _, _, status, _ in facts):
+    unseen = ONLY_TRACKED if is_only_tracked(catalogue, job) else ""
+    for position, (dataid, rank, key, epoch, tries, inputs_json) in enumerate(picked):
+        facts = Facts(
+            job.jobid,
+            dataid,
+            inputs=tuple(starmap(InputFact, json.loads(inputs_json))),
+            outputs=_outputs(tx, job, dataid, rank, how.forced),
+            limits=tuple(limit._replace(taken=limit.taken + position) for limit in limits),
+            partition=catalogue.output_partition(job).type,
+            epoch=epoch,
+            forced=how.forced,
+            place=unseen,
+            validated=unseen,
+        )
+        receipt = decide(facts)
+        if receipt.no is not None:
             raise Stale
-        inputs = tuple(Consumed(datasetid, input_id, version or 0) for datasetid, input_id, _, version in facts)
-        receipt = _receipt(catalogue, job, dataid, facts, epoch, rank == 0, forced)
-        found[dataid] = inputs, rank == 0, tries + 1, receipt
+        wanted[dataid] = facts, rank, tries + 1
         takes.append(
             {
                 "dataid": dataid,
@@ -87,8 +84,8 @@ def take(
                 "sort_key": key,
                 "tries": tries + 1,
                 "before": RESUBMIT if rank == 0 else None,
-                "receipt": compact(receipt.to_data()) if forced or receipt.verdict == YES else None,
-                "inputs": compact(inputs),
+                "receipt": compact(receipt.to_data()) if how.forced or receipt.verdict == YES else None,
+                "inputs": compact(_consumed(facts)),
             }
         )
     rows = tx.rows(
@@ -96,45 +93,44 @@ def take(
         jobid=job.jobid,
         takes=compact(takes),
         pool=job.pool,
-        owner=owner,
-        lease=float(lease),
-        forced=forced,
-        why="forced" if forced else None,
+        owner=how.owner,
+        lease=how.lease,
+        forced=how.forced,
+        why="forced" if how.forced else None,
     )
     claims = {}
     for runid, dataid, epoch, taken in rows:
         if taken != len(job.outputs):
             raise Stale
-        inputs, was_resubmit, tries, receipt = found[dataid]
+        facts, rank, tries = wanted[dataid]
         claims[dataid] = Claim(
-            runid, job.jobid, dataid, epoch, inputs, job.outputs, lease, tries, was_resubmit, forced, owner, receipt
+            runid,
+            job.jobid,
+            dataid,
+            epoch,
+            _consumed(facts),
+            job.outputs,
+            how.lease,
+            tries,
+            rank == 0,
+            how.forced,
+            how.owner,
+            facts,
         )
-    return [claims[dataid] for dataid in found]
+    return [claims[dataid] for dataid in wanted]
 
 
-def _receipt(
-    catalogue: Catalogue, job: Job, dataid: str, facts: list[list[Any]], epoch: int, was_resubmit: bool, forced: bool
-) -> Receipt:
-    """The answers that stored facts give; what needs a look at the data itself is asked by the gate."""
-    ready: dict[str, object] = {"inputs": [[datasetid, input_id, status] for datasetid, input_id, status, _ in facts]}
-    if forced:
-        return Receipt(job.jobid, dataid, (Answer("ready", None, ready, "forced: nobody asked"),))
-    answers = [
-        Answer("ready", True, ready),
-        Answer(
-            "right",
-            True,
-            {"versions": [version for *_, version in facts], "type": catalogue.output_partition(job).type},
-        ),
-    ]
-    datasets = [catalogue.datasets[name] for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
-    if not any(dataset.kind or dataset.location or dataset.hostname or dataset.checks for dataset in datasets):
-        nothing = "only tracked: no location and no checks are declared"
-        answers += [Answer("place", True, why=nothing), Answer("validated", True, why=nothing)]
-    answers.append(
-        Answer("safe", True, {"epoch": epoch, "output": RESUBMIT if was_resubmit else None, "pool": job.pool or None})
-    )
-    return Receipt(job.jobid, dataid, tuple(answers))
+def _outputs(tx: Transaction, job: Job, dataid: str, rank: int, forced: bool) -> tuple[OutputFact, ...]:
+    """The outputs as they are before the claim: the rank of a candidate tells, unless it is forced or writes several."""
+    if not forced and (rank or len(job.outputs) == 1):
+        return tuple(OutputFact(name, None if rank else RESUBMIT) for name in job.outputs)
+    rows = tx.rows("statuses_given", chunks=compact([(name, dataid) for name in job.outputs]))
+    known = {row[0]: OutputFact(row[0], row[2], row[4]) for row in rows}
+    return tuple(known.get(name, OutputFact(name, None)) for name in job.outputs)
+
+
+def _consumed(facts: Facts) -> tuple[Consumed, ...]:
+    return tuple(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs)
 
 
 def ending(claim: Claim, **how: Any) -> dict[str, Any]:
@@ -278,21 +274,8 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         tx.run("chunks_put", chunks=compact(forced_from))
     elif not claim.was_resubmit:
         remove(tx, [(each, claim.dataid, claim.jobid, OUT) for each in claim.outputs] + _read_by(tx, claim))
-    for datasetid in claim.outputs:
-        tx.run(
-            "event_put",
-            kind="refused",
-            datasetid=datasetid,
-            dataid=claim.dataid,
-            jobid=claim.jobid,
-            runid=claim.runid,
-            epoch=claim.epoch,
-            before=RUNNING,
-            after=outcome,
-            who=None,
-            why=detail,
-            receipt=compact(receipt.to_data()),
-        )
+    events = receipt_events("refused", claim.outputs, receipt, None, claim=claim, before=RUNNING, why=detail)
+    tx.run("events_put", events=compact(events))
     now = tx.rows("lease_clock")[0][0]
     candidates.decide(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=now + wait, asked_for=False)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ..model import Consumed, Manifest, Receipt
+from ..model import Consumed, Facts, InputChunk, Manifest, Receipt, decide
 from .backend import Row
 
 
@@ -24,27 +25,12 @@ class Claim(NamedTuple):
     was_resubmit: bool
     forced: bool
     owner: str
-    receipt: Receipt
-
-
-class Limit(NamedTuple):
-    """A limit on chunks that run at the same time, on all machines, and how many run: of a pool, or readers of a dataset."""
-
-    what: str  # pool | dataset
-    name: str
-    slots: int
-    taken: int
+    facts: Facts
 
     @property
-    def free(self) -> int:
-        """How many more may begin."""
-        return max(self.slots - self.taken, 0)
-
-    def __str__(self) -> str:
-        if self.slots == 0:
-            return f"{self.what} {self.name} is paused: it has 0 {'slots' if self.what == 'pool' else 'readers'}"
-        kind = "slots are taken" if self.what == "pool" else "readers are at work"
-        return f"{self.what} {self.name} is full: {self.taken} of {self.slots} {kind}"
+    def receipt(self) -> Receipt:
+        """The answers that the facts give; NOT_ASKED as long as nobody looked at data that has to be looked at."""
+        return decide(self.facts)
 
 
 class Chunk(NamedTuple):
@@ -129,6 +115,15 @@ class Published(NamedTuple):
     published: datetime | None
 
 
+class Past(NamedTuple):
+    """What earlier publishes of a dataset say: its schema, the rows of the chunks before this one, newest first, and
+    whether the dataset beside it has this chunk."""
+
+    schema: str
+    rows: tuple[int, ...]
+    has_beside: bool
+
+
 class Announced(NamedTuple):
     """What an announcement did: chunks that became READY, and chunks that already were."""
 
@@ -188,6 +183,18 @@ def published(row: Row) -> Published:
     return Published(datasetid, dataid, version, jobid, runid, Manifest.from_data({**body, **facts}), moment(row[14]))
 
 
+def input_chunk(row: Row) -> tuple[int, InputChunk]:
+    """A row of query inputs_given: the run, and the chunk that it reads."""
+    runid, datasetid, dataid, version, lower, upper, *facts, body = row
+    names = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
+    manifest = None
+    if body is not None:
+        known = {name: value for name, value in zip(names, facts, strict=True) if value is not None}
+        manifest = Manifest.from_data({**json.loads(body), **known})
+    bounds = None if lower is None and upper is None else (lower, upper)
+    return runid, InputChunk(datasetid, dataid, version, manifest, bounds)
+
+
 def manifest_row(
     datasetid: str, dataid: str, version: int, jobid: str, runid: int | None, manifest: Manifest
 ) -> dict[str, Any]:
@@ -199,6 +206,32 @@ def manifest_row(
         row[name] = data.pop(name, None)
     row["body"] = compact(data)
     return row
+
+
+def receipt_events(
+    kind: str,
+    outputs: Sequence[str],
+    receipt: Receipt,
+    who: str | None,
+    *,
+    claim: Claim | None = None,
+    before: str | None = None,
+    why: str | None = None,
+) -> list[dict[str, Any]]:
+    """The events that store a receipt, one for each output, as the query events_put takes them."""
+    facts = {
+        "kind": kind,
+        "dataid": receipt.dataid,
+        "jobid": receipt.jobid,
+        "runid": claim.runid if claim else None,
+        "epoch": claim.epoch if claim else None,
+        "before": before,
+        "after": receipt.verdict,
+        "who": who,
+        "why": why,
+        "receipt": compact(receipt.to_data()),
+    }
+    return [{**facts, "datasetid": datasetid} for datasetid in outputs]
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode

@@ -370,9 +370,9 @@ def _inputs_to_forget(
     rows = []
     for item in producer.inputs:
         if not item.mapping.is_shared:
-            needed = [each for dataid in dataids for each in catalogue.needed(producer, item, dataid)]
-            there = tx.rows("in_rows_given", datasetid=item.datasetid, jobid=producer.jobid, dataids=compact(needed))
-            rows += [(item.datasetid, row[0], producer.jobid, IN) for row in there]
+            needed = [(item.datasetid, each) for dataid in dataids for each in catalogue.needed(producer, item, dataid)]
+            there = tx.rows("readings_given", jobid=producer.jobid, chunks=compact(needed))
+            rows += [(row[0], row[1], producer.jobid, IN) for row in there]
     return rows
 
 

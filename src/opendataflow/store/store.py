@@ -8,14 +8,32 @@ import pwd
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ..errors import BadDefinition, InvalidPath, StoreUnreachable, UnknownRun, UsageError
-from ..model import READY, RUNNING, Catalogue, Dataset, Job, Manifest, Pool, Receipt, canonical, check_dataid
-from . import candidates, claims, definitions, folding, migrations, records, steering
+from ..errors import BadDefinition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun, UsageError
+from ..model import (
+    CLAIMABLE,
+    READY,
+    RUNNING,
+    Catalogue,
+    Dataset,
+    Facts,
+    InputChunk,
+    InputFact,
+    Job,
+    Limit,
+    Manifest,
+    Pool,
+    Receipt,
+    canonical,
+    check_dataid,
+    sort_key,
+)
+from . import candidates, claims, definitions, facts, folding, limits, migrations, records, steering
 from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
-from .records import Announced, Change, Chunk, Claim, Event, InputRow, Limit, Published, Run
+from .records import Announced, Change, Chunk, Claim, Event, InputRow, Past, Published, Run
 
 _T = TypeVar("_T")
 _REFUSED_WAIT = 60.0
@@ -24,6 +42,11 @@ _RECENT_RUNS = 20_000
 
 class _Reload(Exception):
     """The definitions are not those that this process knows."""
+
+
+def _schema_of(datasetid: str) -> str:
+    """The name under which the schema of a dataset's first publish is remembered."""
+    return f"schema of {datasetid}"
 
 
 def whoami() -> str:
@@ -58,6 +81,7 @@ class Store:
         self._revision = ""
         self._today: tuple[str, str] = ("", "")
         self._announced: tuple[str, str] = ("", "")
+        self._pinned: set[str] = set()
         self._clock: Callable[[], float] = time.time
 
     # Transactions ------------------------------------------------------------------------------------------------
@@ -156,16 +180,17 @@ class Store:
     def catalogue(self) -> Catalogue:
         """All datasets, jobs and pools as they are registered now; loaded when they are not what they were."""
 
-        def work(tx: Transaction) -> Catalogue:
-            revision = tx.rows("revision")[0][0]
-            if self._catalogue is None or revision != self._revision:
-                found = definitions.load(tx)
-                if found.implicit:
-                    return found  # whoever writes next stores them
-                self._catalogue, self._revision = found, revision
-            return self._catalogue
+        return self._do(self._seen, reading=True)
 
-        return self._do(work, reading=True)
+    def _seen(self, tx: Transaction) -> Catalogue:
+        """The same in a transaction that only reads."""
+        revision = tx.rows("revision")[0][0]
+        if self._catalogue is None or revision != self._revision:
+            catalogue = definitions.load(tx)
+            if catalogue.implicit:
+                return catalogue  # whoever writes next stores them
+            self._catalogue, self._revision = catalogue, revision
+        return self._catalogue
 
     @property
     def known(self) -> Catalogue:
@@ -258,7 +283,8 @@ class Store:
                 if force:
                     self._force(tx, catalogue, job, dataid)
                 prepared = True
-            free = n if force else min([n, *(each.free for each in claims.limits(tx, catalogue, job, lock=True))])
+            limited = [] if force else limits.of_job(tx, catalogue, job, lock=True)
+            free = min([n, *(limit.free for limit in limited)])
             if dataid is None:
                 rows = tx.rows("claim_pick", jobid=jobid, n=free)
             else:
@@ -278,15 +304,14 @@ class Store:
             elif rows[0][4] is None or free < 1:
                 return []
             else:
-                return claims.take(
-                    tx, catalogue, job, [row[4:] for row in rows], owner, forced=force, lease=lease or job.lease
-                )
+                how = claims.How(owner, float(lease or job.lease), force)
+                return claims.take(tx, catalogue, job, [row[4:] for row in rows], limited, how)
 
     def _force(self, tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> None:
         pair = candidates.pair(tx, catalogue, job.jobid, dataid)
         chunks = tx.rows("chunks_given", chunks=records.compact([(datasetid, dataid) for datasetid in job.outputs]))
         if pair is not None and not any(row[3] == RUNNING for row in chunks):
-            row = (pair.jobid, pair.dataid, pair.sort_key, 1, candidates.CLAIMABLE, 0, records.compact(pair.inputs))
+            row = (pair.jobid, pair.dataid, pair.sort_key, 1, CLAIMABLE, 0, records.compact(pair.inputs))
             tx.run("candidates_put", candidates=records.compact([row]))
 
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
@@ -305,50 +330,38 @@ class Store:
             steering.announce(tx, catalogue, "today", [day], {}, {}, "clock", None, repeats=True)
             self._announced = (self._revision, day)
 
-    def admit(self, claim: Claim, receipt: Receipt) -> None:
-        """Record the five answers that let a claimed run start."""
+    def admit(self, claim: Claim, receipt: Receipt | None, *, log: str | None = None) -> None:
+        """Record the five answers that let a claimed run start, and where its log is."""
+        self.admit_many([(claim, receipt, log)])
+
+    def admit_many(self, admitted: Iterable[tuple[Claim, Receipt | None, str | None]]) -> None:
+        """The same for several runs in one transaction; without a receipt only the log is recorded."""
+        events: list[dict[str, Any]] = []
+        logs = []
+        for claim, receipt, log in admitted:
+            if receipt is not None:
+                events += records.receipt_events("admitted", claim.outputs, receipt, self._who, claim=claim)
+            if log is not None:
+                logs.append((claim.runid, log))
 
         def work(tx: Transaction) -> None:
-            self._keep(tx, "admitted", claim.outputs, claim.jobid, claim.dataid, receipt, claim)
+            if events:
+                tx.run("events_put", events=records.compact(events))
+            if logs:
+                tx.run("run_logs_put", logs=records.compact(logs))
 
-        self._do(work)
+        if events or logs:
+            self._do(work)
 
     def refuse(self, receipt: Receipt, why: str | None = None) -> None:
         """Store a no: nothing was claimed, nothing changes, the answers stay."""
 
         def work(tx: Transaction) -> None:
-            job = self._known(tx).job(receipt.jobid)
-            self._keep(tx, "refused", job.outputs, job.jobid, receipt.dataid, receipt, None, why)
+            outputs = self._known(tx).job(receipt.jobid).outputs
+            events = records.receipt_events("refused", outputs, receipt, self._who, why=why)
+            tx.run("events_put", events=records.compact(events))
 
         self._do(work)
-
-    def _keep(
-        self,
-        tx: Transaction,
-        kind: str,
-        outputs: Sequence[str],
-        jobid: str,
-        dataid: str | None,
-        receipt: Receipt,
-        claim: Claim | None,
-        why: str | None = None,
-    ) -> None:
-        data = records.compact(receipt.to_data())
-        for datasetid in outputs:
-            tx.run(
-                "event_put",
-                kind=kind,
-                datasetid=datasetid,
-                dataid=dataid,
-                jobid=jobid,
-                runid=claim.runid if claim else None,
-                epoch=claim.epoch if claim else None,
-                before=None,
-                after=receipt.verdict,
-                who=self._who,
-                why=why,
-                receipt=data,
-            )
 
     def give_back(self, claim: Claim, receipt: Receipt, why: str, *, wait: float = _REFUSED_WAIT) -> None:
         """The gate said no after the claim: everything becomes what it was, the receipt stays, others go first for a while."""
@@ -383,6 +396,12 @@ class Store:
     ) -> None:
         """Publish several runs in one transaction, all of them or none."""
         first = True
+        schemas = {
+            datasetid: manifest.schema
+            for _, manifests, _ in done
+            for datasetid, manifest in manifests.items()
+            if manifest.schema and datasetid not in self._pinned
+        }
 
         def work(tx: Transaction) -> None:
             nonlocal first
@@ -391,12 +410,15 @@ class Store:
                 return  # the answer to an earlier commit was lost on the way, not the commit
             first = False
             claims.commit(tx, catalogue, done, self._revision_holds)
+            for datasetid, schema in sorted(schemas.items()):
+                tx.run("meta_put_once", name=_schema_of(datasetid), value=schema)
             for datasetid, manifest in (beside or {}).items():
                 claim, why = done[0][0], f"rejected by run {done[0][0].runid}"
                 found = {claim.dataid: manifest}
                 steering.announce(tx, catalogue, datasetid, list(found), found, {}, self._who, why, repeats=True)
 
         self._do(work)
+        self._pinned |= schemas.keys()  # known only now that it is committed
 
     def _revision_holds(self, revision: str) -> None:
         if revision != self._revision:
@@ -436,6 +458,14 @@ class Store:
             run = records.run(row)
             outputs = catalogue.job(run.jobid).outputs
             chunk = tx.row("chunk", datasetid=outputs[0], dataid=run.dataid)
+            taken = Facts(
+                run.jobid,
+                run.dataid,
+                inputs=tuple(InputFact(item.datasetid, item.dataid, READY, item.version) for item in run.inputs),
+                partition=catalogue.output_partition(catalogue.job(run.jobid)).type,
+                epoch=run.epoch,
+                forced=run.forced,
+            )
             claim = Claim(
                 runid,
                 run.jobid,
@@ -448,7 +478,7 @@ class Store:
                 False,
                 run.forced,
                 run.owner,
-                Receipt(run.jobid, run.dataid),
+                taken,
             )
             if run.status != "RUNNING":
                 raise claims.lease_lost(claim)
@@ -468,7 +498,29 @@ class Store:
 
     def log(self, runid: int, path: str) -> None:
         """Remember where the log of a run is."""
-        self._do(lambda tx: tx.run("run_log", runid=runid, log=path))
+        self._do(lambda tx: tx.run("run_logs_put", logs=records.compact([(runid, path)])))
+
+    def input_chunks(self, claims: Iterable[Claim]) -> dict[int, tuple[InputChunk, ...]]:
+        """What each of these runs reads, by runid: every input chunk with its manifest and bounds."""
+        wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
+        chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
+        if wanted:
+            for runid, chunk in map(records.input_chunk, self._read("inputs_given", inputs=records.compact(wanted))):
+                chunks[runid].append(chunk)
+        return {runid: tuple(read) for runid, read in chunks.items()}
+
+    def past(self, datasetid: str, dataid: str, trailing: int = 0, beside: str | None = None) -> Past:
+        """What earlier publishes of a dataset say about a chunk that is judged: the pinned schema, the rows of the last
+        `trailing` published chunks before it, and whether dataset `beside` has this chunk."""
+
+        def work(tx: Transaction) -> Past:
+            key = sort_key(self._seen(tx).dataset(datasetid).partition, dataid)
+            schema = tx.row("meta_get", name=_schema_of(datasetid))
+            rows = tx.rows("rows_before", datasetid=datasetid, before_key=key, n=trailing) if trailing else []
+            kept = tx.row("chunk", datasetid=beside, dataid=dataid) if beside else None
+            return Past(schema[0] if schema else "", tuple(row[0] for row in rows), kept is not None)
+
+        return self._do(work, reading=True)
 
     # Steering ----------------------------------------------------------------------------------------------------
 
@@ -660,16 +712,22 @@ class Store:
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
     def next_dataids(self, jobid: str, n: int = 10) -> list[str]:
-        """What the job would take next, in order: with what was changed from outside, and what is due again by now."""
+        """What the job would take next, in order; fold_in first where changes from outside have to count."""
 
         def work(tx: Transaction) -> list[str]:
-            catalogue = self._known(tx)
-            catalogue.job(jobid)
-            folding.fold(tx, catalogue)
-            tx.run("candidates_due")
+            self._seen(tx).job(jobid)
             return [row[0] for row in tx.rows("candidates_page", jobid=jobid, n=n)]
 
-        return self._do(work)
+        return self._do(work, reading=True)
+
+    def facts(self, jobid: str, dataid: str) -> Facts:
+        """Everything in the store that decides whether a job may run for this dataid: what `model.decide` takes."""
+
+        def work(tx: Transaction) -> Facts:
+            catalogue = self._seen(tx)
+            return facts.of_chunk(tx, catalogue, catalogue.job(jobid), dataid)
+
+        return self._do(work, reading=True)
 
     def input_row(self, datasetid: str, dataid: str, jobid: str) -> InputRow | None:
         """One job's relation to one chunk."""
@@ -769,20 +827,6 @@ class Store:
             yield from ((row[1], row[2], row[3], records.moment(row[4])) for row in page)
             after = page[-1][0]
 
-    def rows_before(self, datasetid: str, key: str, n: int) -> list[int]:
-        """The row counts of the last n published chunks before a position in the order, newest first."""
-        return [int(row[0]) for row in self._read("rows_before", datasetid=datasetid, before_key=key, n=n)]
-
-    def pinned_schema(self, datasetid: str) -> str | None:
-        """The schema that the first publish of a dataset had."""
-        rows = self._read("meta_get", name=f"schema of {datasetid}")
-        return str(rows[0][0]) if rows else None
-
-    def pin_schema(self, datasetid: str, schema: str) -> None:
-        """Remember the schema of a first publish; a later one changes nothing."""
-        if self.pinned_schema(datasetid) is None:
-            self._do(lambda tx: tx.run("meta_put", name=f"schema of {datasetid}", value=schema))
-
     def same_content(self, datasetid: str, dataid: str, fingerprint: str) -> str | None:
         """Another chunk of this dataset that stands with exactly this content."""
         rows = self._read("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
@@ -795,12 +839,12 @@ class Store:
     def limits(self, jobid: str) -> list[Limit]:
         """The limits on running chunks that a job is under now, with their use."""
         catalogue = self.catalogue()
-        return self._do(lambda tx: claims.limits(tx, catalogue, catalogue.job(jobid), lock=False), reading=True)
+        return self._do(lambda tx: limits.of_job(tx, catalogue, catalogue.job(jobid), lock=False), reading=True)
 
     def pool_now(self, poolid: str) -> tuple[int | None, tuple[float, int | None] | None]:
         """How many slots a pool has by its hours at this moment, and when (seconds since 1970) that changes to how many."""
         rows = self._read("pool_row", pool=poolid)
-        return claims.pool_now(poolid, *rows[0]) if rows else (None, None)
+        return limits.pool_now(poolid, *rows[0]) if rows else (None, None)
 
     def readers_running(self, datasetid: str) -> int:
         """How many chunks run now, on all machines, that read a dataset."""
@@ -817,9 +861,19 @@ class Store:
     # Looking: bounded answers for people --------------------------------------------------------------------------
 
     def fold_in(self) -> None:
-        """Act on what was changed from outside, as the next claim would; costs one look when there is nothing."""
-        if self._read("notes_exist")[0][0]:
-            self._do(lambda tx: folding.fold(tx, self._known(tx)))
+        """Act on what was changed from outside and on what is due again, as the next claim would.
+
+        Costs one look when there is nothing to do; a store that cannot be written stays as it is.
+        """
+        if not self._read("changes_wait")[0][0]:
+            return
+
+        def work(tx: Transaction) -> None:
+            folding.fold(tx, self._known(tx))
+            tx.run("candidates_due")
+
+        with suppress(StoreReadOnly):
+            self._do(work)
 
     def lease_now(self) -> float:
         """The clock that leases and deferred candidates are measured by, in seconds."""

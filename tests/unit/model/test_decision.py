@@ -102,6 +102,11 @@ def test_what_nobody_looked_at_is_not_a_yes():
     assert receipt.answer("place").why == "only tracked"
 
 
+def test_a_question_that_is_still_open_is_no_yes():
+    """The claim decides before anybody looked at the data: only the gate can say YES then."""
+    assert decide(Facts("load", "1", outputs=GOOD.outputs)).verdict == NOT_ASKED
+
+
 def test_a_forced_run_was_asked_nothing():
     assert tuple(answer.yes for answer in decide(replace(GOOD, forced=True)).answers) == NONE
 

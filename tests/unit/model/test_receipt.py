@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,7 @@ def test_the_five_questions_come_in_order_with_the_names_of_their_no():
         ((True, True, False, None, None), "INVALID_PATH"),
         ((True, True, True, False, None), "NOT_VALIDATED"),
         ((True, True, True, True, False), "LOCKED"),
-        ((True, True, None, None, True), YES),
+        ((True, True, None, None, True), NOT_ASKED),
         ((True, True, None, None, False), "LOCKED"),
         ((True, True, True, True), NOT_ASKED),
         ((None, None, None, None, None), NOT_ASKED),
@@ -42,6 +43,14 @@ def test_the_five_questions_come_in_order_with_the_names_of_their_no():
 )
 def test_the_verdict_is_the_first_no_and_yes_only_when_all_five_were_dealt_with(answers, verdict):
     assert receipt(*answers).verdict == verdict
+
+
+def test_what_was_left_out_for_a_reason_is_dealt_with():
+    answers = [
+        replace(answer, why="" if answer.yes else "only tracked")
+        for answer in receipt(True, True, None, None, True).answers
+    ]
+    assert Receipt("clean", None, tuple(answers)).verdict == YES
 
 
 def test_the_verdict_goes_by_the_order_of_the_questions():

@@ -122,6 +122,7 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
     counts = store.status_counts()["product"]
     assert counts["FAILED"] <= 2
     assert store.running() == []
+    store.fold_in()
     assert len(store.next_dataids("make", 100)) >= 8
 
 

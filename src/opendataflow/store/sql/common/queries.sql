@@ -86,6 +86,10 @@ select value from meta where name = :name
 -- Set one fact about the store itself.
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
 
+-- name: meta_put_once
+-- Set one fact about the store itself, unless it is set already.
+insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
+
 -- name: lease_clock
 -- The clock that leases are measured by.
 select lease_now()
@@ -185,15 +189,6 @@ select datasetid from datastatus where dataid = :dataid and locktype = 'OUT' and
 -- One attempt.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where runid = :runid
-
--- name: run_log
--- Remember where the log of an attempt is.
-update run set log = :log where runid = :runid
-
--- name: event_put
--- Append one event.
-insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
-values (:kind, :datasetid, :dataid, :jobid, :runid, :epoch, :before, :after, :who, :why, :receipt, now())
 
 -- Reading ---------------------------------------------------------------------------------------------------------
 
@@ -352,9 +347,9 @@ select dataid, state, rank, not_before, inputs from candidate where jobid = :job
 -- The deferred candidates of a job, the next one first; || names the index of what is deferred.
 select dataid, not_before from candidate where state = 'DEFERRED' and jobid || '' = :jobid order by not_before limit :n
 
--- name: notes_exist
--- Whether something was changed from outside that no claim has seen yet.
-select exists (select 1 from note)
+-- name: changes_wait
+-- Whether something was changed from outside that no claim has seen yet, or something that was deferred is due.
+select exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait
 
 -- name: newest_run
 -- The newest attempt.

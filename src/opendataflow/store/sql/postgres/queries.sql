@@ -225,9 +225,10 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:c
 
 -- name: events_put
 -- Append events.
-insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
-select kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why
-from json_to_recordset(:events::json) as e (kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint, before text, after text, who text, why text)
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
+select kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from json_to_recordset(:events::json) as e (kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint, before text, after text, who text, why text,
+    receipt text)
 
 -- name: chunks_mark
 -- Mark rows that the engine itself is about to remove, so that no note is taken of it.
@@ -239,10 +240,12 @@ where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dat
 delete from datastatus
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
--- name: in_rows_given
--- The IN rows that one job holds on given chunks of a dataset.
-select dataid from datastatus
-where datasetid = :datasetid and locktype = 'IN' and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
+-- name: readings_given
+-- The IN rows that one job holds on given chunks.
+select s.datasetid, s.dataid, s.status
+from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
+cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
+                    where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN' offset 0) s
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
@@ -282,8 +285,25 @@ select v.position,
 from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
 -- name: statuses_given
--- The statuses of given chunks.
-select s.datasetid, s.dataid, s.status
+-- The status, version and run of given chunks.
+select s.datasetid, s.dataid, s.status, s.version, s.runid
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
-cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
+cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid from datastatus d
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
+
+-- name: run_logs_put
+-- Remember where the logs of attempts are.
+update run set log = l.value ->> 1
+from json_array_elements(:logs::json) l (value) where run.runid = (l.value ->> 0)::bigint
+
+-- name: inputs_given
+-- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
+select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound, s.upperbound,
+       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
+from (select (v.value ->> 0)::bigint as runid, v.value ->> 1 as datasetid, v.value ->> 2 as dataid, (v.value ->> 3)::bigint as version, v.position
+      from json_array_elements(:inputs::json) with ordinality v (value, position) offset 0) i
+left join lateral (select d.lowerbound, d.upperbound from datastatus d
+                   where d.datasetid = i.datasetid and d.dataid = i.dataid and d.locktype = 'OUT' offset 0) s on true
+left join lateral (select d.location, d.format, d.bytes, d.rows, d.span_lower, d.span_upper, d.fingerprint, d.body from data_manifest d
+                   where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m on true
+order by i.position

@@ -215,9 +215,9 @@ from json_each(:chunks) c
 
 -- name: events_put
 -- Append events.
-insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
 select e.value ->> 'kind', e.value ->> 'datasetid', e.value ->> 'dataid', e.value ->> 'jobid', e.value ->> 'runid', e.value ->> 'epoch',
-       e.value ->> 'before', e.value ->> 'after', e.value ->> 'who', e.value ->> 'why', now()
+       e.value ->> 'before', e.value ->> 'after', e.value ->> 'who', e.value ->> 'why', e.value ->> 'receipt', now()
 from json_each(:events) e
 
 -- name: chunks_mark
@@ -230,10 +230,10 @@ where datasetid = :datasetid and dataid in (select value from json_each(:dataids
 delete from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
--- name: in_rows_given
--- The IN rows that one job holds on given chunks of a dataset.
-select dataid from datastatus
-where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = 'IN'
+-- name: readings_given
+-- The IN rows that one job holds on given chunks.
+select s.datasetid, s.dataid, s.status from json_each(:chunks) c
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
@@ -274,6 +274,19 @@ select v.key,
 from json_each(:spans) v order by v.key
 
 -- name: statuses_given
--- The statuses of given chunks.
-select s.datasetid, s.dataid, s.status from json_each(:chunks) c
+-- The status, version and run of given chunks.
+select s.datasetid, s.dataid, s.status, s.version, s.runid from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+
+-- name: run_logs_put
+-- Remember where the logs of attempts are.
+update run set log = l.value ->> 1 from json_each(:logs) l where run.runid = l.value ->> 0
+
+-- name: inputs_given
+-- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
+select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound, s.upperbound,
+       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
+from json_each(:inputs) i
+left join datastatus s on s.datasetid = i.value ->> 1 and s.dataid = i.value ->> 2 and s.locktype = 'OUT'
+left join data_manifest m on m.datasetid = i.value ->> 1 and m.dataid = i.value ->> 2 and m.version = i.value ->> 3
+order by i.key

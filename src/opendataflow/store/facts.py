@@ -1,0 +1,125 @@
+"""Facts: everything in the store that decides whether one chunk of a job may run, for `model.decide`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import BadDataid, BadId
+from ..model import (
+    DEFERRED,
+    Catalogue,
+    Facts,
+    Input,
+    InputFact,
+    Job,
+    OutputFact,
+    ReadFact,
+    Unresolved,
+    check_dataid,
+    latest_bound,
+)
+from . import inputs, limits
+from .backend import Transaction
+from .records import compact
+
+ONLY_TRACKED = "only tracked: no location and no checks are declared"
+NOT_LOOKED_AT = "nobody looked at the data: nothing was launched"
+
+_AFTER_ALL = "\x7f"  # comes after the position of every chunk
+_MOST = 10_000  # further than that nothing is counted
+_SHOWN = 5
+
+
+def of_chunk(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Facts:
+    """All facts about one (job, dataid), as they are in this transaction."""
+    partition = catalogue.output_partition(job)
+    unseen = ONLY_TRACKED if is_only_tracked(catalogue, job) else NOT_LOOKED_AT
+    try:
+        check_dataid(partition, dataid, job.outputs[0])
+        needed = inputs.needed(tx, catalogue, job, dataid)
+    except (BadDataid, BadId) as error:
+        return Facts(
+            job.jobid, dataid, malformed=error.message, partition=partition.type, place=unseen, validated=unseen
+        )
+    asked = [*needed.chunks, *((name, dataid) for name in job.outputs)]
+    statuses = {(row[0], row[1]): row[2:] for row in tx.rows("statuses_given", chunks=compact(asked))}
+    unknown = (None, None, None)
+    reads = tx.rows("readings_given", jobid=job.jobid, chunks=compact(needed.exclusive)) if needed.exclusive else []
+    return Facts(
+        job.jobid,
+        dataid,
+        inputs=tuple(InputFact(*chunk, *statuses.get(chunk, unknown)[:2]) for chunk in needed.chunks),
+        unresolved=tuple(
+            Unresolved(item.datasetid, item.mapping.kind, why)
+            for item in needed.unresolved
+            for why in _why_unresolved(tx, catalogue, job, item, dataid)
+        ),
+        outputs=tuple(OutputFact(name, *statuses.get((name, dataid), unknown)[::2]) for name in job.outputs),
+        reads=tuple(ReadFact(*row) for row in reads),
+        limits=tuple(limits.of_job(tx, catalogue, job, lock=False)),
+        partition=partition.type,
+        deferred=_deferred(tx, job.jobid, dataid),
+        place=unseen,
+        validated=unseen,
+    )
+
+
+def is_only_tracked(catalogue: Catalogue, job: Job) -> bool:
+    """Whether the store's own facts answer everything: no input or output declares where it lies or what it must satisfy."""
+    names = (*(item.datasetid for item in job.inputs), *job.outputs)
+    datasets = (catalogue.datasets[name] for name in names)
+    return not any(dataset.kind or dataset.location or dataset.hostname or dataset.checks for dataset in datasets)
+
+
+def _deferred(tx: Transaction, jobid: str, dataid: str) -> float:
+    row = tx.row("candidate_row", jobid=jobid, dataid=dataid)
+    if row is None or row[0] != DEFERRED:
+        return 0.0
+    return max(float(row[2] - tx.rows("lease_clock")[0][0]), 0.0)
+
+
+def _why_unresolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input, dataid: str) -> Iterator[str]:
+    if item.mapping.kind == "latest":
+        partition = catalogue.datasets[item.datasetid].partition
+        until = latest_bound(partition, catalogue.output_partition(job), dataid)
+        yield f"no chunk of {item.datasetid} up to {until} is READY, and {job.jobid} reads the latest one"
+    else:
+        yield from _why_not_all(tx, catalogue, job, item.datasetid)
+
+
+def _why_not_all(tx: Transaction, catalogue: Catalogue, job: Job, name: str) -> list[str]:
+    count = catalogue.datasets[name].partition.count
+    (row,) = tx.rows("span_counts", spans=compact([(name, "", _AFTER_ALL)]), most=_MOST)
+    total, *counts = row[1:]
+    told = []
+    for status, n in zip(("RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING"), counts, strict=True):
+        if n:
+            page = tx.rows("unsettled_page", datasetid=name, status=status, after_key="", after_dataid="", n=_SHOWN)
+            shown = ", ".join(chunk[1] for chunk in page)
+            told.append(f"{job.jobid} reads all of {name}, and {n:,} of its chunks are {status}: {shown}")
+    if not total:
+        told.append(f"{job.jobid} reads all of {name}, which has no chunk yet")
+    elif count is not None and total < _MOST and total != count:
+        told.append(_wrong_number(job, name, count, total))
+    told += _unfinished_upstream(tx, catalogue, job, name, is_told=any(counts))
+    if not told and count is not None:
+        told.append(_wrong_number(job, name, count, len(tx.rows("chunks_in_order", datasetid=name))))
+    return told
+
+
+def _wrong_number(job: Job, name: str, count: int, total: int) -> str:
+    only = "only " if total < count else ""
+    return f"{job.jobid} reads all {count:,} chunks of {name}, and {only}{total:,} are there"
+
+
+def _unfinished_upstream(tx: Transaction, catalogue: Catalogue, job: Job, name: str, *, is_told: bool) -> Iterator[str]:
+    """What further upstream is waited for; of the producer itself only what its chunks do not tell already."""
+    producer = catalogue.producer(name)
+    for upstream in catalogue.upstream(name):
+        waits = f"{job.jobid} waits until {upstream} has produced all of {name}"
+        n = tx.rows("claimable_count", jobid=upstream, most=_MOST)[0][0]
+        if n:
+            many = f"at least {n:,} chunks" if n >= _MOST else f"{n:,} chunk{'s' * (n != 1)}"
+            yield f"{waits}: {many} can still run"
+        elif not (is_told and producer and upstream == producer.jobid) and inputs.is_unfinished(tx, upstream):
+            yield f"{waits}: some of its chunks run now, are deferred, failed or were set aside"

@@ -1,0 +1,58 @@
+"""Inputs: which chunks one output of a job needs, also where that depends on which chunks exist."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..model import READY, Catalogue, Input, Job, latest_bound, sort_key
+from .backend import Transaction
+
+ChunkId = tuple[str, str]
+
+
+class Needed(NamedTuple):
+    """The input chunks of one output; `exclusive` are those that belong to this output alone."""
+
+    chunks: list[ChunkId]
+    exclusive: list[ChunkId]
+    unresolved: list[Input]  # inputs for which no chunk can be named yet
+
+
+def needed(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Needed:
+    """The chunks that (job, dataid) needs; BadDataid or BadId when the job cannot have this dataid."""
+    result = Needed([], [], [])
+    for item in job.inputs:
+        if item.mapping.is_dynamic:
+            chunks = _resolved(tx, catalogue, job, item, dataid)
+            if chunks is None:
+                result.unresolved.append(item)
+                continue
+        else:
+            chunks = [(item.datasetid, input_id) for input_id in catalogue.needed(job, item, dataid)]
+        result.chunks.extend(chunks)
+        if not item.mapping.is_shared:
+            result.exclusive.extend(chunks)
+    return result
+
+
+def _resolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input, dataid: str) -> list[ChunkId] | None:
+    """The chunks of a dynamic input; None while they are not all there. Why they are not is said in facts."""
+    dataset = catalogue.dataset(item.datasetid)
+    if item.mapping.kind == "latest":
+        until = latest_bound(dataset.partition, catalogue.output_partition(job), dataid)
+        newest = tx.row("newest_ready", datasetid=dataset.datasetid, until_key=sort_key(dataset.partition, until))
+        return [(dataset.datasetid, newest[0])] if newest else None
+    # The cheap question first: while something upstream is unfinished, nobody needs to look at every chunk.
+    if any(is_unfinished(tx, upstream) for upstream in catalogue.upstream(dataset.datasetid)):
+        return None
+    rows = tx.rows("chunks_in_order", datasetid=dataset.datasetid)
+    count = dataset.partition.count
+    if not rows or any(status != READY for _, status in rows) or (count is not None and len(rows) != count):
+        return None
+    return [(dataset.datasetid, chunk) for chunk, _ in rows]
+
+
+def is_unfinished(tx: Transaction, jobid: str) -> bool:
+    """Whether a job still has something to produce, produces it now, or has a chunk that failed or was set aside."""
+    row = tx.row("unfinished_of_job", jobid=jobid)
+    return bool(row and row[0])

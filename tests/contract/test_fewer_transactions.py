@@ -1,0 +1,145 @@
+"""What a run needs before and after its work is one call each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from opendataflow import Manifest, Store
+from opendataflow.errors import LeaseLost, StoreReadOnly
+from opendataflow.model import Answer, InputChunk, Receipt
+from opendataflow.store import Past
+from tests.support.flows import chain, change, claim_one, dataset, dump, job, kinds, produce
+
+YES = tuple(Answer(name, True) for name in ("ready", "right", "place", "validated", "safe"))
+
+
+def test_the_inputs_of_several_runs_come_together(store: Store) -> None:
+    store.register(
+        [dataset("raw"), dataset("side"), dataset("product")], [job("make", "raw", "side lag 1", writes="product")]
+    )
+    store.announce(
+        "raw",
+        ["1", "2"],
+        manifests={"1": Manifest(location="/raw/1", format="csv", bytes=3, rows=2, schema="x INT")},
+        bounds={"2": ("10", "20")},
+    )
+    store.announce("side", ["0", "1"])
+    first, second = store.claim("make", n=2)
+    chunks = store.input_chunks([first, second])
+    assert list(chunks) == [first.runid, second.runid]
+    assert chunks[first.runid] == (
+        InputChunk("raw", "1", 1, Manifest("/raw/1", "csv", bytes=3, rows=2, schema="x INT"), None),
+        InputChunk("side", "0", 1, None, None),
+    )
+    assert chunks[second.runid] == (InputChunk("raw", "2", 1, None, ("10", "20")), InputChunk("side", "1", 1))
+    assert store.input_chunks([]) == {}
+
+
+def test_a_run_reads_the_version_that_it_claimed(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"], manifests={"1": Manifest(location="/raw/old", fingerprint="a")})
+    claim = claim_one(store, "make")
+    store.announce("raw", ["1"], manifests={"1": Manifest(location="/raw/new", fingerprint="b")})
+    (chunk,) = store.input_chunks([claim])[claim.runid]
+    assert chunk.manifest is not None
+    assert (chunk.version, chunk.manifest.location) == (1, "/raw/old")
+
+
+def test_a_job_without_inputs_reads_nothing(store: Store) -> None:
+    store.register([dataset("product")], [job("make", writes="product")])
+    claim = claim_one(store, "make", dataid="1")
+    assert store.input_chunks([claim]) == {claim.runid: ()}
+
+
+def test_receipts_and_logs_of_several_runs_are_recorded_together(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    first, second = store.claim("make", n=2)
+    store.admit_many([(first, Receipt("make", "1", YES), "/logs/1"), (second, None, "/logs/2")])
+    assert [store.run(claim.runid).log for claim in (first, second)] == ["/logs/1", "/logs/2"]
+    assert kinds(store, "product", "1") == ["claimed", "admitted"]
+    assert kinds(store, "product", "2") == ["claimed"]
+    assert store.receipts("make", "1")[-1].receipt == Receipt("make", "1", YES)
+
+
+def test_admitting_without_anything_to_say_writes_nothing(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    before = dump(store)
+    store.admit(claim, None)
+    assert dump(store) == before
+    store.admit(claim, None, log="/logs/1")
+    assert store.run(claim.runid).log == "/logs/1"
+
+
+def publish(store: Store, dataid: str, rows: int, schema: str) -> None:
+    claim = claim_one(store, "make", dataid=dataid)
+    store.commit(claim, {"product": Manifest(rows=rows, schema=schema)})
+
+
+def test_the_past_of_a_chunk(store: Store, open_again: Callable[..., Store]) -> None:
+    chain(store)
+    assert store.past("product", "5", 3, "report") == Past("", (), False)
+    store.announce("raw", ["1", "2", "10", "5"])
+    publish(store, "1", 10, "x INT")
+    publish(store, "2", 20, "x INT, y INT")
+    publish(store, "10", 30, "x INT")
+    assert store.past("product", "5", 3, None) == Past("x INT", (20, 10), False), "the first publish counts"
+    assert open_again().past("product", "11", 2, None) == Past("x INT", (30, 20), False)
+    produce(store, "use", "1")
+    assert store.past("product", "1", 0, "report") == Past("x INT", (), True)
+
+
+def test_only_what_is_published_pins_a_schema(store: Store, open_again: Callable[..., Store]) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    change(store, "product", "1", "RESUBMIT")
+    store.fold_in()
+    with pytest.raises(LeaseLost):
+        store.commit(claim, {"product": Manifest(schema="x INT")})
+    assert store.past("product", "2").schema == ""
+    publish(open_again(), "1", 1, "y INT")
+    store.resubmit("product", ["1"])
+    publish(store, "1", 1, "z INT")
+    assert store.past("product", "2").schema == "y INT"
+
+
+def test_folding_in_also_moves_what_is_due(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    store.give_back(claim, Receipt("make", "1"), "no", wait=0.000001)
+    assert store.next_dataids("make") == []
+    store.fold_in()
+    assert store.next_dataids("make") == ["1"]
+    before = dump(store)
+    store.fold_in()
+    assert dump(store) == before
+
+
+def test_looking_at_what_is_next_writes_nothing(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    store.fold_in()
+    change(store, "raw", "1", "HOLD")
+    before = dump(store)
+    assert store.next_dataids("make") == ["1", "2"]
+    assert dump(store) == before
+    store.fold_in()
+    assert store.next_dataids("make") == ["2"]
+
+
+def test_a_store_that_cannot_be_written_stays_as_it_is(store: Store, monkeypatch) -> None:
+    chain(store)
+    change_waits = "insert into note (jobid, who) values ('make', 'somebody')"
+    store.dml(change_waits)
+
+    def refuse() -> None:
+        raise StoreReadOnly("it cannot be written")
+
+    monkeypatch.setattr(store._backend, "writing", refuse)
+    store.fold_in()
