@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..insight.why import Why
     from ..store import Published
 
-_LONGEST = 300  # characters of evidence in one line
+_LONGEST = 200  # characters of evidence in one line
 _OUTPUTS = 5
 
 
@@ -91,7 +91,7 @@ def _last_receipt(explanation: Explanation, last: Decision | None) -> Iterator[L
     yield _asked(last)
     for answer in last.receipt.answers:
         yield _answer(Answer(answer.question, answer.yes, {}, answer.why))
-        yield from ([(f"            {one_line(phrase)}", "faint")] for phrase in evidence(answer.evidence))
+        yield from ([(f"             {one_line(phrase)}", "faint")] for phrase in evidence(answer.evidence))
 
 
 def _explanation(explanation: Explanation) -> Iterator[Line]:
@@ -150,7 +150,7 @@ def _answer(answer: Answer) -> Line:
     """One answer in a line: yes, no or not asked, the question, and what the answer rests on."""
     from ..insight.words import evidence, question_text
 
-    phrases = [phrase for phrase in evidence(answer.evidence) if phrase not in answer.why]
+    phrases = [] if answer.yes is False and answer.why else evidence(answer.evidence)  # a no says it all
     detail = one_line("; ".join(filter(None, (answer.why, *phrases))))
     if len(detail) > _LONGEST:
         detail = detail[: _LONGEST - 1] + "…"

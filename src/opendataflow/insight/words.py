@@ -104,7 +104,7 @@ def _inputs(rows: Sequence[Sequence[Any]], facts: Mapping[str, Any]) -> Iterator
 
 
 def _versions(versions: Sequence[int | None], facts: Mapping[str, Any]) -> Iterator[str]:
-    known = sorted({version for version in versions if version is not None})
+    known = sorted({version for version in versions if version})  # 0 is a chunk that was never published
     if len(known) == 1:
         yield f"version {known[0]}"
     elif len(known) > _SHOWN:

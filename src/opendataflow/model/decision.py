@@ -217,6 +217,8 @@ def _looked(question: str, look: Look | str) -> Answer:
 
 
 def _safe(facts: Facts) -> Answer:
+    if facts.malformed:
+        return Answer("safe", None, why="a dataid that is not well formed has no chunk")
     statuses = [item.status for item in facts.outputs]
     outputs: dict[str, object] = {"outputs": {item.datasetid: item.status for item in facts.outputs}}
     lock = locked_by(statuses, [item.status for item in facts.reads])

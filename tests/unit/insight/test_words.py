@@ -38,7 +38,7 @@ from opendataflow.model import QUESTIONS, Partition
         ({"type": "day", "versions": [3]}, ["its dataid is a day", "version 3"]),
         ({"type": "hour", "versions": [2, 1, 2]}, ["its dataid is an hour", "versions 1, 2"]),
         ({"versions": []}, []),
-        ({"versions": [None]}, []),
+        ({"versions": [None, 0]}, []),
         ({"versions": list(range(1, 32))}, ["versions 1 to 31"]),
         ({"version": 3}, ["version 3"]),
         ({"spans": [["raw", "1", "00:00", "23:59"]]}, ["raw 1 holds 00:00 to 23:59"]),

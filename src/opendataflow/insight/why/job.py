@@ -104,7 +104,8 @@ def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     for group, n in waits.most_common(SHOWN):
         name, status = group
         state = f"are {status}" if status else "were never produced"
-        because.append(f"{n:,} wait for chunks of {name} that {state}, for instance {examples[group]}")
+        waits_for = f"{n:,} {'waits' if n == 1 else 'wait'} for chunks of {name}"
+        because.append(f"{waits_for} that {state}, for instance {examples[group]}")
         commands += _helps(catalogue, name, status, examples[group])
     dynamic = [item.datasetid for item in job.inputs if item.mapping.is_dynamic]
     if not because and dynamic:
