@@ -107,8 +107,9 @@ def _possible(catalogue: Catalogue, job: Job, sources: Mapping[str, Mapping[str,
     named = [item for item in job.inputs if item.datasetid in sources and item.mapping.kind in (*PARTS, "fan_out")]
     outputs: dict[str, None] = {}
     for item in named:
+        dataset = catalogue.dataset(item.datasetid)
         for dataid, chunk in sources[item.datasetid].items():
-            if chunk.status == READY:
+            if chunk.status == READY and _is_well_formed(dataset, dataid):
                 outputs |= dict.fromkeys(catalogue.outputs_of(job, item, dataid))
     for output in outputs:
         needed = ((name, each) for name, each in catalogue.inputs_of(job, output) if name in sources)

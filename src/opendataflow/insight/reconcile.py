@@ -87,7 +87,7 @@ def _contents(store: Store, project: Project, case: Case, source: _Source, spark
         raise UsageError(
             f"dataset {dataset.datasetid} is only tracked: there are no rows to compare with", hint="Leave out --rows."
         )
-    check_location(project, dataset)
+    check_location(project, dataset, next(iter(source.groups)))
     password = password_of(case.catalogue, [dataset.datasetid], key)
     session = spark()
     from ..spark.proving import contents_of
