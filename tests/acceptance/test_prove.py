@@ -68,7 +68,7 @@ def test_a_day_that_nobody_delivered_is_a_gap_of_the_source_and_of_what_is_made_
     source, made = days.odf("prove", "raw", code=10), days.odf("prove", "clean", code=10)
     assert "3 chunks of raw were never produced (2025-01-02..2025-01-04)" in source.out
     assert "odf ready raw 2025-01-02..2025-01-04" in source.out
-    assert "for want of input (2025-01-02..2025-01-04)" in made.out
+    assert "because inputs are missing (2025-01-02..2025-01-04)" in made.out
     assert "odf why clean 2025-01-02" in made.out
 
 

@@ -78,7 +78,7 @@ def test_a_chunk_that_waits_for_its_next_try_is_due_at_once(store: Store, odf: O
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     answer = odf("resubmit", "product", "1")
-    assert "1 of them RESUBMIT already, but put off after a failed attempt: due at once" in answer.out
+    assert "1 of them is RESUBMIT already, but deferred after a failure: due at once" in answer.out
     assert "changed 1 chunk" in answer.out
     assert following(store, "make") == ["1"]
     assert odf("resubmit", "product", "--all").out == "nothing to change\n"

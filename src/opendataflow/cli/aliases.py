@@ -52,12 +52,12 @@ def getjob_verb(app: App, jobid: str) -> int:
     \b
       odf getjob loadbob
     """
-    from .look import _dataset_data, _job_data
+    from ..insight.definitions import dataset_facts, job_facts
 
     catalogue = app.store.catalogue()
     job = catalogue.job(check_id("job", jobid))
     names = [*(item.datasetid for item in job.inputs), *job.outputs]
-    _show(app, _job_data(job) | {"datasets": {name: _dataset_data(catalogue.datasets[name]) for name in names}})
+    _show(app, job_facts(job) | {"datasets": {name: dataset_facts(catalogue.datasets[name]) for name in names}})
     return 0
 
 

@@ -173,7 +173,7 @@ def _rendered(progress: Progress) -> Any:
 
 
 def _shown(found: Report) -> Iterator[Line]:
-    from ..insight.progress import duration
+    from ..insight.words import duration
 
     counts = ", ".join(f"{n:,} {name}" for name, n in found.outcomes.items())
     yield f"{counts or 'nothing to do'} in {duration(found.seconds)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ..insight.axis import Column
 from ..insight.matrix import LONGEST_NAME, Block, Cell, Exceptions, Line, Overview
+from ..insight.words import ranges_text
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
 from .common import Line as Printed
 from .common import Segment
@@ -24,7 +25,7 @@ def terminal_width() -> int:
 
 
 def glyphs() -> dict[str | None, str]:
-    """One glyph for each status, in ASCII where the terminal knows no better."""
+    """One glyph for each status, in ASCII where the terminal can show nothing else."""
     encoding = (getattr(sys.stdout, "encoding", "") or "ascii").lower().replace("-", "")
     return dict(_GLYPHS) if encoding.startswith("utf") else dict(_LETTERS)
 
@@ -168,9 +169,8 @@ def _legend(used: set[str | None], found: dict[str | None, str], width: int) -> 
 
 def _exceptions(found: tuple[Exceptions, ...], width: int) -> Iterator[Printed]:
     for each in found:
-        shown = [first if first == last else f"{first}..{last}" for first, last in each.ranges[:_RANGES]]
-        more = ", …" if each.more or len(each.ranges) > _RANGES else ""
-        yield _cut([(f"{each.status:<9}", each.status), (f"{each.datasetid}  {', '.join(shown)}{more}", "")], width)
+        shown = ranges_text(each.ranges, _RANGES, more=each.more)
+        yield _cut([(f"{each.status:<9}", each.status), (f"{each.datasetid}  {shown}", "")], width)
 
 
 def _hints(overview: Overview) -> Iterator[Printed]:
@@ -181,10 +181,10 @@ def _hints(overview: Overview) -> Iterator[Printed]:
         columns = [column for column in crowded[0].columns if column.size > 1]
         some = f" --from {columns[-1].first} --to {columns[-1].last}" if columns else ""
         yield [
-            ("closer: ", "faint"),
+            ("in detail: ", "faint"),
             (f"odf status {crowded[0].lines[0].datasetid}{some}", "command"),
             ("   every chunk: ", "faint"),
             ("--chunks", "command"),
         ]
     if any(line.at_least for block in overview.blocks for line in block.lines):
-        yield [("≥ means that nobody counted further: ", "faint"), ("--exact", "command"), (" counts all", "faint")]
+        yield [("≥ means that counting stopped there; ", "faint"), ("--exact", "command"), (" counts all", "faint")]

@@ -116,7 +116,7 @@ def _rekey(app: App, dataset: str | None, for_store: bool, everything: bool, dry
         return _rekey_store(app, old, new)
     found = secrets_of.rekeyed(app.store.catalogue(), [dataset] if dataset else [], old, new)
     if not dry_run:
-        secrets_of.put(app.store, found)
+        app.store.register([each.dataset for each in found])
     data = [{"dataset": each.datasetid, "was": each.was, "token": each.dataset.encryptedpass} for each in found]
     would = "would be" if dry_run else "is"
     rows = [(each.datasetid, each.was, f"{would} under the new key") for each in found]

@@ -26,7 +26,6 @@ def migrate_verb(app: App, dry_run: bool) -> int:
         if not dry_run
         else app.open_store(create=False, check=False)
     )
-    app._store = store
     steps = store.migrate(dry_run=dry_run)
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]

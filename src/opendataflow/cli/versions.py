@@ -13,16 +13,16 @@ _LISTED = 50
 
 
 @verb("rollback")
-@click.option("--to", type=click.IntRange(min=1), metavar="VERSION", help="This version, instead of the one before.")
+@click.option("--to", type=click.IntRange(min=1), metavar="VERSION", help="This version, instead of the previous one.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.argument("dataset")
 @click.argument("dataid")
 def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str | None, dry_run: bool) -> int:
-    """Let a READY chunk be an older version of itself again: the one before, or --to. Whoever reads it next reads that.
+    """Make an older version of a READY chunk the current one again: the previous one, or --to. The next reader reads it.
 
     Nothing is copied or removed, so it can be undone the same way. What was made from the newer version stays as it is;
-    odf resubmit has it made again. Versions are those of: odf explain DATASET DATAID
+    odf resubmit has it made again. To see the versions: odf explain DATASET DATAID
 
     \b
       odf rollback flights_clean 2013-01-05
@@ -45,16 +45,16 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
     "--keep",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many of the newest versions of each chunk stay (default: the dataset's keep, or 2); the current one always does.",
+    help="How many of the newest versions of each chunk stay (default: the dataset's keep, or 2). The current one always stays.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.argument("datasets", metavar="[DATASET…]", nargs=-1)
 def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: bool, yes: bool) -> int:
     """Remove what no version points to: what failed and killed attempts wrote, and versions older than the newest N.
 
-    Never the current version, what runs or is being read, what somebody else put there, or anything outside the
-    environment's roots. Manifests stay: what an old version was remains known.
+    The current version stays, and so does what runs or is being read, what somebody else put there, and everything
+    outside the environment's roots. Manifests stay too: they say what an old version was.
 
     \b
       odf vacuum --dry-run

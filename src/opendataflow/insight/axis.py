@@ -124,21 +124,33 @@ def _period(dataid_type: DataidType, dataid: str) -> str:
     )
 
 
-def ranges(partition: Partition, dataids: list[str]) -> list[tuple[str, str]]:
-    """Dataids in order as (first, last) of those that follow one another."""
+class DataidRange(NamedTuple):
+    """Dataids that follow one another, as people write them: 3, or 1..5."""
+
+    first: str
+    last: str
+
+    def __str__(self) -> str:
+        return self.first if self.first == self.last else f"{self.first}..{self.last}"
+
+
+def ranges(partition: Partition, dataids: Iterable[str]) -> list[DataidRange]:
+    """Dataids in order, as the ranges that they form."""
     dataid_type = TYPES[partition.type]
-    found: list[list[str]] = []
+    formed: list[DataidRange] = []
     before: int | None = None
     for dataid in dataids:
-        try:
-            n = dataid_type.parse(dataid)
-        except (ValueError, LookupError, TypeError):
-            found.append([dataid, dataid])
-            before = None
-            continue
-        if before is not None and n == before + 1:
-            found[-1][1] = dataid
+        number = _number(dataid_type, dataid)
+        if before is not None and number == before + 1:
+            formed[-1] = formed[-1]._replace(last=dataid)
         else:
-            found.append([dataid, dataid])
-        before = n
-    return [(first, last) for first, last in found]
+            formed.append(DataidRange(dataid, dataid))
+        before = number
+    return formed
+
+
+def _number(dataid_type: DataidType, dataid: str) -> int | None:
+    try:
+        return dataid_type.parse(dataid)
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import BadDataid, StoreReadOnly
+from ..errors import BadDataid
 from ..model import (
     FAILED,
     HOLD,
@@ -23,7 +23,7 @@ from ..model import (
     sort_key,
 )
 from ..store import Chunk, Store
-from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, ranges, single_columns
+from .axis import FIRST_KEY, LAST_KEY, Axis, Column, DataidRange, axis, first_key, last_key, ranges, single_columns
 from .flow import chosen
 
 # The worst first: what a cell that stands for many chunks shows.
@@ -39,7 +39,7 @@ LONGEST_NAME = 32  # longer names are cut, so that the cells find room
 class Cell:
     """What a column holds of a dataset: its worst status, how many chunks have it, and how many chunks there are.
 
-    chunks is None where nobody counted, because there are too many.
+    chunks is None where there are too many to count.
     """
 
     status: str | None
@@ -54,7 +54,7 @@ class Exceptions:
     datasetid: str
     status: str
     n: int
-    ranges: tuple[tuple[str, str], ...]
+    ranges: tuple[DataidRange, ...]
     more: bool
 
 
@@ -67,7 +67,7 @@ class Line:
     first: str | None
     last: str | None
     counts: dict[str, int]
-    at_least: bool  # there are more chunks than anybody counted
+    at_least: bool  # counting stopped there
     cells: tuple[Cell, ...] = ()
     malformed: int = 0
 
@@ -103,7 +103,6 @@ def overview(
     exact: bool = False,
 ) -> Overview:
     """The matrix of these datasets, or of all, for lines of this width."""
-    see_changes(store)
     catalogue = store.catalogue()
     names = chosen(catalogue, named)
     wanted = canonical(status) if status else None
@@ -111,7 +110,7 @@ def overview(
     if since or until:
         names = [name for name in names if windows[name] is not None]
         if not names:
-            raise BadDataid(f"no dataset has dataids like {since or until}", hint="see: odf datasets")
+            raise BadDataid(f"no dataset has dataids like {since or until}", hint="See: odf datasets")
     lines = _lines(store, catalogue, names, windows, exact=exact)
     if wanted:
         lines = {name: line for name, line in lines.items() if line.counts.get(wanted)}
@@ -138,14 +137,6 @@ def overview(
     return Overview(
         tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled)
     )
-
-
-def see_changes(store: Store) -> None:
-    """Fold in what was typed as SQL, so that it shows where it belongs; a store that cannot be written is read as it is."""
-    try:
-        store.fold_in()
-    except StoreReadOnly:
-        return
 
 
 def window(partition: Partition, since: str | None, until: str | None) -> tuple[str, str] | None:
@@ -182,7 +173,7 @@ def _lines(
 def _counted(
     store: Store, spans: dict[str, tuple[str, str, str]], *, exact: bool
 ) -> tuple[dict[str, dict[str, int]], int]:
-    """What each span holds, and how far anybody counted: small datasets leave what they do not need to large ones."""
+    """What each span holds, and where counting stopped: small datasets leave what they do not need to large ones."""
     few = _COUNTED_FIRST
     counts = dict(zip(spans, store.span_counts(list(spans.values()), few), strict=True))
     large = {name: span for name, span in spans.items() if counts[name][""] >= few}
@@ -335,7 +326,6 @@ def chunk_list(
     n: int = 1000,
 ) -> list[Chunk]:
     """The chunks themselves, at most n, in the order of the flow and of their dataids; malformed ones first."""
-    see_changes(store)
     catalogue = store.catalogue()
     found: list[Chunk] = []
     for name in chosen(catalogue, named):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..model import FAILED, Limit
 from ..run.drain import Drained, Failure, Took
 from ..store import Store
+from .words import duration
 
 _MOST = 100_000
 _SPAN = 60.0  # the rate is that of the last minute
@@ -175,10 +176,3 @@ def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:
         f"odf resubmit {datasetid} {' '.join(dataids) if len(dataids) <= _NAMED else '--failed'} --yes"
         for datasetid, dataids in failed.items()
     ]
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from ..errors import DataNotReady, NotValidated, OdfError, WrongData
 from ..model import Catalogue, Dataset, Job
 from ..store import Chunk, Published
-from .axis import ranges
+from .axis import DataidRange, ranges
 
 PROVEN = "PROVEN"
-
-_MOST_WORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Problem:
     text: str
     outcome: type[OdfError]
     chunks: int = 0
-    ranges: tuple[tuple[str, str], ...] = ()
+    ranges: tuple[DataidRange, ...] = ()
     commands: tuple[str, ...] = ()
 
     def to_data(self) -> dict[str, object]:
@@ -89,31 +87,11 @@ class Case:
     possible: frozenset[str]  # those whose inputs are all READY
     is_all: bool
 
-    def shown(self, dataids: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Dataids in order as the ranges that they form."""
-        return tuple(ranges(self.dataset.partition, list(dataids)))
+    def ranges(self, dataids: Iterable[str]) -> tuple[DataidRange, ...]:
+        """Dataids in order, as the ranges that they form."""
+        return tuple(ranges(self.dataset.partition, dataids))
 
 
 def drain(case: Case) -> tuple[str, ...]:
     """The command by which a dataset's job goes on."""
     return (f"odf drain {case.job.jobid}",) if case.job else ()
-
-
-def words(shown: Sequence[tuple[str, str]]) -> str:
-    """Ranges of dataids as a command line takes them; the rest of very many is for the next proof."""
-    return " ".join(first if first == last else f"{first}..{last}" for first, last in shown[:_MOST_WORDS])
-
-
-def chunks_text(n: int) -> str:
-    """So many chunks."""
-    return f"{n:,} chunk{'s' * (n != 1)}"
-
-
-def are(chunks: Sequence[str] | Mapping[str, object]) -> str:
-    """The verb for so many chunks."""
-    return "is" if len(chunks) == 1 else "are"
-
-
-def have(chunks: Sequence[str] | Mapping[str, object]) -> str:
-    """The verb for so many chunks."""
-    return "has" if len(chunks) == 1 else "have"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from .. import secrets
 from ..errors import BadConfig, UsageError
 from ..model import Catalogue, Dataset
-from ..store import Store
 
 STORE_CONTEXT = "store/password"
 NEW = "NEW_"
@@ -44,7 +43,7 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
     chosen = [catalogue.dataset(name) for name in names] or list(catalogue.datasets.values())
     if names and not all(dataset.encryptedpass for dataset in chosen):
         bare = next(dataset.datasetid for dataset in chosen if not dataset.encryptedpass)
-        raise UsageError(f"dataset {bare} has no encrypted password", hint="see: odf datasets " + bare)
+        raise UsageError(f"dataset {bare} has no encrypted password", hint=f"See: odf datasets {bare}")
     found = []
     for dataset in chosen:
         if token := dataset.encryptedpass:
@@ -58,8 +57,3 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
             )
             found.append(Rekeyed(dataset.datasetid, form, replace(dataset, encryptedpass=renewed)))
     return found
-
-
-def put(store: Store, found: Sequence[Rekeyed]) -> None:
-    """Store all of them in one transaction."""
-    store.register([each.dataset for each in found])

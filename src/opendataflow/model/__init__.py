@@ -18,9 +18,11 @@ from .decision import (
     ReadFact,
     Unresolved,
     answer_all,
+    answer_reader,
     candidacy,
     decide,
     locked_by,
+    validation,
 )
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
@@ -112,6 +114,7 @@ __all__ = [
     "Retry",
     "Unresolved",
     "answer_all",
+    "answer_reader",
     "bounds",
     "candidacy",
     "canonical",
@@ -139,4 +142,5 @@ __all__ = [
     "span",
     "takes_all",
     "touches",
+    "validation",
 ]
