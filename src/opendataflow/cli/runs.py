@@ -80,7 +80,7 @@ def log_verb(app: App, run: int, follow: bool) -> int:
       odf log 17 --follow
     """
     from ..errors import UnknownRun
-    from ..run import logs
+    from ..run.process import logs
 
     attempt = app.store.run(run)
     if not attempt.log:

@@ -269,7 +269,7 @@ def _unique(subject: _Subject, check: Check) -> Probe:
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
         staged = facts.staged()
-        keys = [column(staged.schema, name).alias(f"k{location}") for location, name in enumerate(names)]
+        keys = [column(staged.schema, name).alias(f"k{index}") for index, name in enumerate(names)]
         repeated = staged.select(*keys).dropna().groupBy(*(f"k{location}" for location in range(len(names)))).count()
         repeated = repeated.where("count > 1")
         row = repeated.agg(
