@@ -10,7 +10,7 @@ from ..errors import BadDefinition
 from ..gate import location_of
 from ..model import IN, OUT, Catalogue, Dataset, Job
 from ..project import Environment
-from ..secrets import Key, child_environment, decrypt
+from ..secrets import Key, child_environment, dataset_context, decrypt
 from ..store import Claim, Published
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
@@ -20,11 +20,6 @@ _OBEYED = re.compile(
     r"|HADOOP_.*|PS4|PROMPT_COMMAND|SHELLOPTS|GLIBC_.*|MALLOC_.*|LOCPATH|TMPDIR|PASSKEY.*|ODF_.*|dataid|jobid)"
 )
 FIELDS = ("hostname", "database", "schemaname", "tablename", "username", "format", "kind")
-
-
-def context_of(secret: str) -> str:
-    """What the password of a dataset is bound to when it is encrypted."""
-    return f"dataset/{secret}/encryptedpass"
 
 
 def passwords(catalogue: Catalogue, job: Job, key: Key | None) -> dict[str, str]:
@@ -38,7 +33,7 @@ def passwords(catalogue: Catalogue, job: Job, key: Key | None) -> dict[str, str]
 
                 require_key({}, f"dataset {name}")
             assert key is not None
-            found[name] = decrypt(token, key, context_of(name))
+            found[name] = decrypt(token, key, dataset_context(name))
     return found
 
 
