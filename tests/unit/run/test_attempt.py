@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from opendataflow.run.executors.script import Handshake
 from opendataflow.run.heartbeat import Heartbeat
 from opendataflow.run.process.logs import LogFile
 from opendataflow.run.worker import Worker
-from opendataflow.secrets import Key, dataset_context, encrypt
+from opendataflow.secrets import Key, dataset_context, decrypt, encrypt
 
 SECRET = "open-sesame-42"
 KEY = Key("a long enough passphrase")
@@ -150,8 +151,12 @@ def test_no_secret_is_stored_or_shown_with_a_failure(worker: Worker, store: Stor
 
 def test_a_password_is_decrypted_once_for_all_chunks(worker: Worker, monkeypatch: pytest.MonkeyPatch):
     decrypted = []
-    real = context.decrypt
-    monkeypatch.setattr(context, "decrypt", lambda *given: decrypted.append(given) or real(*given))
+
+    def counted(*given: Any) -> str:
+        decrypted.append(given)
+        return decrypt(*given)
+
+    monkeypatch.setattr(context, "decrypt", counted)
     outcomes = [one(worker, Played()).outcome for _ in range(3)]
     assert outcomes == ["READY"] * 3
     assert len(decrypted) == 1
@@ -175,7 +180,7 @@ def test_a_run_that_lost_its_chunk_publishes_nothing(worker: Worker, store: Stor
 
 def test_work_is_stopped_when_the_lease_is_lost(worker: Worker, store: Store):
     """The heartbeat finds out, tells the work to stop, and the verdict is LEASE_LOST whatever the work then raises."""
-    store.dml("insert into jobrule (jobid, lease) values ('load', 0.15)")
+    store.dml("update jobrule set lease = 0.15 where jobid = 'load'")
     stopped = threading.Event()
 
     class Working(Played):
@@ -256,6 +261,11 @@ def test_a_chunk_costs_few_transactions(worker: Worker, store: Store, monkeypatc
     one(worker, Played())
     transactions = []
     real = store._do
-    monkeypatch.setattr(store, "_do", lambda work, **how: transactions.append(work) or real(work, **how))
+
+    def counted(work: Any, **how: Any) -> Any:
+        transactions.append(work)
+        return real(work, **how)
+
+    monkeypatch.setattr(store, "_do", counted)
     assert run(worker, store.known, store.claim("load"), Played())[0].outcome == "READY"
     assert len(transactions) <= 4
