@@ -1,10 +1,8 @@
-"""The reference is complete: every verb, option, key, exit code, variable, table and column is there, and links lead somewhere."""
+"""The reference is complete: every verb, option, key, exit code, variable, table and column is there."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -148,28 +146,3 @@ def test_every_page_has_its_place_in_the_contents() -> None:
         name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
         is_listed = f"\n{name}\n" in contents or f"<{name}>\n" in contents
         assert is_listed or name in ("index", "decisions/000-template"), f"{name} is not in docs/index.md"
-
-
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    """A link that leads nowhere is a warning, and a warning is an error."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "sphinx",
-            "-q",
-            "-W",
-            "--keep-going",
-            "-b",
-            "html",
-            "-c",
-            "docs",
-            ".",
-            tmp_path / "site",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "odf resubmit --failed" in (tmp_path / "site/docs/reference/options.html").read_text(encoding="utf-8")

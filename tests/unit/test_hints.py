@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "src/opendataflow"
 
 # A placeholder is written as {…}. What is to be typed comes last, after a colon, and has no full stop.
 BEGINS = re.compile(r"[A-Z0-9\"'`{]")
-ENDS = re.compile(r"[.?]$|: \S(.*[^.?])?$", re.DOTALL)
+ENDS = re.compile(r"[.?]$|:\s+\S(.*[^.?])?$", re.DOTALL)
 
 
 def texts(node: ast.expr) -> Iterator[str]:

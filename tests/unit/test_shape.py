@@ -85,3 +85,10 @@ def private_uses(tree: ast.AST) -> Iterator[str]:
 
 def test_no_module_uses_a_private_name_of_another() -> None:
     assert [f"{name}: {used}" for name, tree in TREES.items() for used in private_uses(tree)] == []
+
+
+def test_unit_tests_neither_sleep_nor_wait_for_a_timer() -> None:
+    slow = re.compile(r"\btime\.sleep\(|\bTimer\(|\[\"sleep\"")
+    unit = ROOT / "tests/unit"
+    names = [path.relative_to(unit).as_posix() for path in sorted(unit.rglob("*.py")) if path != Path(__file__)]
+    assert [name for name in names if slow.search((unit / name).read_text(encoding="utf-8"))] == []

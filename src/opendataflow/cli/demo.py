@@ -251,9 +251,9 @@ def _whole(story: Story) -> None:
     _verify(story)
     many = f", and {len(story.plots) - 1} more beside it" if len(story.plots) > 1 else ""
     folder = os.path.relpath(story.folder)
-    found = shutil.which("odf")
+    is_on_path = shutil.which("odf")
     mine = Path(sys.executable).parent
-    path = "" if found else f" && export PATH={shlex.quote(str(mine))}:$PATH"
+    path = "" if is_on_path else f" && export PATH={shlex.quote(str(mine))}:$PATH"
     story.say(
         f"Verified: {_count(story.days, 'day')} and {_count(len(story.months), 'month')}, and all of it is READY.",
         f"It took {sum(story.seconds.values()):.0f} s. Nothing is removed:",
@@ -292,12 +292,12 @@ def _verify(story: Story) -> None:
     """Insist that every chunk is READY and that the plots are there."""
     wanted = dict.fromkeys(DAILY, story.dates) | dict.fromkeys(MONTHLY, story.months)
     with story.store() as store:
-        found = {name: {chunk.dataid: chunk.status for chunk in store.all_chunks(name)} for name in wanted}
+        statuses = {name: {chunk.dataid: chunk.status for chunk in store.all_chunks(name)} for name in wanted}
     wrong = [
-        f"{name} {dataid} is {found[name].get(dataid, 'not there')}"
+        f"{name} {dataid} is {statuses[name].get(dataid, 'not there')}"
         for name, dataids in wanted.items()
         for dataid in dataids
-        if found[name].get(dataid) != "READY"
+        if statuses[name].get(dataid) != "READY"
     ]
     wrong += [f"{path} is missing" for path in story.plots if not path.is_file()]
     if wrong:

@@ -125,20 +125,22 @@ def _rekey(app: App, whose: Owner, dry_run: bool) -> int:
     old, new = secrets_of.keys(os.environ)
     if whose.for_store:
         return _rekey_store(app, old, new)
-    found = secrets_of.rekeyed(app.store.catalogue(), [whose.dataset] if whose.dataset else [], old, new)
+    renewed = secrets_of.rekeyed(app.store.catalogue(), [whose.dataset] if whose.dataset else [], old, new)
     if not dry_run:
-        app.store.register([each.dataset for each in found])
-    data = [{"dataset": each.datasetid, "was": each.was, "token": each.dataset.encryptedpass} for each in found]
+        app.store.register([secret.dataset for secret in renewed])
+    data = [
+        {"dataset": secret.datasetid, "was": secret.was, "token": secret.dataset.encryptedpass} for secret in renewed
+    ]
     would = "would be" if dry_run else "is"
-    rows = [(each.datasetid, each.was, f"{would} under the new key") for each in found]
+    rows = [(secret.datasetid, secret.was, f"{would} under the new key") for secret in renewed]
     app.show(
         {"rekeyed": data, "dry_run": dry_run},
         lambda: table(["dataset", "was", "now"], rows) if rows else ["no dataset has an encrypted password"],
     )
     declared = [
-        each.datasetid
-        for each in app.project.datasets
-        if each.encryptedpass and each.datasetid in {one.datasetid for one in found}
+        dataset.datasetid
+        for dataset in app.project.datasets
+        if dataset.encryptedpass and dataset.datasetid in {one.datasetid for one in renewed}
     ]
     if declared and not dry_run:
         app.say(

@@ -156,10 +156,14 @@ def doctor_verb(app: App) -> int:
 
     findings = examine(app, os.environ)
     marks = {True: "ok", False: "PROBLEM", None: "note"}
-    rows = [(marks[each.ok], each.what, each.found) for each in findings]
+    rows = [(marks[finding.ok], finding.what, finding.found) for finding in findings]
     lines = table(["", "what", "found"], rows)
-    lines += [f"  {each.what}: {each.mend}" for each in findings if each.ok is not True and each.mend]
+    lines += [f"  {finding.what}: {finding.mend}" for finding in findings if finding.ok is not True and finding.mend]
     app.show(
-        [{"what": each.what, "ok": each.ok, "found": each.found, "mend": each.mend} for each in findings], lambda: lines
+        [
+            {"what": finding.what, "ok": finding.ok, "found": finding.found, "mend": finding.mend}
+            for finding in findings
+        ],
+        lambda: lines,
     )
-    return 0 if all(each.ok is not False for each in findings) else 1
+    return 0 if all(finding.ok is not False for finding in findings) else 1

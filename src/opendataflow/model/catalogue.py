@@ -92,14 +92,14 @@ class Catalogue(NamedTuple):
 
     def upstream(self, datasetid: str) -> list[str]:
         """Every job that has a part in producing this dataset, its producer first."""
-        found: dict[str, None] = {}
+        jobids: dict[str, None] = {}
         queue = [datasetid]
         while queue:
             job = self.producer(queue.pop())
-            if job is not None and job.jobid not in found:
-                found[job.jobid] = None
+            if job is not None and job.jobid not in jobids:
+                jobids[job.jobid] = None
                 queue += [item.datasetid for item in job.inputs]
-        return list(found)
+        return list(jobids)
 
     def outputs_of(self, job: Job, input: Input, input_id: str) -> list[str]:
         """The output dataids that this input chunk names; none when the mapping depends on which chunks exist.
@@ -153,12 +153,12 @@ def takes_all(job: Job) -> bool:
 
 
 def _by_id(what: str, pairs: Iterable[tuple[str, _T]]) -> dict[str, _T]:
-    found: dict[str, _T] = {}
+    by_id: dict[str, _T] = {}
     for name, value in pairs:
-        if name in found:
+        if name in by_id:
             raise BadDefinition(f"{what} {name} is defined twice")
-        found[name] = value
-    return found
+        by_id[name] = value
+    return by_id
 
 
 def _named(known: dict[str, _T], what: str, name: str, error: type[OdfError]) -> _T:

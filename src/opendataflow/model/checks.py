@@ -103,10 +103,10 @@ def _parse(kind: str, value: object, where: str) -> list[Check]:
     value, severity = _severity_apart(kind, plain(value, key))
     try:
         severity = _check_severity(kind, severity)
-        found = KINDS[kind].read(value)
-        if found is None:
+        declared = KINDS[kind].read(value)
+        if declared is None:
             raise BadDefinition(f"{shown(value)} is not what {kind} needs", hint=f"Write {KINDS[kind].shape}.")
-        return [Check(kind, params, severity) for params in found]
+        return [Check(kind, params, severity) for params in declared]
     except BadDefinition as problem:
         raise BadDefinition(f"{key}: {problem.message}", hint=problem.hint) from None
 

@@ -65,7 +65,7 @@ class Dataset:
             if name not in known:
                 raise BadDefinition(
                     f"{where}: location has the unknown placeholder {{{name}}}",
-                    hint=f"A {self.partition.type} partition has {' '.join(f'{{{each}}}' for each in known)}.",
+                    hint=f"A {self.partition.type} partition has {' '.join(f'{{{name}}}' for name in known)}.",
                 )
         if set("{}") & set(_placeholder.sub("", self.location)):
             raise BadDefinition(f"{where}: location {shown(self.location)} has an unmatched brace")
@@ -80,7 +80,7 @@ class Dataset:
         check_form(self.partition, dataid, self.datasetid)
         values = {"dataid": dataid, "datasetid": self.datasetid}
         values |= {name: dataid[part] for name, part in _PARTS_OF_TIME.items()}
-        return _placeholder.sub(lambda found: values[found[1]], self.location)
+        return _placeholder.sub(lambda placeholder: values[placeholder[1]], self.location)
 
 
 def placeholders(partition: Partition) -> tuple[str, ...]:

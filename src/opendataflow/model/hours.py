@@ -62,12 +62,12 @@ def _window(text: str) -> Window:
 
 
 def _days(text: str) -> frozenset[int]:
-    found: set[int] = set()
+    days: set[int] = set()
     for part in text.lower().replace(" ", "").split(","):
         first, _, last = part.partition("-")
         begin, end = DAYS.index(first), DAYS.index(last or first)
-        found |= {(begin + step) % 7 for step in range((end - begin) % 7 + 1)}
-    return frozenset(found)
+        days |= {(begin + step) % 7 for step in range((end - begin) % 7 + 1)}
+    return frozenset(days)
 
 
 def slots_at(slots: int | None, windows: Iterable[Window], where: tzinfo, now: float) -> int | None:
@@ -98,7 +98,7 @@ def _moments(windows: Sequence[Window], where: tzinfo, now: float) -> list[float
     """Every moment of the coming week at which something can change."""
     today = datetime.fromtimestamp(now, where).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     bounds = {minute for window in windows for minute in (window.start, window.end)}
-    found = {
+    moments = {
         (today + timedelta(days=day, minutes=minute)).replace(tzinfo=where, fold=fold).timestamp()
         for day in range(9)
         for minute in bounds
@@ -106,5 +106,5 @@ def _moments(windows: Sequence[Window], where: tzinfo, now: float) -> list[float
     }
     # Where clocks are changed, an hour may be missing or come twice: that happens on a full or half hour.
     first = int(now) // _HALF_HOUR + 1
-    found |= {float(_HALF_HOUR * (first + step)) for step in range(9 * 48)}
-    return sorted(moment for moment in found if moment > now)
+    moments |= {float(_HALF_HOUR * (first + step)) for step in range(9 * 48)}
+    return sorted(moment for moment in moments if moment > now)

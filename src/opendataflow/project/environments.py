@@ -18,17 +18,17 @@ _scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]{0,30}:/{0,3}").match
 def read_environments(root: Section, folder: Path) -> dict[str, Environment]:
     """Every environment that is declared, or the one that there is when none is."""
     url, encrypted = _store(root.inner("store"), DEFAULT_STORE, "", folder)
-    found = {}
-    for section in root.each("environment"):
+    environments = {}
+    for section in root.tables("environment"):
         with section.at():
             check_id("environment", section.name)
         section.only(("roots", "hosts", "store", "dataset"))
         its_url, its_encrypted = _store(section.inner("store"), url, encrypted, folder)
-        roots = tuple(_root(section, each, folder) for each in section.texts("roots"))
-        found[section.name] = Environment(section.name, roots, section.texts("hosts"), its_url, its_encrypted)
-    if not found:
+        roots = tuple(_root(section, path, folder) for path in section.texts("roots"))
+        environments[section.name] = Environment(section.name, roots, section.texts("hosts"), its_url, its_encrypted)
+    if not environments:
         return {DEFAULT_ENVIRONMENT: Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url, encrypted)}
-    return found
+    return environments
 
 
 def select(environments: dict[str, Environment], wanted: str | None, file: str) -> Environment:

@@ -70,8 +70,8 @@ def check_pool(section: Section, job: Job, known: list[str]) -> None:
 
 def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     """The pools of [pool.X], and those of the short form [pools]."""
-    found = []
-    for section in root.each("pool"):
+    pools = []
+    for section in root.tables("pool"):
         if "places" in section:
             raise section.wrong("places", "a pool has slots", "Write slots instead of places.")
         section.only(("slots", *POOL))
@@ -79,13 +79,13 @@ def read_pools(root: Section) -> list[tuple[Section, Pool]]:
         for key in options:
             with section.at(key):
                 Pool("any", None, {key: options[key]})  # told with its key
-        found.append((section, _pool(section, section.name, "slots", section.data.get("slots"), options)))
+        pools.append((section, _pool(section, section.name, "slots", section.data.get("slots"), options)))
     short = root.inner("pools")
     for name, slots in short.data.items():
         if name in root.inner("pool"):
             raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this one or [pool.{name}].")
-        found.append((short, _pool(short, name, quoted(name), slots, {})))
-    return found
+        pools.append((short, _pool(short, name, quoted(name), slots, {})))
+    return pools
 
 
 def _pool(section: Section, name: str, key: str, slots: Any, options: dict[str, Any]) -> Pool:
@@ -97,11 +97,11 @@ def _pool(section: Section, name: str, key: str, slots: Any, options: dict[str, 
 
 def _reads(section: Section) -> tuple[Input, ...]:
     declared = section.data.get("reads", [])
-    found = []
+    inputs = []
     for index, item in enumerate(declared if isinstance(declared, list) else [declared]):
         key = f"reads[{index}]" if isinstance(declared, list) else "reads"
-        found.append(_input(section, key, item))
-    return tuple(found)
+        inputs.append(_input(section, key, item))
+    return tuple(inputs)
 
 
 def _input(section: Section, key: str, item: object) -> Input:

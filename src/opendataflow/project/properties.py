@@ -24,12 +24,12 @@ _jdbc = re.compile(r"jdbc:postgresql:(?://([^/?]*)/?)?([^?]*)(?:\?(.*))?").fullm
 
 def parse_properties(text: str) -> dict[str, str]:
     """The pairs of a Java properties file."""
-    found = {}
+    pairs = {}
     for line in _logical_lines(text):
         pair = _pair(line)
         if pair and pair[1]:
-            found[_unescaped(pair[1])] = _unescaped(pair[2])
-    return found
+            pairs[_unescaped(pair[1])] = _unescaped(pair[2])
+    return pairs
 
 
 def read_properties(file: Path, text: str) -> Environment:
@@ -100,5 +100,5 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def _unescaped(text: str) -> str:
     return _escape.sub(
-        lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2] or ""), text
+        lambda escape: chr(int(escape[1], 16)) if escape[1] else _ESCAPES.get(escape[2], escape[2] or ""), text
     )

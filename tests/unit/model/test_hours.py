@@ -80,11 +80,9 @@ def test_what_is_no_window_is_refused(text):
         Pool("etl", 1, {"hours": [text]})
 
 
-@pytest.mark.parametrize(
-    ("options", "word"), [({"hours": "x"}, "list"), ({"timezone": "Mars/Base"}, "Mars"), ({"timezone": 1}, "text")]
-)
-def test_a_pool_refuses_hours_that_make_no_sense(options, word):
-    with pytest.raises(BadDefinition, match=word):
+@pytest.mark.parametrize("options", [{"hours": "x"}, {"timezone": "Mars/Base"}, {"timezone": 1}])
+def test_a_pool_refuses_hours_that_make_no_sense(options):
+    with pytest.raises(BadDefinition, match="pool etl"):
         Pool("etl", 1, options)
 
 

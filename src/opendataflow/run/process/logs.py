@@ -201,8 +201,8 @@ class LogFile:
 
     def _line_after(self, offset: int) -> int:
         """Where the first line at or after this byte begins, or the byte itself when none begins soon."""
-        found = os.pread(self._handle, 4096, offset).find(b"\n")
-        return offset + found + 1
+        line_end = os.pread(self._handle, 4096, offset).find(b"\n")
+        return offset + line_end + 1
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[str]:
