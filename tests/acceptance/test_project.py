@@ -193,7 +193,7 @@ def test_the_doctor_says_of_everything_that_is_wrong_how_to_mend_it(home: Shell)
     assert {name for name, each in found.items() if each["ok"] is False} == {"java", "key", "root", "store"}
     assert all(each["mend"] for each in found.values() if each["ok"] is not True)
     told = shop.odf("doctor", code=1, **wrong).out
-    assert "  root: make it: mkdir -p " in told
+    assert "  root: Make it: mkdir -p " in told
     assert "  java: " in told
     names = {each["what"] for each in shop.odf("doctor", "--json", code=1).data}
     assert {"python", "java", "spark", "project", "key", "root", "store", "environment", "clock", "leases"} == names
