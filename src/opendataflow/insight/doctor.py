@@ -63,9 +63,9 @@ def _java(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("java", None, f"JAVA_HOME={home} has no java" if home else "not found", mend)
         return
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
-    number = int(found[1]) if found else 0
-    yield Finding("java", number >= 17, f"version {number} ({java})" if found else "does not say its version", mend)
+    version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    number = int(version[1]) if version else 0
+    yield Finding("java", number >= 17, f"version {number} ({java})" if version else "does not say its version", mend)
 
 
 def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
