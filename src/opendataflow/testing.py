@@ -85,7 +85,9 @@ def _frame(spark: SparkSession, name: str, rows: DataFrame | Iterable[Mapping[st
         return rows
     listed: list[Any] = [dict(row) for row in rows]  # type: ignore[union-attr]
     if not listed and schema is None:
-        raise BadDefinition(f"{name}: without rows its columns are unknown", hint=f'schemas={{"{name}": "a string"}}')
+        raise BadDefinition(
+            f"{name}: without rows its columns are unknown", hint=f'Declare them: schemas={{"{name}": "a string"}}'
+        )
     return spark.createDataFrame(listed, schema) if schema else spark.createDataFrame(listed)
 
 

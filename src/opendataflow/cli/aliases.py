@@ -26,7 +26,7 @@ def _with_options_of(app: App) -> dict[str, Any]:
 @click.argument("jobid")
 @click.argument("dataid")
 def deleterun_verb(app: App, jobid: str, dataid: str, dry_run: bool) -> int:
-    """Make what a job produced for a dataid never produced, so that it may run again. Ours: odf forget.
+    """Forget what a job produced for a dataid, so that it may run again. Our name: odf forget.
 
     \b
       odf deleterun loadbob 1.0
@@ -47,7 +47,7 @@ def deleterun_verb(app: App, jobid: str, dataid: str, dry_run: bool) -> int:
 @verb("getjob")
 @click.argument("jobid")
 def getjob_verb(app: App, jobid: str) -> int:
-    """A job and the datasets that it reads and writes, as JSON. Passwords are never shown. Ours: odf jobs.
+    """A job and the datasets that it reads and writes, as JSON. Passwords are never shown. Our name: odf jobs.
 
     \b
       odf getjob loadbob
@@ -64,7 +64,7 @@ def getjob_verb(app: App, jobid: str) -> int:
 @verb("startjob")
 @click.argument("jobid")
 def startjob_verb(app: App, jobid: str) -> Any:
-    """Claim the next chunk of a job and print what it needs, as JSON. Ours: odf start --json.
+    """Claim the next chunk of a job and print what it needs, as JSON. Our name: odf start --json.
 
     \b
       odf startjob loadbob
@@ -82,7 +82,7 @@ def startjob_verb(app: App, jobid: str) -> Any:
 def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> int:
     """Claim a chunk of a job without asking the five questions, and print what it needs, as JSON.
 
-    Without DATAID it is the next one, or else the last one that the job produced. Ours: odf run --force.
+    Without DATAID it is the next one, or else the last one that the job produced. Our name: odf run --force.
 
     \b
       odf forcejob loadbob
@@ -120,7 +120,7 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
 @click.argument("dataid")
 @click.argument("status", metavar="READY|FAILED")
 def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -> Any:
-    """End the run of a job that startjob began. Ours: odf end RUN STATUS.
+    """End the run of a job that startjob began. Our name: odf end RUN STATUS.
 
     \b
       odf endjob loadbob 1.0 READY
@@ -132,7 +132,7 @@ def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -
         (run for run in app.store.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING), None
     )
     if found is None:
-        raise Locked(f"{jobid} {dataid} is not running", hint=f"odf runs {jobid}")
+        raise Locked(f"{jobid} {dataid} is not running", hint=f"See its runs: odf runs {jobid}")
     return click.Context(end_verb).invoke(
         end_verb, **_with_options_of(app), run=found.runid, status=status, dry_run=dry_run
     )

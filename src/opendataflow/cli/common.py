@@ -109,7 +109,9 @@ class App:
         """The store's own password, decrypted."""
         from .. import secrets
 
-        return secrets.decrypt(encrypted, secrets.require_key(os.environ, "the store's password"), "store/password")
+        return secrets.decrypt(
+            encrypted, secrets.require_key(os.environ, "the store's password"), secrets.STORE_CONTEXT
+        )
 
     def show(self, data: Any, text: Callable[[], Iterable[Line] | None] | None = None, *, raw: bool = False) -> None:
         """Print facts: as JSON when asked for, else in words.

@@ -12,11 +12,11 @@ from ..errors import Aborted, Internal, OdfError, UsageError
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
 VERBS: dict[str, tuple[str, str]] = {
-    "init": ("setup", "Make a small project that runs at once."),
+    "init": ("setup", "Create a small project that runs right away."),
     "apply": ("setup", "Bring the store in line with dataflow.toml; shows the difference first."),
     "migrate": ("setup", "Create the store's tables, or bring them up to date."),
-    "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to mend each."),
-    "demo": ("demo", "See a real pipeline break in three ways, and heal."),
+    "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to fix each."),
+    "demo": ("demo", "Watch a real pipeline break in three ways and recover."),
     "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
     "start": ("run", "Claim a chunk for a script that does the handshake itself."),
@@ -32,18 +32,18 @@ VERBS: dict[str, tuple[str, str]] = {
     "prove": ("shard", "Show that the published chunks cover the source exactly once, or what is missing."),
     "ready": ("arrive", "Announce chunks that something outside produced."),
     "discover": ("arrive", "Find chunks that arrived at a dataset's location, and announce them."),
-    "shard": ("shard", "Cut a table or file set into chunks of ranges, evenly by its data."),
+    "shard": ("shard", "Cut a table or file set into key ranges, evenly by its data."),
     "resubmit": ("steer", "Have chunks produced again, before anything new."),
     "hold": ("steer", "Set chunks aside: nobody reads or produces them."),
-    "release": ("steer", "Give held chunks back what they were."),
-    "fail": ("steer", "Say that chunks are bad, until they are produced again."),
-    "forget": ("steer", "Make chunks never produced; history stays."),
-    "rollback": ("versions", "Let a chunk be an older version of itself again."),
+    "release": ("steer", "Release held chunks: each gets back the status it had."),
+    "fail": ("steer", "Mark chunks as bad until they are produced again."),
+    "forget": ("steer", "Reset chunks to never produced; their history stays."),
+    "rollback": ("versions", "Go back to an older version of a chunk."),
     "vacuum": ("versions", "Remove what no version points to, and old versions."),
     "pool": ("pool", "Limits on running chunks across all machines."),
     "crypt": ("secret", "Encrypt, decrypt and rekey passwords."),
-    "sql": ("raw", "Read the store by SQL."),
-    "dml": ("raw", "Change the store by SQL; the next claim acts on it."),
+    "sql": ("raw", "Query the store with SQL."),
+    "dml": ("raw", "Change the store with SQL; the next claim acts on it."),
 }
 # The names that the Java original uses.
 ALIASES = {
@@ -81,8 +81,8 @@ class Verbs(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], [*VERBS, *ALIASES], n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            raise click.UsageError(f"there is no verb {args[0]!r}.{hint} See: odf --help", ctx)
+            meant = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"there is no verb {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

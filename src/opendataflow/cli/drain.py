@@ -36,11 +36,11 @@ _SUMMARY = 60.0  # a line in the log at least this often
 def drain_verb(
     app: App, jobids: tuple[str, ...], everything: bool, workers: int, follow: bool, master: str | None, dry_run: bool
 ) -> int:
-    """Run chunk after chunk, several at once, until nothing is left; all jobs whose code is here unless some are named.
+    """Run chunk after chunk, several at a time, until nothing is left. Default: all jobs whose code is here.
 
-    One Spark application serves all Spark jobs; scripts are processes of their own. Start as many drains on as many
-    machines as you like: the store keeps them apart. What a full or paused pool holds back is waited for. Before it
-    ends, a drain makes sure that nobody died with a chunk of these jobs. Exit code 1 when a chunk failed.
+    One Spark application runs all Spark jobs; each script runs as a process. Start as many drains on as many machines
+    as you like: no two of them get the same chunk. A drain waits for chunks that a full or paused pool holds back, and
+    before it ends it makes sure that no other worker died with a chunk of these jobs. Exit code 1 when a chunk failed.
 
     \b
       odf drain
@@ -51,7 +51,7 @@ def drain_verb(
     from ..run.drain import Drain
 
     if jobids and everything:
-        raise UsageError("--all means every job, so no job is named", hint="leave out one of them")
+        raise UsageError("--all means every job, so no job is named", hint="Leave out one of them.")
     store, project = app.store, app.project
     store.check_environment(project.environment.name)
     worker = worker_of(app, master=master)
@@ -192,5 +192,5 @@ def _shown(found: Report) -> Iterator[Line]:
         yield from (f"  {each.seconds:6.1f} s  {each.jobid} {each.dataid}" for each in found.slowest)
     if found.commands:
         yield ""
-        yield "when the cause is mended:"
+        yield "when the cause is fixed:"
         yield from ([(f"  {command}", "command")] for command in (*found.commands, "odf drain"))

@@ -7,8 +7,9 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,17 +44,21 @@ def known_job(app: App, jobid: str, target: str) -> None:
     if jobid in catalogue.jobs:
         return
     if any(job.jobid == jobid for job in app.project.jobs):
-        raise UnknownJob(f"job {jobid} is declared in the project, but not in the store yet", hint="odf apply")
+        raise UnknownJob(
+            f"job {jobid} is declared in the project, but not in the store yet", hint="Store it: odf apply"
+        )
     from ..run.declared import is_mentioned
 
     if is_mentioned(app.project, jobid):
-        raise UnknownJob(f"job {jobid} is declared in the project's code, but not in the store yet", hint="odf apply")
+        raise UnknownJob(
+            f"job {jobid} is declared in the project's code, but not in the store yet", hint="Store it: odf apply"
+        )
     lines = [
-        "register it, with the names of what it reads and writes:",
+        "Register it, with the names of what it reads and writes:",
         *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),
         f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'IN', 'INPUT')\"",
         f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'OUT', 'OUTPUT')\"",
-        "or declare it in dataflow.toml (odf init makes one) and: odf apply",
+        "Or declare it in dataflow.toml (odf init makes one), then: odf apply",
     ]
     try:
         catalogue.job(jobid)
@@ -63,51 +68,56 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the options of `odf run` say."""
+
+    dataid: str | None
+    force: bool
+    dry_run: bool
+    fail_if_none: bool
+    quiet: bool
+    master: str | None
+
+
 @verb("run", context_settings=PASS_ON)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
-@click.option("--force", is_flag=True, help="Run --dataid without asking the five questions. History says so for good.")
+@click.option(
+    "--force", is_flag=True, help="Run --dataid without the five questions. The run is permanently marked as forced."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
 @click.option("--fail-if-none", is_flag=True, help="Exit 15 instead of 0 when there is nothing to do.")
 @click.option("--quiet", is_flag=True, help="Do not show the script's output; it is in the log.")
 @click.option("--master", metavar="URL", help="Where Spark runs, for a Spark job.")
 @click.argument("target", metavar="SCRIPT|JOB")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run_verb(
-    app: App,
-    target: str,
-    arguments: tuple[str, ...],
-    dataid: str | None,
-    force: bool,
-    dry_run: bool,
-    fail_if_none: bool,
-    quiet: bool,
-    master: str | None,
-) -> int:
+def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) -> int:
     """Run one chunk of a job, if the five questions allow it.
 
-    SCRIPT is a path to any executable: its job is named like the file without its suffix. JOB is a registered job whose
-    code is found in the project's folders. What follows goes to the script unchanged.
+    SCRIPT is the path of any executable; its job has the name of the file without the suffix. JOB is a registered job whose
+    code is found in the project's folders. Everything after it is passed to the script unchanged.
 
     \b
       RunJob ./load.sh                     the next chunk of job load
       RunJob --dataid 2025-11-12 ./load.sh this chunk
       odf run load --dry-run               say which chunk would be next
-      odf run --force --dataid 7 ./load.sh without asking (RUNNING chunks are still refused)
+      odf run --force --dataid 7 ./load.sh without the five questions (a RUNNING chunk is still refused)
 
     \b
     Exit codes: 0 done or nothing to do, 1 the job failed, 2 usage, 10 DATA_NOT_READY, 11 WRONG_DATA, 12 INVALID_PATH,
     13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO (--fail-if-none), 16 LEASE_LOST, 17 BAD_KEY, 75 store unreachable.
     """
-    if force and dataid is None:
+    wish = RunOptions(**given)
+    if wish.force and wish.dataid is None:
         raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
-    worker = worker_of(app, echo=not quiet, master=master)
-    if dry_run:
-        return _dry_run(worker, app, jobid, dataid)
+    worker = worker_of(app, echo=not wish.quiet, master=wish.master)
+    if wish.dry_run:
+        return _dry_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import Asked, run_next
 
-    asked = Asked(jobid, dataid, force)
+    asked = Asked(jobid, wish.dataid, wish.force)
     if script is not None:
         from ..run.executors.script import Script
 
@@ -117,7 +127,7 @@ def run_verb(
         worker.check(catalogue, jobid)
         with terminating():
             result = run_next(worker, asked, worker.executor(catalogue.job(jobid)))
-    return report(app, result, fail_if_none)
+    return report(app, result, wish.fail_if_none)
 
 
 def worker_of(app: App, *, echo: bool = False, master: str | None = None) -> Worker:
@@ -187,7 +197,7 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     type=float,
     default=86400.0,
     show_default=True,
-    help="Seconds until the chunk is taken back, unless odf end comes first.",
+    help="Seconds until the chunk is taken back unless odf end comes first.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
 @click.argument("jobid", metavar="JOB")

@@ -9,13 +9,7 @@ from .. import secrets
 from ..errors import BadConfig, UsageError
 from ..model import Catalogue, Dataset
 
-STORE_CONTEXT = "store/password"
 NEW = "NEW_"
-
-
-def dataset_context(datasetid: str) -> str:
-    """What the password of a dataset is bound to."""
-    return f"dataset/{datasetid}/encryptedpass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
     passwords = []
     for dataset in chosen:
         if token := dataset.encryptedpass:
-            renewed = secrets.rekey(token, old, new, dataset_context(dataset.datasetid))
+            renewed = secrets.rekey(token, old, new, secrets.dataset_context(dataset.datasetid))
             form = (
                 "Java's form"
                 if secrets.is_java(token)

@@ -49,7 +49,7 @@ def after(kind: str, key: str) -> str:
         return _AFTER[kind.partition("(")[0]](key, kind)
     except (OverflowError, ValueError, InvalidOperation):
         raise BadDefinition(
-            f"the greatest key {key!r} is the last that there can be: no bound can be written above it",
+            f"the greatest key {key!r} is the last possible one: no bound can be written above it",
             hint="Give that row an ordinary key, or shard by another column: --by COLUMN.",
         ) from None
 

@@ -47,7 +47,8 @@ class Dataset:
                 raise BadDefinition(f"{where}: {name} must be text, not {shown(getattr(self, name))}")
         if self.kind not in KINDS:
             raise BadDefinition(
-                f"{where}: there is no kind {shown(self.kind)}", hint="It is file or table, or nothing: only tracked."
+                f"{where}: there is no kind {shown(self.kind)}",
+                hint="Write file or table; without a kind the dataset is only tracked.",
             )
         if not isinstance(self.partition, Partition):
             raise BadDefinition(f"{where}: {shown(self.partition)} is not a partition")
@@ -67,7 +68,7 @@ class Dataset:
                     hint=f"A {self.partition.type} partition has {' '.join(f'{{{each}}}' for each in known)}.",
                 )
         if set("{}") & set(_placeholder.sub("", self.location)):
-            raise BadDefinition(f"{where}: location {shown(self.location)} has a brace without its partner")
+            raise BadDefinition(f"{where}: location {shown(self.location)} has an unmatched brace")
 
     @property
     def is_only_tracked(self) -> bool:

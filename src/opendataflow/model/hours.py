@@ -26,7 +26,7 @@ _WINDOW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of the week and the slots that hold in it: from start up to end, in minutes, on the days it begins."""
+    """A part of the week and the number of slots in it: from start up to end, in minutes, on the days it begins."""
 
     days: frozenset[int]
     start: int
@@ -56,7 +56,7 @@ def _window(text: str) -> Window:
     start = int(parts[2]) * 60 + int(parts[3])
     end = int(parts[4]) * 60 + int(parts[5]) if parts[4] else _MINUTES
     if start == end:
-        raise BadDefinition(f"{shown(text)} ends when it begins", hint="The whole day is 00:00-24:00.")
+        raise BadDefinition(f"{shown(text)} ends where it begins", hint="The whole day is 00:00-24:00.")
     slots = None if parts[6].lower() == "unlimited" else int(parts[6])
     return Window(_days(parts[1] or "mon-sun"), start, end, slots)
 
@@ -71,7 +71,7 @@ def _days(text: str) -> frozenset[int]:
 
 
 def slots_at(slots: int | None, windows: Iterable[Window], where: tzinfo, now: float) -> int | None:
-    """How many slots hold at a moment (seconds since 1970): those of the first window that it lies in, else the pool's own.
+    """How many slots there are at a moment (seconds since 1970): by the first window that it lies in, else the pool's own.
 
     A pool of 0 slots is paused, whatever its hours say.
     """

@@ -73,7 +73,7 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     with section.at():
         check_id("dataset", datasetid)
     if datasetid == TODAY.datasetid:
-        raise section.wrong("", "this dataset is built in", "Its day begins by [project] timezone.")
+        raise section.wrong("", "this dataset is built in", "Its time zone is [project] timezone.")
     section.refuse_passwords("encryptedpass", skip=("checks",))
     section.only(KEYS)
     values = {key: section.text(key) for key in ("kind", "format", *ADDRESS) if key in section}
@@ -110,7 +110,9 @@ def _kind(section: Section, values: dict[str, str]) -> str:
         return values["kind"]
     is_file, is_table = bool(values.get("location")), bool(values.get("tablename"))
     if is_file and is_table:
-        raise section.wrong("kind", "it has a location and a tablename, so it must say what it is", "file or table?")
+        raise section.wrong(
+            "kind", "it has a location and a tablename, so it must say what it is", "Is it a file or a table?"
+        )
     return "file" if is_file else "table" if is_table else ""
 
 
@@ -118,7 +120,7 @@ def _format(section: Section, values: dict[str, str]) -> str:
     declared = values.get("format", "")
     if declared and not _is_format(declared):
         raise section.wrong(
-            "format", f"{shown(declared)} is not a format", "For instance csv, json, parquet, orc, text."
+            "format", f"{shown(declared)} is not a format", "Write for instance csv, json, parquet, orc or text."
         )
     if declared or values["kind"] != "file":
         return declared
@@ -147,7 +149,9 @@ def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
             if key == "url" and holds_password(value):
                 raise section.wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
             if key in OF_POSTGRES and not is_postgres:
-                raise section.wrong(key, "only a table of PostgreSQL can have it", "It has a tablename and no format.")
+                raise section.wrong(
+                    key, "only a table of PostgreSQL can have it", "Such a table has a tablename and no format."
+                )
             with section.at(key):
                 if key == "timezone":
                     time_zone(value)

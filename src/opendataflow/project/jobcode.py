@@ -23,7 +23,9 @@ def code_of(project: Project, jobid: str) -> Path | None:
         return _script(project, str(options["script"]), where)
     found = list(dict.fromkeys(path for folder in project.job_folders for path in _named(folder, jobid)))
     if found and "copy" in options:
-        raise BadConfig(f"{where} copy: there is also the code {found[0]}", hint="A copy needs no code: use one.")
+        raise BadConfig(
+            f"{where} copy: there is also the code {found[0]}", hint="A copy needs no code: keep one of the two."
+        )
     if len(found) > 1:
         names = " and ".join(map(str, found))
         raise BadConfig(f"{where}: its code could be {names}", hint="Keep one of them, or name it: script = …")
@@ -49,5 +51,6 @@ def _script(project: Project, script: str, where: str) -> Path:
 def _check_inside(path: Path, folder: Path) -> None:
     if not is_inside(str(path), [str(folder)]):
         raise InvalidPath(
-            f"{path} leads out of {folder}, to {os.path.realpath(path)}", hint="Job code lies in the project itself."
+            f"{path} leads out of {folder}, to {os.path.realpath(path)}",
+            hint="Job code must lie in the project itself.",
         )

@@ -83,7 +83,7 @@ def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     short = root.inner("pools")
     for name, slots in short.data.items():
         if name in root.inner("pool"):
-            raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this or [pool.{name}].")
+            raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this one or [pool.{name}].")
         found.append((short, _pool(short, name, quoted(name), slots, {})))
     return found
 
@@ -163,9 +163,11 @@ def _options(section: Section, folder: Path) -> dict[str, Any]:
                 options[key] = plain(section.get(key, shape), key)
     if "script" in options:
         if "copy" in options:
-            raise section.wrong("script", "a copy needs no code", "Use copy or script.")
+            raise section.wrong("script", "a copy needs no code", "Keep copy or script, not both.")
         if not section.text("script") or not is_inside(str(folder / options["script"]), [str(folder)]):
-            raise section.wrong("script", f"{shown(options['script'])} lies outside the project", f"It is in {folder}.")
+            raise section.wrong(
+                "script", f"{shown(options['script'])} lies outside the project", f"The project is {folder}."
+            )
     return options
 
 
@@ -177,13 +179,13 @@ def _copied(
     inner.only(COPY)
     for key, shape in COPY.items():
         if inner.get(key, shape) is None and key in ("from", "to"):
-            raise inner.wrong(key, "a copy needs it", 'Write copy = { from = "orders", to = "orders_lake" }.')
+            raise inner.wrong(key, "a copy needs this key", 'Write copy = { from = "orders", to = "orders_lake" }.')
     if "columns" in copy and not copy["columns"]:
         raise inner.wrong("columns", "the list is empty", "Leave it out to copy every column.")
     names = [item.datasetid for item in reads]
     for key, declared, implied in (("reads", names, copy["from"]), ("writes", list(writes), copy["to"])):
         if declared and declared != [implied]:
-            raise section.wrong(key, "it is not what copy says", "A copy implies reads and writes: leave them out.")
+            raise section.wrong(key, "it differs from copy", "A copy implies reads and writes: leave them out.")
     with inner.at("from"):
         reads = reads or (Input(copy["from"]),)
     with inner.at("to"):

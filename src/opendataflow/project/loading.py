@@ -81,7 +81,7 @@ def _tables(file: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise BadConfig(f"{file.name}: this is not TOML: {problem}") from None
     except RecursionError:
-        raise BadConfig(f"{file.name}: this is not TOML for us: it is nested too deeply") from None
+        raise BadConfig(f"{file.name}: this is not TOML that can be read: it is nested too deeply") from None
 
 
 def _from_tables(file: Path, root: Section, env: str | None) -> Project:

@@ -38,12 +38,12 @@ def read_properties(file: Path, text: str) -> Environment:
     section = Section(file.name, (), dict(data))
     for key in data:
         if is_password_name(key):
-            hint = "Encrypt it with `odf crypt encrypt` and write it as encrypted=…"
+            hint = "Encrypt it with `odf crypt encrypt` and write: encrypted=…"
             raise section.wrong(key, "this is a password in plain text", hint)
     if not data.get("url"):
-        raise section.wrong("url", "it is missing", "url=jdbc:postgresql://localhost:5432/dataflow")
+        raise section.wrong("url", "it is missing", "Write for instance: url=jdbc:postgresql://localhost:5432/dataflow")
     if data.get("schema", "dataflow") != "dataflow":
-        raise section.wrong("schema", "the tables live in schema dataflow", "schema=dataflow")
+        raise section.wrong("schema", "the tables live in schema dataflow", "Write: schema=dataflow")
     with section.at("url"):
         refuse_password(data["url"])
     url = _address(section, section.text("url"), section.text("user"))
@@ -66,7 +66,9 @@ def _address(section: Section, url: str, user: str) -> str:
         hint = "Use SQLite, which needs no server either: url=sqlite:///dataflow.db"
         raise section.wrong("url", "an H2 database cannot be the store", hint)
     if not parts:
-        raise section.wrong("url", "this is not the address of PostgreSQL", "jdbc:postgresql://host:5432/database")
+        raise section.wrong(
+            "url", "this is not the address of a PostgreSQL database", "Write: jdbc:postgresql://host:5432/database"
+        )
     host, database = parts[1] or "localhost", parts[2].strip("/")
     parameters = dict(parse_qsl(parts[3] or ""))
     if parameters.get("currentSchema", "dataflow") != "dataflow":

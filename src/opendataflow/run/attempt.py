@@ -212,11 +212,12 @@ def execute(
     """The work itself; what raises there is the problem of every attempt, and a lost lease or a cancel goes first."""
     try:
         return executor.execute(attempts, heartbeat, log)
-    except Exception:
+    except Exception as raised:
+        problem = _named(raised)
         if heartbeat.is_lost:
             problem = heartbeat.lease_lost()
         elif worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
-            problem = Cancelled(f"cancelled: {_named(problem).message}")
+            problem = Cancelled(f"cancelled: {problem.message}")
         return {attempt.claim.runid: Done(problem=problem) for attempt in attempts}
 
 
@@ -306,6 +307,8 @@ def _nothing(worker: Worker, jobid: str) -> Result:
 def _named(problem: BaseException | None) -> OdfError:
     if isinstance(problem, OdfError):
         return problem
+    if isinstance(problem, KeyboardInterrupt):
+        return Cancelled("interrupted")
     return JobFailed(f"{type(problem).__name__}: {problem}")
 
 

@@ -10,7 +10,7 @@ from ..errors import BadDefinition
 from ..gate import location_of
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment
-from ..secrets import Key, Redactor, child_environment, decrypt, require_key
+from ..secrets import Key, Redactor, child_environment, dataset_context, decrypt, require_key
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
@@ -20,11 +20,6 @@ _OBEYED = re.compile(
     r"|HADOOP_.*|PS4|PROMPT_COMMAND|SHELLOPTS|GLIBC_.*|MALLOC_.*|LOCPATH|TMPDIR|PASSKEY.*|ODF_.*|dataid|jobid)"
 )
 FIELDS = ("hostname", "database", "schemaname", "tablename", "username", "format", "kind")
-
-
-def context_of(secret: str) -> str:
-    """What the password of a dataset is bound to when it is encrypted."""
-    return f"dataset/{secret}/encryptedpass"
 
 
 class Vault:
@@ -42,7 +37,7 @@ class Vault:
         key = self.key or require_key({}, f"dataset {dataset.datasetid}")
         known = (dataset.datasetid, token)
         if known not in self._opened:
-            self._opened[known] = decrypt(token, key, context_of(dataset.datasetid))
+            self._opened[known] = decrypt(token, key, dataset_context(dataset.datasetid))
         return self._opened[known]
 
     def passwords(self, catalogue: Catalogue, job: Job) -> dict[str, str]:

@@ -171,7 +171,7 @@ class Drain:
         is_bad = any(result.outcome != READY for result in results)
         if is_bad and self._worker.lost_spark() and not self._broken:
             # What runs as a process goes on to its end; nothing more is claimed.
-            self._broken.append(JobFailed("Spark died", hint="was its memory enough? Then: odf drain"))
+            self._broken.append(JobFailed("Spark died", hint="Did it have enough memory? Then run it again: odf drain"))
 
     def _next(self) -> Work | None:
         """The next chunk for an idle thread, or the next few where a job takes several together.

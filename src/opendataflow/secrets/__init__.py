@@ -6,14 +6,16 @@ from .file import secret_file, sweep_secret_files
 from .key import KEY_VARIABLES, Key, child_environment, find_key, require_key
 from .plaintext import holds_password, is_password_name
 from .redaction import REDACTED, Redactor
-from .token import decrypt, encrypt, is_java, needs_rekey, rekey
+from .token import STORE_CONTEXT, dataset_context, decrypt, encrypt, is_java, needs_rekey, rekey
 
 __all__ = [
     "KEY_VARIABLES",
     "REDACTED",
+    "STORE_CONTEXT",
     "Key",
     "Redactor",
     "child_environment",
+    "dataset_context",
     "decrypt",
     "encrypt",
     "find_key",

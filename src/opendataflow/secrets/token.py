@@ -17,6 +17,8 @@ from typing import NamedTuple
 from ..errors import BadKey, MissingDependency
 from .key import KEY_VARIABLES, Key, passphrase_of, to_bytes
 
+STORE_CONTEXT = "store/password"
+
 _TOKEN = "odf1:"
 _SALT, _NONCE, _TAG = 16, 12, 16
 
@@ -40,8 +42,13 @@ _CAP = _Cost(256 * 1024, 4, 4)
 _HEADER = struct.Struct(">IBB")
 
 
+def dataset_context(datasetid: str) -> str:
+    """What the password of a dataset is bound to."""
+    return f"dataset/{datasetid}/encryptedpass"
+
+
 def encrypt(plaintext: str, key: Key, context: str) -> str:
-    """Return the token that only this key opens, and only in this context, such as "dataset/orders/encryptedpass"."""
+    """Return the token that only this key opens, and only in this context."""
     # One salt per process: a project's values then cost one derivation, and the nonce still makes every token its own.
     return _seal(plaintext, key, context, _COST, _process_salt())
 

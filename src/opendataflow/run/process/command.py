@@ -118,7 +118,7 @@ def _find(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> tuple[list[
     if full.is_dir():
         raise BadConfig(f"{name} is a directory, not a command")
     if not full.exists():
-        raise BadConfig(f"there is no file {name}", hint=f"It was looked for in {cwd}.")
+        raise BadConfig(f"there is no file {name}", hint=f"It is looked for in {cwd}.")
     if os.access(full, os.X_OK):
         return list(argv), path
     interpreter = _named_interpreter(full) or _usual_interpreter(path, env, cwd)
