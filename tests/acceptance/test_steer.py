@@ -191,7 +191,7 @@ def test_a_dataset_that_limits_its_readers_is_listed_and_named(flow: Store, odf:
     flow.dml("update dataset set options = '{\"readers\": 1}' where datasetid = 'product'")
     claim = claim_one(flow, "use")
     assert "readers of product" in odf("pool").out
-    assert "dataset product is full: 1 of 1 readers are at work" in odf("why", "use").out
+    assert "dataset product is full: 1 of 1 readers are running" in odf("why", "use").out
     assert flow.claim("use") == []
     flow.commit(claim)
     claim_one(flow, "use")
