@@ -166,6 +166,7 @@ _PHRASES: dict[str, Callable[[Any, Mapping[str, Any]], Iterable[str]]] = {
     "newer": lambda rows, facts: (
         f"{name} {dataid} is version {now} now, and version {read} was read" for name, dataid, read, now in rows
     ),
+    "same_as": lambda dataid, facts: [f"the same content as {dataid}"],
     "environment": lambda name, facts: [f"environment {name}"],
     "location": lambda location, facts: [f"it is at {location}"],
     "host": lambda host, facts: [f"table {facts['table']} on {host}" if facts.get("table") else f"on {host}"],
