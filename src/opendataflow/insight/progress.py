@@ -140,13 +140,14 @@ def report(store: Store, drained: Drained) -> Report:
     return Report(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
-        tuple(_causes(drained.failures)),
+        tuple(causes(drained.failures)),
         tuple(sorted(drained.slowest, reverse=True)[:5]),
         tuple(_commands(store, drained.failures)),
     )
 
 
-def _causes(failures: Iterable[Failure]) -> list[Cause]:
+def causes(failures: Iterable[Failure]) -> list[Cause]:
+    """Failures that look alike together, the largest group first."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
         groups.setdefault((failure.jobid, failure.outcome, _alike(failure)), []).append(failure)
