@@ -97,6 +97,24 @@ def test_why_gives_the_verdict_of_the_decision(
     assert all(each["why"] for each in data["answers"] if each["answer"] != "yes")
 
 
+# A chunk that is named is not held back by being deferred, and a dataid that cannot be is an error before it is a chunk.
+RUNS = [each for each in CASES if each[0] not in (deferred, malformed_dataid)]
+
+
+@pytest.mark.parametrize(("case", "dataid", "verdict", "names"), RUNS, ids=[case.__name__ for case, *_ in RUNS])
+def test_runjob_gives_the_answer_that_why_gave(
+    store: Store, odf: Odf, case: Case, dataid: str, verdict: str, names: list[str]
+):
+    case(store)
+    script = odf.folder / "make"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    told = odf("why", "make", dataid, "--json").data["verdict"]
+    answer = odf("run", "--json", "--dataid", dataid, "./make", code=None).data
+    assert told == verdict
+    assert answer["outcome"] == ("READY" if verdict == "YES" else verdict)
+
+
 def test_the_words_of_a_refusal_say_what_to_do(store: Store, odf: Odf):
     done(store)
     answer = odf("why", "make", "1").out

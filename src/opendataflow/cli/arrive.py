@@ -81,16 +81,19 @@ def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool
         )
     arrived = discover(worker_of(app), registered, quiet_for=quiet_for, dry_run=dry_run)
     app.show(
-        [{"dataid": each.dataid, "verdict": each.verdict, "why": each.why} for each in arrived], lambda: _told(arrived)
+        [{"dataid": chunk.dataid, "verdict": chunk.verdict, "why": chunk.why} for chunk in arrived],
+        lambda: _told(arrived),
     )
-    return next((each.exit_code for each in arrived if each.exit_code), 0)
+    return next((chunk.exit_code for chunk in arrived if chunk.exit_code), 0)
 
 
 def _told(arrived: list[Arrived]) -> list[str]:
     """A line for each chunk; of many, only for those that were refused, and how many have which verdict."""
     many = len(arrived) > _MOST
-    rows = [(each.dataid, each.verdict, each.why) for each in arrived if not many or each.exit_code]
+    rows = [(chunk.dataid, chunk.verdict, chunk.why) for chunk in arrived if not many or chunk.exit_code]
     lines = table(["dataid", "verdict", "why"], rows) if rows else []
     if many:
-        lines.append(", ".join(f"{n:,} {verdict}" for verdict, n in Counter(each.verdict for each in arrived).items()))
+        lines.append(
+            ", ".join(f"{n:,} {verdict}" for verdict, n in Counter(chunk.verdict for chunk in arrived).items())
+        )
     return lines or ["nothing new arrived"]

@@ -165,13 +165,13 @@ def plain(value: Any) -> Any:
     if hasattr(value, "to_data"):
         return plain(value.to_data())
     if isinstance(value, tuple) and type(value).__module__.startswith("opendataflow.store."):
-        return {name: plain(each) for name, each in value._asdict().items() if name != "sort_key"}  # type: ignore[attr-defined]
+        return {name: plain(part) for name, part in value._asdict().items() if name != "sort_key"}  # type: ignore[attr-defined]
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value) if item.name != "sort_key"}
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(part) for part in value]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Path):

@@ -197,7 +197,9 @@ def _source(source: Source) -> Line:
 
 def _reader(reader: Reader) -> Line:
     consumed = f"{reader.status} (version {reader.version})" if reader.status else "not yet"
-    made = [f"{each.datasetid} {each.dataid} {each.status or 'not there'}" for each in reader.outputs[:_OUTPUTS]]
+    made = [
+        f"{output.datasetid} {output.dataid} {output.status or 'not there'}" for output in reader.outputs[:_OUTPUTS]
+    ]
     if len(reader.outputs) > _OUTPUTS:
         made.append(f"… {len(reader.outputs) - _OUTPUTS} more")
     return f"  {reader.jobid}: {consumed}" + (f" → {', '.join(made)}" if made else "")

@@ -29,7 +29,7 @@ def jobs_verb(app: App, job: str | None) -> int:
     catalogue = app.store.catalogue()
     if job is None:
         jobs = [catalogue.jobs[jobid] for jobid in catalogue.order()]
-        app.show([job_facts(each) for each in jobs], lambda: _jobs(jobs))
+        app.show([job_facts(registered) for registered in jobs], lambda: _jobs(jobs))
     else:
         one = catalogue.job(check_id("job", job))
         app.show(job_facts(one), lambda: named_facts(_about_job(catalogue, one)))
@@ -77,7 +77,7 @@ def datasets_verb(app: App, dataset: str | None) -> int:
     catalogue = app.store.catalogue()
     if dataset is None:
         datasets = [catalogue.datasets[name] for name in datasets_in_order(catalogue)]
-        app.show([dataset_facts(each) for each in datasets], lambda: _datasets(catalogue, datasets))
+        app.show([dataset_facts(registered) for registered in datasets], lambda: _datasets(catalogue, datasets))
         return 0
     one = catalogue.dataset(check_id("dataset", dataset))
     data = dataset_facts(one)
@@ -120,4 +120,4 @@ def _location(dataset: Dataset) -> str:
 def _shown(value: object) -> object:
     if not isinstance(value, dict):
         return value
-    return ", ".join(f"{name} = {each if isinstance(each, str) else json.dumps(each)}" for name, each in value.items())
+    return ", ".join(f"{name} = {part if isinstance(part, str) else json.dumps(part)}" for name, part in value.items())

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..errors import UsageError
 from ..model import check_id
 from .common import App, table, verb
-
-if TYPE_CHECKING:
-    from ..model import Pool
 
 _EXAMPLE = "For instance: odf pool set etl 8"
 
@@ -119,14 +116,13 @@ def _set(
         options["timezone"] = timezone
     number = before.slots if before and slots is None else _slots(slots or "")
     changes = app.store.register(pools=[Pool(poolid, number, options)], dry_run=dry_run)
-    shown = "unlimited" if number is None else "paused (0 slots)" if number == 0 else f"{number} slots"
-    was = "" if before is None else f"; it was {_was(before)}"
-    lines = [f"pool {poolid} {'would be' if dry_run else 'is'} {shown}{was}"]
+    was = "" if before is None else f"; before: {slots_text(before.slots)}"
+    lines = [f"slots of pool {poolid}: {slots_text(number)}{was}{' (nothing was changed)' * dry_run}"]
     now, then = (number, None) if dry_run else app.store.pool_now(poolid)
     if options.get("hours"):
         lines += [f"  {line}" for line in options["hours"]]
         if not dry_run:
-            lines.append(f"now it has {slots_text(now)}" + (f", {change_text(then)}" if then else ""))
+            lines.append(f"now: {slots_text(now)}" + (f", {change_text(then)}" if then else ""))
     app.show(
         {
             "pool": poolid,
@@ -139,10 +135,6 @@ def _set(
         lambda: lines,
     )
     return 0
-
-
-def _was(pool: Pool) -> str:
-    return "unlimited" if pool.slots is None else str(pool.slots)
 
 
 def _slots(word: str) -> int | None:

@@ -23,12 +23,12 @@ _is_size = re.compile(r"([0-9]{1,15})\s*([A-Za-z]{0,3})").fullmatch
 
 def bytes_of(word: str) -> int:
     """A size as people write it, 100MB or 64MiB, in bytes."""
-    found = _is_size(word.strip())
-    unit = found[2].upper() if found else ""
+    match = _is_size(word.strip())
+    unit = match[2].upper() if match else ""
     name = unit.replace("I", "")
-    if found is None or name not in _UNITS or int(found[1]) == 0:
+    if match is None or name not in _UNITS or int(match[1]) == 0:
         raise UsageError(f"{word[:40]!r} is not a size", hint="For instance 100MB, 64MiB or 1GB.")
-    return int(found[1]) * int((1024 if "I" in unit else 1000) ** _UNITS[name])
+    return int(match[1]) * int((1024 if "I" in unit else 1000) ** _UNITS[name])
 
 
 @verb("shard")
@@ -69,7 +69,7 @@ def shard_verb(
     from .. import secrets
     from ..run.sharding import announce, plan, session_of
 
-    if sum(each is not None for each in (count, rows, size)) > 1:
+    if sum(given is not None for given in (count, rows, size)) > 1:
         raise UsageError("--count, --rows and --size exclude one another", hint="Give only one of them.")
     planned = plan(
         app.store,
@@ -110,12 +110,12 @@ def _plan_lines(planned: Sharding) -> list[Line]:
     if not planned.chunks:
         return [f"{name}: no rows beyond its {planned.known:,} chunks"]
     shown = [*planned.chunks[:_LISTED]]
-    rows = [(each.dataid, _key(each.lower), _key(each.upper), f"{each.rows:,}") for each in shown]
+    rows = [(chunk.dataid, _key(chunk.lower), _key(chunk.upper), f"{chunk.rows:,}") for chunk in shown]
     lines: list[Line] = [*table(["dataid", "from", "up to", "rows"], rows)]
     if len(planned.chunks) > _LISTED:
         last = planned.chunks[-1]
         lines.append(f"… up to {last.dataid}: {_key(last.lower)} up to {_key(last.upper)}, {last.rows:,} rows")
-    counts = [each.rows for each in planned.chunks]
+    counts = [chunk.rows for chunk in planned.chunks]
     lines.append(
         f"{name} by {planned.column} ({planned.kind}): {len(counts):,} chunks, {sum(counts):,} rows, "
         f"from {min(counts):,} to {max(counts):,} each"

@@ -32,10 +32,11 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
 
     changed = rollback(app.store, app.project, dataset, dataid, to, why=why, dry_run=dry_run)
     data = [
-        {"datasetid": name, "dataid": each, "before": before, "after": after} for name, each, before, after in changed
+        {"datasetid": name, "dataid": dataid, "before": before, "after": after}
+        for name, dataid, before, after in changed
     ]
     would = "would be" if dry_run else "is"
-    lines = [f"{name} {each} {would} version {after}; it was {before}" for name, each, before, after in changed]
+    lines = [f"{name} {dataid} {would} version {after}; it was {before}" for name, dataid, before, after in changed]
     app.show({"verb": "rollback", "dry_run": dry_run, "changed": data}, lambda: lines)
     return 0
 
@@ -67,7 +68,9 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
     planned = vacuum.plan(app.store, app.project, datasets, keep)
     for note in planned.left_out:
         app.say(f"left out {note}")
-    rows = [(each.datasetid, each.dataid, f"{each.what} {each.number}", size(each.bytes)) for each in planned.strays]
+    rows = [
+        (stray.datasetid, stray.dataid, f"{stray.what} {stray.number}", size(stray.bytes)) for stray in planned.strays
+    ]
     lines = table(["dataset", "dataid", "what", "size"], rows[:_LISTED]) if rows else []
     if len(rows) > _LISTED:
         lines.append(f"… and {len(rows) - _LISTED:,} more")
@@ -75,7 +78,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
     if dry_run:
         lines.append(f"would remove {total}" if rows else "nothing to remove")
         if planned.tables:
-            lines.append("and the staging tables of " + ", ".join(each.datasetid for each, _ in planned.tables))
+            lines.append("and the staging tables of " + ", ".join(dataset.datasetid for dataset, _ in planned.tables))
         app.show({"dry_run": True, "removed": planned.strays, "bytes": planned.bytes}, lambda: lines)
         return 0
     if rows and not yes:
@@ -86,7 +89,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
     dropped, more = vacuum.drop_staging_tables(app.store, planned.tables, secrets.find_key(os.environ))
     for problem in [*problems, *more]:
         app.say(f"not removed: {problem}")
-    freed = sum(each.bytes for each in gone)
+    freed = sum(stray.bytes for stray in gone)
     last = f"removed {len(gone):,} folder{'s' * (len(gone) != 1)}, {size(freed)}" if gone else "nothing to remove"
     if dropped:
         last = f"{last if gone else 'removed'}{' and' * bool(gone)} {dropped} staging table{'s' * (dropped != 1)}"

@@ -40,8 +40,8 @@ def axis(type_name: str, low: int, high: int, width: int) -> Axis:
     dataid_type = TYPES[type_name]
     if high - low < width:
         return Axis(tuple(_single(dataid_type.format(n)) for n in range(low, high + 1)), f"one {type_name}")
-    coarser = [each for each in TYPES.values() if 0 < each.width < dataid_type.width]
-    for period in sorted(coarser, key=lambda each: -each.width):
+    coarser = [period for period in TYPES.values() if 0 < period.width < dataid_type.width]
+    for period in sorted(coarser, key=lambda period: -period.width):
         if _periods(dataid_type, period, low, high) <= width:
             return Axis(tuple(_by_period(dataid_type, period, low, high)), f"one {period.name}")
     step = _nice_step(high - low + 1, width)

@@ -103,8 +103,8 @@ def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
         # A chunk that cannot be is an error, one that is not yet is a fact.
         check_dataid(dataset.partition, dataid, datasetid)
     producer = catalogue.producer(datasetid)
-    manifests = store.manifests(datasetid, dataid)
-    published = next((each for each in manifests if chunk and each.version == chunk.version), None)
+    versions = store.manifests(datasetid, dataid)
+    published = next((version for version in versions if chunk and version.version == chunk.version), None)
     runs = store.runs(jobid=producer.jobid, dataid=dataid, n=100) if producer else []
     events = store.last_events(datasetid, dataid, _MOST_EVENTS)[::-1]
     status = chunk.status if chunk else None
@@ -118,7 +118,7 @@ def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
         producer.jobid if producer else None,
         chunk,
         published,
-        tuple(each.version for each in manifests),
+        tuple(version.version for version in versions),
         answer_reader(_facts(store, dataset, dataid, chunk, published, sources)),
         sources,
         tuple(_readers(store, catalogue, datasetid, dataid)),
@@ -198,7 +198,9 @@ def _right(dataset: Dataset, dataid: str, sources: tuple[Source, ...]) -> Look:
         check_form(dataset.partition, dataid, dataset.datasetid)
     except (BadDataid, BadId) as error:
         return Look(error.message)
-    newer = [[each.datasetid, each.dataid, each.version, each.version_now] for each in sources if each.is_newer]
+    newer = [
+        [source.datasetid, source.dataid, source.version, source.version_now] for source in sources if source.is_newer
+    ]
     return Look("", {"newer": newer} if newer else {})
 
 

@@ -51,19 +51,19 @@ def change_text(change: Change | None) -> str:
     """When the number of slots changes next, and to what: 20 from Mon 18:00."""
     if change is None:
         return ""
-    when = datetime.fromtimestamp(change[0], UTC).astimezone()
-    return f"{slots_text(change[1])} from {when:%a %H:%M}"
+    moment, slots = change
+    return f"{slots_text(slots)} from {datetime.fromtimestamp(moment, UTC).astimezone():%a %H:%M}"
 
 
 def pools(store: Store) -> list[PoolUse]:
     """All pools with their use, then all datasets that limit their readers."""
     catalogue = store.catalogue()
-    found = []
+    uses = []
     for poolid, pool in sorted(catalogue.pools.items()):
         jobs = tuple(sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid))
         now, changes = store.pool_now(poolid)
         lines = pool.options.get("hours")
-        found.append(
+        uses.append(
             PoolUse(
                 poolid,
                 pool.slots,
@@ -80,8 +80,8 @@ def pools(store: Store) -> list[PoolUse]:
         if isinstance(readers, int):
             jobs = tuple(sorted(job.jobid for job, _ in catalogue.consumers(datasetid)))
             taken = store.readers_running(datasetid)
-            found.append(PoolUse(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
-    return found
+            uses.append(PoolUse(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
+    return uses
 
 
 def _waiting(store: Store, jobs: tuple[str, ...]) -> tuple[int, bool]:

@@ -27,7 +27,7 @@ class Problem:
     def to_data(self) -> dict[str, object]:
         """The same as plain data."""
         facts = {"name": self.name, "outcome": self.outcome.name, "text": self.text, "chunks": self.chunks}
-        return facts | {"ranges": [list(each) for each in self.ranges], "commands": list(self.commands)}
+        return facts | {"ranges": [list(dataids) for dataids in self.ranges], "commands": list(self.commands)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Proof:
     @property
     def outcome(self) -> type[OdfError] | None:
         """The worst that is wrong; None when nothing is."""
-        found = {problem.outcome for problem in self.problems}
-        return next((each for each in (WrongData, NotValidated, DataNotReady) if each in found), None)
+        outcomes = {problem.outcome for problem in self.problems}
+        return next((outcome for outcome in (WrongData, NotValidated, DataNotReady) if outcome in outcomes), None)
 
     @property
     def verdict(self) -> str:

@@ -86,7 +86,7 @@ def _case(store: Store, datasetid: str, first: str | None, last: str | None) -> 
     dataset = catalogue.dataset(datasetid)
     job = catalogue.producer(datasetid)
     chunks = {chunk.dataid: chunk for chunk in store.all_chunks(datasetid)}
-    published = {each.dataid: each for each in store.all_published(datasetid)}
+    published = {version.dataid: version for version in store.all_published(datasetid)}
     read = [item.datasetid for item in job.inputs if not item.mapping.is_dynamic] if job else []
     sources = {name: {chunk.dataid: chunk for chunk in store.all_chunks(name)} for name in read if name != datasetid}
     possible = frozenset(_possible(catalogue, job, sources)) if job else frozenset[str]()
@@ -112,8 +112,8 @@ def _possible(catalogue: Catalogue, job: Job, sources: Mapping[str, Mapping[str,
             if chunk.status == READY and _is_well_formed(dataset, dataid):
                 outputs |= dict.fromkeys(catalogue.outputs_of(job, item, dataid))
     for output in outputs:
-        needed = ((name, each) for name, each in catalogue.inputs_of(job, output) if name in sources)
-        if all(_status(sources[name], each) == READY for name, each in needed):
+        needed = ((name, dataid) for name, dataid in catalogue.inputs_of(job, output) if name in sources)
+        if all(_status(sources[name], dataid) == READY for name, dataid in needed):
             yield output
 
 
@@ -190,18 +190,18 @@ def _bounds(case: Case) -> Iterator[Problem]:
     name = dataset.datasetid
     inside = [chunks[dataid] for dataid in case.wanted if dataid in chunks]
     anew = (f"odf forget {name} --all", f"odf shard {name}")
-    for each in breaks(bounds_of(dataset, inside)):
-        keys = f"from {each.lower!r} up to {each.upper!r}"
-        if each.what == BACKWARDS:
-            text = f"the bounds of {name} {each.before} run backwards, {keys}"
-        elif each.what == GAP:
-            text = f"no chunk of {name} holds the keys {keys}, between {each.before} and {each.after}"
+    for broken in breaks(bounds_of(dataset, inside)):
+        keys = f"from {broken.lower!r} up to {broken.upper!r}"
+        if broken.what == BACKWARDS:
+            text = f"the bounds of {name} {broken.before} run backwards, {keys}"
+        elif broken.what == GAP:
+            text = f"no chunk of {name} holds the keys {keys}, between {broken.before} and {broken.after}"
         else:
-            text = f"{name} {each.before} and {each.after} both hold the keys {keys}"
-        outcome = DataNotReady if each.what == GAP else WrongData
+            text = f"{name} {broken.before} and {broken.after} both hold the keys {keys}"
+        outcome = DataNotReady if broken.what == GAP else WrongData
         # A window need not be all in one piece: chunks of a later sharding may lie below the first ones.
-        if case.is_all or each.what != GAP:
-            yield Problem(OVERLAP if each.what == BACKWARDS else each.what, text, outcome, 0, (), anew)
+        if case.is_all or broken.what != GAP:
+            yield Problem(OVERLAP if broken.what == BACKWARDS else broken.what, text, outcome, 0, (), anew)
 
 
 def _without_source(case: Case) -> Iterator[Problem]:
@@ -225,7 +225,7 @@ def _stale(case: Case) -> Iterator[Problem]:
     for dataid in case.wanted:
         manifest = case.published[dataid].manifest if dataid in case.published else None
         consumed = manifest.inputs if manifest else ()
-        now = [(case.sources.get(each.datasetid, {}).get(each.dataid), each.version) for each in consumed]
+        now = [(case.sources.get(item.datasetid, {}).get(item.dataid), item.version) for item in consumed]
         if any(chunk is not None and chunk.status == READY and chunk.version != version for chunk, version in now):
             old.append(dataid)
     if old:
@@ -242,11 +242,13 @@ def _changed(case: Case, notes: list[str]) -> Iterator[Problem]:
     wanted = [case.published[dataid] for dataid in case.wanted if dataid in case.published]
     try:
         with ThreadPoolExecutor(_LOOKERS) as lookers:
-            differences = list(lookers.map(lambda each: files.difference(each.manifest), wanted))
+            differences = list(lookers.map(lambda version: files.difference(version.manifest), wanted))
     except MissingDependency as error:
         notes.append(f"the files were not looked at: {error.message}")
         return
-    changed = {each.dataid: difference for each, difference in zip(wanted, differences, strict=True) if difference}
+    changed = {
+        version.dataid: difference for version, difference in zip(wanted, differences, strict=True) if difference
+    }
     if changed:
         name, formed, n = case.dataset.datasetid, case.ranges(changed), len(changed)
         first = next(iter(changed))

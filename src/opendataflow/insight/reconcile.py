@@ -48,7 +48,10 @@ def reconciled(
     groups = {dataid: dataid for dataid in case.wanted if dataid in chunks}
     if item is not None and case.job is not None:
         groups = {
-            each: out for out in case.wanted for each in case.catalogue.needed(case.job, item, out) if each in chunks
+            dataid: output
+            for output in case.wanted
+            for dataid in case.catalogue.needed(case.job, item, output)
+            if dataid in chunks
         }
     if not groups:
         return [], None
@@ -56,19 +59,19 @@ def reconciled(
     contents = _contents(store, project, case, _Source(dataset, chunks, groups, copy), spark, key)
     published = {dataid: case.published[dataid] for dataid in case.wanted if dataid in case.published}
     problems = [*_outside(dataset, contents)] if case.is_all else []
-    unknown = [dataid for dataid, each in published.items() if each.manifest.rows is None] if case.job else []
+    unknown = [dataid for dataid, version in published.items() if version.manifest.rows is None] if case.job else []
     if unknown:
         n = len(unknown)
         notes.append(f"{many(n)} {are(n)} published without a count of rows: not compared")
-    counted = {dataid: each for dataid, each in published.items() if each.manifest.rows is not None}
+    counted = {dataid: version for dataid, version in published.items() if version.manifest.rows is not None}
     same = 0
     if copy is not None or case.job is None:
         differing, same = _compared(case, dataset, contents.chunks, counted)
         problems += differing
     rows = Rows(
         sum(content.rows for content in contents.chunks.values()) + sum(contents.outside.values()),
-        sum(each.manifest.rows or 0 for each in counted.values()),
-        sum(_rejected(each) for each in counted.values()),
+        sum(version.manifest.rows or 0 for version in counted.values()),
+        sum(_rejected(version) for version in counted.values()),
         same,
         copy is not None,
     )
@@ -96,7 +99,7 @@ def _contents(store: Store, project: Project, case: Case, source: _Source, spark
     own = (
         case.published
         if dataset is case.dataset
-        else {each.dataid: each for each in store.all_published(dataset.datasetid)}
+        else {version.dataid: version for version in store.all_published(dataset.datasetid)}
     )
     inputs = [
         InputChunk(
@@ -126,14 +129,14 @@ def _compared(
     other_rows: dict[str, str] = {}
     other_content = []
     same = 0
-    for dataid, each in published.items():
-        manifest, content = each.manifest, contents.get(dataid)
+    for dataid, version in published.items():
+        manifest, content = version.manifest, contents.get(dataid)
         if content is None:
             continue  # it has no source, which was told already
-        rows = (manifest.rows or 0) + _rejected(each)
+        rows = (manifest.rows or 0) + _rejected(version)
         if rows != content.rows:
             other_rows[dataid] = f"{content.rows:,} rows in {source.datasetid}, {rows:,} published"
-        elif _rejected(each) or not _is_comparable(manifest.fingerprint):
+        elif _rejected(version) or not _is_comparable(manifest.fingerprint):
             continue
         elif manifest.fingerprint != content.fingerprint:
             other_content.append(dataid)
@@ -157,8 +160,8 @@ def _is_comparable(fingerprint: str | None) -> bool:
     return fingerprint is not None and not fingerprint.startswith("bytes:")
 
 
-def _rejected(each: Published) -> int:
-    rejected = each.manifest.extra.get("rejected", 0)
+def _rejected(version: Published) -> int:
+    rejected = version.manifest.extra.get("rejected", 0)
     return rejected if isinstance(rejected, int) else 0
 
 

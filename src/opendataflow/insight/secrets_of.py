@@ -38,7 +38,7 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
     if names and not all(dataset.encryptedpass for dataset in chosen):
         bare = next(dataset.datasetid for dataset in chosen if not dataset.encryptedpass)
         raise UsageError(f"dataset {bare} has no encrypted password", hint=f"See: odf datasets {bare}")
-    found = []
+    passwords = []
     for dataset in chosen:
         if token := dataset.encryptedpass:
             renewed = secrets.rekey(token, old, new, secrets.dataset_context(dataset.datasetid))
@@ -49,5 +49,5 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
                 if secrets.needs_rekey(token)
                 else "today's form"
             )
-            found.append(Rekeyed(dataset.datasetid, form, replace(dataset, encryptedpass=renewed)))
-    return found
+            passwords.append(Rekeyed(dataset.datasetid, form, replace(dataset, encryptedpass=renewed)))
+    return passwords

@@ -115,8 +115,8 @@ def _dataids(store: Store, catalogue: Catalogue, datasetid: str, word: str, *, n
         low, high = sort_key(partition, first), sort_key(partition, last)
         return [chunk.dataid for chunk in chunks_in(store, datasetid, low, high, n=_EVERYTHING)]
     listed = []
-    for each in named:
-        listed.append(each)
+    for dataid in named:
+        listed.append(dataid)
         if len(listed) > _MOST_NEW:
             raise UsageError(f"{word} are more than {_MOST_NEW:,} chunks", hint="Do it in smaller steps.")
     return listed

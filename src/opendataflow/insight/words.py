@@ -135,20 +135,20 @@ def _use(what: str, name: str, slots: int, taken: int) -> str:
 
 def _about_chunk(chunk: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        facts = {name: each for name, each in value.items() if each is not None}
+        facts = {name: fact for name, fact in value.items() if fact is not None}
         version = f" version {facts.pop('version')}" if "version" in facts else ""
         return f"{chunk}{version}: " + ", ".join(
-            count(each, name.removesuffix("s")) if isinstance(each, int) else f"{name} {_plain(each)}"
-            for name, each in facts.items()
+            count(fact, name.removesuffix("s")) if isinstance(fact, int) else f"{name} {_plain(fact)}"
+            for name, fact in facts.items()
         )
     return f"{chunk}: {value}" if " " in str(value) else f"{chunk} is at {value}"
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_plain(each)}" for name, each in value.items() if each is not None)
+        return ", ".join(f"{name} {_plain(part)}" for name, part in value.items() if part is not None)
     if isinstance(value, (list, tuple)):
-        is_deep = any(isinstance(each, (list, tuple, Mapping)) for each in value)
+        is_deep = any(isinstance(part, (list, tuple, Mapping)) for part in value)
         return ("; " if is_deep else " ").join(map(_plain, value))
     return str(value)
 
@@ -166,6 +166,7 @@ _PHRASES: dict[str, Callable[[Any, Mapping[str, Any]], Iterable[str]]] = {
     "newer": lambda rows, facts: (
         f"{name} {dataid} is version {now} now, and version {read} was read" for name, dataid, read, now in rows
     ),
+    "same_as": lambda dataid, facts: [f"the same content as {dataid}"],
     "environment": lambda name, facts: [f"environment {name}"],
     "location": lambda location, facts: [f"it is at {location}"],
     "host": lambda host, facts: [f"table {facts['table']} on {host}" if facts.get("table") else f"on {host}"],

@@ -42,6 +42,7 @@ from opendataflow.model import QUESTIONS, Partition
         ({"versions": list(range(1, 32))}, ["versions 1 to 31"]),
         ({"version": 3}, ["version 3"]),
         ({"spans": [["raw", "1", "00:00", "23:59"]]}, ["raw 1 holds 00:00 to 23:59"]),
+        ({"same_as": "2"}, ["the same content as 2"]),
         ({"newer": [["raw", "1", 2, 3]]}, ["raw 1 is version 3 now, and version 2 was read"]),
         (
             {"environment": "dev", "raw 1": "/data/raw/1.csv", "clean 1": "no location is declared"},
