@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import DataNotReady, UsageError, WrongData
-from ..model import Dataset, Input, Job
+from ..model import Dataset, Input, InputChunk, Job
 from ..project import Project
 from ..run.sharding import Spark, check_location, password_of
 from ..secrets import Key
@@ -85,7 +85,6 @@ def _contents(
     password = password_of(case.catalogue, [source.datasetid], key)
     session = spark()
     from ..spark.proving import contents_of
-    from ..spark.reading import InputChunk
 
     own = (
         case.published
@@ -94,6 +93,7 @@ def _contents(
     )
     inputs = [
         InputChunk(
+            source.datasetid,
             dataid,
             chunks[dataid].version,
             own[dataid].manifest if dataid in own else None,

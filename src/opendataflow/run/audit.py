@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependency
-from ..model import Catalogue, Dataset, Manifest
+from ..model import Catalogue, Dataset, InputChunk, Manifest
 from ..project import Project
 from ..store import Store
 
 if TYPE_CHECKING:
     from ..spark.auditing import Past
-    from ..spark.reading import InputChunk
 
 
 def audited(
@@ -55,10 +54,8 @@ def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
 
 def published_chunks(store: Store, datasetid: str) -> list[InputChunk]:
     """Every published chunk of a dataset, as Spark reads it."""
-    from ..spark.reading import InputChunk
-
     found = []
     for chunk in store.all_chunks(datasetid, status="READY"):
         published = store.manifest(datasetid, chunk.dataid, chunk.version)
-        found.append(InputChunk(chunk.dataid, chunk.version, published.manifest if published else None))
+        found.append(InputChunk(datasetid, chunk.dataid, chunk.version, published.manifest if published else None))
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadConfig, JobFailed, LeaseLost, MissingDependency, OdfError
-from ..model import READY, Catalogue, Job, Manifest
+from ..model import READY, Catalogue, InputChunk, Job, Manifest
 from ..project import Project, code_of
 from ..secrets import Key, Redactor
 from ..store import Claim, Store
@@ -24,7 +24,6 @@ from .script import Result, admitted, execute_script, new_log
 
 if TYPE_CHECKING:
     from ..spark.auditing import Past
-    from ..spark.reading import InputChunk
     from ..spark.types import SparkSession
 
 
@@ -402,15 +401,13 @@ def _no_spark(job: Job, error: ImportError) -> MissingDependency:
 
 
 def _inputs(store: Store, claim: Claim) -> dict[str, Sequence[InputChunk]]:
-    from ..spark.reading import InputChunk
-
     found: dict[str, list[InputChunk]] = {}
     for item in claim.inputs:
         published = store.manifest(item.datasetid, item.dataid, item.version)
         chunk = store.chunk(item.datasetid, item.dataid)
         bounds = (chunk.lower, chunk.upper) if chunk and (chunk.lower is not None or chunk.upper is not None) else None
         found.setdefault(item.datasetid, []).append(
-            InputChunk(item.dataid, item.version, published.manifest if published else None, bounds)
+            InputChunk(item.datasetid, item.dataid, item.version, published.manifest if published else None, bounds)
         )
     return {name: tuple(chunks) for name, chunks in found.items()}
 

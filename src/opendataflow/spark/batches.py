@@ -19,9 +19,10 @@ from ..api import Chunk
 from ..errors import BadConfig, OdfError
 from ..files.quarantine import has_quarantine
 from ..files.versions import OURS, another_version_location, is_one_file, version_location
-from ..model import Catalogue, Dataset, Job, Manifest
+from ..model import Catalogue, Dataset, InputChunk, Job, Manifest
 from ..project import Project, resolve_location
 from ..store.records import Claim
+from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .code import Code, SqlJob
 from .columns import Bounds, quoted
@@ -29,8 +30,7 @@ from .files import list_files, remove
 from .formats import format_of, write_options
 from .observing import Figures
 from .parquet import Written, can_write, is_for_tasks, write_chunks
-from .postgres.tasks import TAG
-from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_location
+from .reading import Password, is_readable, read_batch, read_chunks, read_location
 from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink

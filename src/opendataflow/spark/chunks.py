@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
 from ..files.quarantine import rejected_id
-from ..model import Catalogue, Dataset, Job, Manifest, span
+from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim
+from . import TAG
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
-from .postgres.tasks import TAG
-from .reading import InputChunk, Password, is_readable, read_chunks
+from .reading import Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id
 from .staging import Staged, stage
