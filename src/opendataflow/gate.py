@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ def ask(
     }
     for question, look in looks.items():
         seen: Any = look()
-        facts = replace(facts, **{question: seen})
+        facts = facts._replace(**{question: seen})
         if isinstance(seen, Look) and seen.problem:
             break
     return decide(facts)

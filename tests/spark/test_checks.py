@@ -98,7 +98,7 @@ def test_a_check_passes_or_not_and_tells_its_figures(results, index):
 
 
 def test_an_expression_that_does_not_work_is_a_bad_definition(spark):
-    from opendataflow.spark.checking import probes
+    from opendataflow.spark.check_kinds import probes
 
     for expression in ("nowhere > 1", "delay <"):
         dataset = Dataset("flights", checks=(Check("sql", {"name": "s", "expression": expression}),))

@@ -10,9 +10,8 @@ import pytest
 
 from opendataflow.api import Chunk, declared, job
 from opendataflow.errors import BadConfig, BadDefinition, JobFailed
-from opendataflow.model import Dataset, Input, Job, Partition
+from opendataflow.model import Dataset, Input, InputChunk, Job, Partition
 from opendataflow.spark.code import SqlJob, load_job
-from opendataflow.spark.reading import InputChunk
 from opendataflow.testing import run_job
 
 FLIGHTS: list[dict[str, object]] = [{"carrier": "AA", "delay": 1.0}, {"carrier": "UA", "delay": None}]
@@ -146,7 +145,7 @@ def test_a_copy_needs_no_code(spark, project, produce):
     path = Path(project.environment.roots[0], "raw", "2013-01-01.csv")
     path.parent.mkdir(parents=True)
     path.write_text("carrier,delay,tail\nAA,1,N1\nUA,2,N2\n")
-    reads = [(raw, [InputChunk("2013-01-01")])]
+    reads = [(raw, [InputChunk("raw", "2013-01-01", 1)])]
     copy = {"from": "raw", "to": "lake", "columns": ["delay", "carrier"], "rename": {"delay": "dep delay"}}
     manifest = produce(None, lake, reads=reads, options={"copy": copy})["lake"]
     assert (manifest.rows, manifest.schema) == (2, "`dep delay` INT, carrier STRING")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow.errors import InvalidPath, JobFailed, NotValidated
-from opendataflow.model import Check, Dataset, Partition
-from opendataflow.spark.reading import InputChunk
+from opendataflow.model import Check, Dataset, InputChunk, Partition
 
 SIMPLE = """
     SELECT * FROM VALUES
@@ -42,7 +41,7 @@ def test_what_is_written_reads_back_as_it_was(spark, project, produce, format, q
     manifest = produce(lambda: spark.sql(query), dataset)["out"]
     assert manifest.rows == spark.sql(query).count()
     assert manifest.format == format
-    back = read_chunk(spark, project, dataset, InputChunk("2013-01-01", 1, manifest), no_password)
+    back = read_chunk(spark, project, dataset, InputChunk("flights", "2013-01-01", 1, manifest), no_password)
     key = back.columns[0]
     before, after = spark.sql(query).orderBy(key).collect(), back.orderBy(key).collect()
     assert after == before
@@ -123,7 +122,9 @@ def test_a_found_csv_may_have_its_columns_in_another_order(spark, project, locat
 
     location("raw/2013-01-01.csv", "delay,carrier\n1.5,AA\n")
     manifest = audit_chunk(spark, project, DECLARED, "2013-01-01")
-    row = read_chunk(spark, project, DECLARED, InputChunk("2013-01-01", 1, manifest), no_password).collect()[0]
+    row = read_chunk(spark, project, DECLARED, InputChunk("flights", "2013-01-01", 1, manifest), no_password).collect()[
+        0
+    ]
     assert (row.carrier, row.delay) == ("AA", 1.5)
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from opendataflow.errors import JobFailed, LeaseLost, NotValidated
-from opendataflow.model import Check, Dataset, Partition
+from opendataflow.model import Check, Dataset, InputChunk, Partition
 from opendataflow.spark.auditing import ChecksFailed
-from opendataflow.spark.reading import InputChunk
 
 DAY = Partition("day", column="day")
 
@@ -121,7 +120,9 @@ def test_a_job_sees_exactly_the_rows_of_its_chunk(spark, project, produce):
     raw = Dataset("raw", kind="file", location="raw", format="parquet", partition=DAY)
     location = project.environment.roots[0] + "/raw"
     rows_of(spark, 3).union(rows_of(spark, 4, "2013-01-02")).write.parquet(location)
-    manifest = produce(lambda raw: raw, flights(), reads=[(raw, [InputChunk("2013-01-02")])], dataid="2013-01-02")
+    manifest = produce(
+        lambda raw: raw, flights(), reads=[(raw, [InputChunk("raw", "2013-01-02", 1)])], dataid="2013-01-02"
+    )
     assert manifest["flights"].rows == 4
     assert manifest["flights"].inputs[0].datasetid == "raw"
 
@@ -131,7 +132,7 @@ def test_many_published_chunks_are_read_together_and_old_versions_are_not(spark,
     produce(lambda: rows_of(spark, 9), flights(), epoch=2)
     two = produce(lambda: rows_of(spark, 4, "2013-01-02"), flights(), dataid="2013-01-02")["flights"]
     total = Dataset("total", kind="file", location="total/{dataid}", partition=DAY)
-    chunks = [InputChunk("2013-01-01", 1, one), InputChunk("2013-01-02", 1, two)]
+    chunks = [InputChunk("flights", "2013-01-01", 1, one), InputChunk("flights", "2013-01-02", 1, two)]
     assert produce(lambda flights: flights, total, reads=[(flights(), chunks)])["total"].rows == 7
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from opendataflow.errors import BadConfig, JobFailed, NotValidated
-from opendataflow.model import Check, Dataset, Partition
-from opendataflow.spark.reading import InputChunk
+from opendataflow.model import Check, Dataset, InputChunk, Partition
 
 DAY = Partition("day", column="day")
 
@@ -74,7 +73,7 @@ def test_quarantine_publishes_the_good_rows_and_keeps_the_bad_ones_with_the_reas
     raw = Dataset("raw", kind="file", location="raw/{dataid}", format="parquet", partition=DAY)
     bad_rows(spark).write.parquet(project.environment.roots[0] + "/raw/2013-01-01")
     dataset = flights(checks=BAD, options={"quarantine": True})
-    found = produce(lambda raw: raw, dataset, reads=[(raw, [InputChunk("2013-01-01")])])
+    found = produce(lambda raw: raw, dataset, reads=[(raw, [InputChunk("raw", "2013-01-01", 1)])])
     good, rejected = found["flights"], found["flights__rejected"]
     assert (good.rows, rejected.rows, good.extra["rejected"]) == (2, 2, 2)
     assert good.passed

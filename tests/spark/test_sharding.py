@@ -2,60 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import functions as F
 
 from opendataflow.errors import BadConfig, BadDefinition, DataNotReady, InvalidPath, Locked, NotValidated, UsageError
 from opendataflow.model import Dataset, Partition
-from opendataflow.model.bounds import Range, breaks
+from opendataflow.model.bounds import Range, Size, breaks
 from opendataflow.run.sharding import announce, plan
 from opendataflow.spark.columns import in_chunk
 from opendataflow.spark.keys import bucket, key_of, read_all
-from opendataflow.spark.postgres import count_rows, read_table
-from opendataflow.spark.sharding import Shards, Size, shards_of
+from opendataflow.spark.postgres import Rows, read_table
+from opendataflow.spark.sharding import Shards, shards_of
 from opendataflow.store import open_store
+from tests.support.tables import count_rows, dataset_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark]
-
-SQL = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def sql(postgres_url: str) -> Iterator[SQL]:
-    """Runs statements in the test's database, and answers the rows of the last one."""
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-
-        def run(*statements: str) -> list[tuple[Any, ...]]:
-            for statement in statements:
-                cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-        yield run
 
 
 @pytest.fixture
 def orders(postgres_url: str) -> Callable[..., Dataset]:
     """A dataset that is a table of the test's database, in ranges of its column k."""
-    facts = conninfo_to_dict(postgres_url)
 
     def made(tablename: str = "orders", **more: Any) -> Dataset:
-        return Dataset(
-            "orders",
-            "table",
-            f"{facts['host']}:{facts['port']}",
-            str(facts["dbname"]),
-            tablename=tablename,
-            username=str(facts["user"]),
-            partition=Partition("range", column="k"),
-            **more,
-        )
+        return dataset_of(postgres_url, tablename, datasetid="orders", partition=Partition("range", column="k"), **more)
 
     return made
 
@@ -72,13 +46,14 @@ def assert_covers(spark, dataset: Dataset, found: Shards, total: int) -> None:
     """Every row in exactly one shard, however it is asked; and each shard as large as it was said to be."""
     assert breaks(ranges(found)) == []
     everything = read_table(spark, dataset, "").cache()
-    conditions = [
-        in_chunk(everything.schema, dataset.partition, str(n), (each.lower, each.upper))
-        for n, each in enumerate(found.shards, 1)
+    asked = [
+        in_chunk(everything.schema, dataset.partition, str(n), (shard.lower, shard.upper))
+        for n, shard in enumerate(found.shards, 1)
     ]
+    conditions = [condition for condition in asked if condition is not None]
     times = sum((condition.cast("int") for condition in conditions), F.lit(0))
     assert everything.agg(F.min(times), F.max(times), F.count("*")).collect()[0][:] == (1, 1, total)
-    by_postgres = [count_rows(dataset, "", column="k", lower=each.lower, upper=each.upper) for each in found.shards]
+    by_postgres = [count_rows(dataset, Rows("k", each.lower, each.upper)) for each in found.shards]
     by_spark = [everything.where(condition).count() for condition in conditions]
     assert by_postgres == by_spark == [each.rows for each in found.shards]
     everything.unpersist()
@@ -251,7 +226,7 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     sql("create table orders (k int, note text)", "insert into orders select i, 'x' from generate_series(1, 100) i")
     store = open_store(f"sqlite:///{tmp_path}/store.db", create=True)
     store.register([replace(orders(), partition=Partition("range"))])
-    planned = plan(store, project, "orders", lambda: spark, None, by="k", rows=40)
+    planned = plan(store, project, "orders", lambda: spark, None, by="k", size=Size(rows=40))
     assert list(store.all_chunks("orders")) == []
     assert announce(store, planned) == ("1", "2", "3")
 
@@ -263,8 +238,8 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     declared = replace(project, datasets=(replace(orders("orders"), datasetid="other", partition=Partition("range")),))
     store.register(declared.datasets)
     with pytest.raises(BadConfig, match="declared in the project file"):
-        plan(store, declared, "other", lambda: spark, None, by="k", rows=40)
+        plan(store, declared, "other", lambda: spark, None, by="k", size=Size(rows=40))
     elsewhere = replace(project, environment=replace(project.environment, hosts=("prod.example",)))
     with pytest.raises(InvalidPath, match="no host of environment"):
-        plan(store, elsewhere, "other", lambda: spark, None, by="k", rows=40)
+        plan(store, elsewhere, "other", lambda: spark, None, by="k", size=Size(rows=40))
     store.close()

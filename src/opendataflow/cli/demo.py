@@ -315,12 +315,11 @@ def _check_machine() -> None:
             f"the demo needs {', '.join(missing)}, which is not installed",
             hint="Install them: pip install 'opendataflow[demo]'",
         )
-    from ..spark.session import java_problem
+    from ..spark.java import INSTALL_JAVA, find_java
 
-    problem = java_problem()
-    if problem:
-        what, _, how = problem.partition(". ")
-        raise MissingDependency(f"the demo runs on Spark, and {what}", hint=how)
+    java = find_java()
+    if java.problem:
+        raise MissingDependency(f"the demo runs on Spark, and {java.problem}", hint=INSTALL_JAVA)
 
 
 def _make(folder: Path, days: int, again: bool) -> None:

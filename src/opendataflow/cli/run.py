@@ -31,8 +31,7 @@ def target_of(app: App, target: str) -> tuple[str, Path | None]:
         return path.name.removesuffix(path.suffix), path.absolute()
     if "/" in target:
         raise BadConfig(f"there is no script {target}", hint="Check the path.")
-    from ..project import code_of
-    from ..run.declared import is_for_spark
+    from ..project import code_of, is_for_spark
 
     code = code_of(app.project, target)
     return target, code if code is not None and not is_for_spark(code) else None

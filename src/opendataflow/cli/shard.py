@@ -67,6 +67,7 @@ def shard_verb(
       odf shard orders_pg --extend --yes          every night
     """
     from .. import secrets
+    from ..model.bounds import Size
     from ..run.sharding import announce, plan, session_of
 
     if sum(given is not None for given in (count, rows, size)) > 1:
@@ -78,9 +79,7 @@ def shard_verb(
         session_of(app.project, master, app.say),
         secrets.find_key(os.environ),
         by=by,
-        count=count,
-        rows=rows,
-        bytes=bytes_of(size) if size else None,
+        size=Size(count, rows, bytes_of(size) if size else None),
         extend=extend,
     )
     done = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ from typing import Any
 
 from .. import files, secrets
 from ..errors import OdfError
+from ..spark.java import INSTALL_JAVA, find_java
 from .words import count
 
 
@@ -56,16 +55,10 @@ def _python(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _java(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
-    home = environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    mend = "Only Spark jobs need it. Install Java 17 or 21, for instance: apt-get install openjdk-17-jre-headless"
-    if not java or not os.path.exists(java):
-        yield Finding("java", None, f"JAVA_HOME={home} has no java" if home else "not found", mend)
-        return
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
-    number = int(version[1]) if version else 0
-    yield Finding("java", number >= 17, f"version {number} ({java})" if version else "does not say its version", mend)
+    java = find_java(environ)
+    # Only Spark jobs need one: that there is none is no fault.
+    ok = None if not java.path else not java.problem
+    yield Finding("java", ok, java.problem or f"version {java.version} ({java.path})", INSTALL_JAVA)
 
 
 def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import DataNotReady, UsageError, WrongData
-from ..model import Dataset, Input, Job
+from ..model import Dataset, Input, InputChunk, Job
 from ..project import Project
 from ..run.sharding import Spark, check_location, password_of
 from ..secrets import Key
@@ -94,7 +94,6 @@ def _contents(store: Store, project: Project, case: Case, source: _Source, spark
     password = password_of(case.catalogue, [dataset.datasetid], key)
     session = spark()
     from ..spark.proving import contents_of
-    from ..spark.reading import InputChunk
 
     own = (
         case.published
@@ -103,6 +102,7 @@ def _contents(store: Store, project: Project, case: Case, source: _Source, spark
     )
     inputs = [
         InputChunk(
+            dataset.datasetid,
             dataid,
             chunks[dataid].version,
             own[dataid].manifest if dataid in own else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
@@ -31,6 +32,18 @@ class Range(NamedTuple):
     dataid: str
     lower: str
     upper: str
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a chunk is to be: so many of them, or so many rows or bytes each; as large as the others if none is set."""
+
+    count: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+EVEN = Size()
 
 
 class Break(NamedTuple):

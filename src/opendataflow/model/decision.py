@@ -7,7 +7,7 @@ Everybody else only phrases the receipt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from .dataset import Dataset
@@ -73,16 +73,14 @@ class Limit(NamedTuple):
         return f"{self.what} {self.name} is full: {self.taken} of {self.slots} {kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """What somebody saw who looked at the data itself: what is wrong (empty when nothing is), and the evidence."""
 
     problem: str = ""
-    evidence: Mapping[str, object] = field(default_factory=dict, hash=False)
+    evidence: Mapping[str, object] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Everything that decides whether one chunk of a job may run.
 
     `right`, `place` and `validated` need a look at the data: a Look, or the reason why nobody looks. As long as neither

@@ -54,3 +54,10 @@ def _check_inside(path: Path, folder: Path) -> None:
             f"{path} leads out of {folder}, to {os.path.realpath(path)}",
             hint="Job code must lie in the project itself.",
         )
+
+
+def is_for_spark(path: Path) -> bool:
+    """Whether a file of job code is run by Spark rather than as a process: SQL, or Python with an @job function."""
+    return path.suffix == ".sql" or (
+        path.suffix == ".py" and "@job" in path.read_text(encoding="utf-8", errors="replace")
+    )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .. import gate
@@ -37,8 +37,7 @@ class Asked(NamedTuple):
     lease: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """A claimed chunk that was admitted, with everything that its run needs, fetched once."""
 
     claim: Claim
@@ -52,18 +51,16 @@ class Attempt:
         return self.catalogue.job(self.claim.jobid)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """What an executor did for one attempt: manifests as far as it knows them, or the problem."""
 
-    manifests: Mapping[str, Manifest] = field(default_factory=dict)
+    manifests: Mapping[str, Manifest] = MappingProxyType({})
     problem: Exception | None = None
     exit_code: int | None = None
     ended: Ended | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """How one call ended: the name of its outcome, the exit code, and the run if there was one with its chunk's status."""
 
     outcome: str
@@ -315,4 +312,4 @@ def _named(problem: BaseException | None) -> OdfError:
 def _with_log(result: Result, log: LogFile | None) -> Result:
     if log is None or result.receipt is not None or result.log is not None:
         return result
-    return replace(result, log=log.path)
+    return result._replace(log=log.path)

@@ -61,11 +61,6 @@ def file_of(project: Project, jobid: str) -> Path | None:
     return found[0] if found else None
 
 
-def is_for_spark(path: Path) -> bool:
-    """Whether a file of job code is run by Spark rather than as a process: SQL, or Python with an @job function."""
-    return path.suffix == ".sql" or (path.suffix == ".py" and "@job" in _text(path))
-
-
 def is_mentioned(project: Project, jobid: str) -> bool:
     """Whether the project's code seems to declare this job; nothing is loaded."""
     pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")

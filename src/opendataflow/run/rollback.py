@@ -39,4 +39,5 @@ def rollback(
     if dry_run:
         return planned
     # The version that was looked at, whatever is published meanwhile.
-    return store.rollback(datasetid, dataid, planned[0][3], why=why)
+    looked_at = next(version for name, chunk, _, version in planned if (name, chunk) == (datasetid, dataid))
+    return store.rollback(datasetid, dataid, looked_at, why=why)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, MissingDependency, UsageError
 from ..gate import location_of
-from ..model import Catalogue, Dataset, Input, Job, Manifest, check_dataid
-from ..model.bounds import Range, breaks
+from ..model import Catalogue, Dataset, Input, Job, Manifest, check_dataid, span
+from ..model.bounds import EVEN, Range, Size, breaks
 from ..project import Project
 from ..secrets import Key
 from ..store import Chunk, Store
@@ -86,14 +86,13 @@ def check_location(project: Project, dataset: Dataset, dataid: str = "1") -> Non
 
 def bounds_of(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Range]:
     """The ranges of the chunks that have bounds, by the store or by the definition of the dataset."""
-    from ..model import span
-
-    found = []
+    ranges = []
     for chunk in chunks:
-        limits = (chunk.lower, chunk.upper) if chunk.lower is not None else span(dataset.partition, chunk.dataid)
-        if limits is not None and limits[0] is not None and limits[1] is not None:
-            found.append(Range(chunk.dataid, limits[0], limits[1]))
-    return found
+        stored = (chunk.lower, chunk.upper) if chunk.lower is not None else None
+        lower, upper = stored or span(dataset.partition, chunk.dataid) or (None, None)
+        if lower is not None and upper is not None:
+            ranges.append(Range(chunk.dataid, lower, upper))
+    return ranges
 
 
 def plan(
@@ -104,9 +103,7 @@ def plan(
     key: Key | None,
     *,
     by: str | None = None,
-    count: int | None = None,
-    rows: int | None = None,
-    bytes: int | None = None,
+    size: Size = EVEN,
     extend: bool = False,
 ) -> Sharding:
     """Look at the data and say which chunks it would become; nothing changes yet."""
@@ -119,13 +116,13 @@ def plan(
     there = list(store.all_chunks(datasetid))
     known = bounds_of(dataset, there)
     _check_chunks(dataset, there, known, extend)
-    if not (count or rows or bytes) and not extend:
-        count = dataset.partition.count
+    if size == EVEN and not extend:
+        size = Size(count=dataset.partition.count)
     password = password_of(catalogue, [datasetid], key)
     session = spark()
-    from ..spark.sharding import Size, shards_of
+    from ..spark.sharding import shards_of
 
-    found = shards_of(session, project, dataset, password, Size(count, rows, bytes), known)
+    found = shards_of(session, project, dataset, password, size, known)
     first = 1 + max((int(chunk.dataid) for chunk in there), default=0)
     chunks = tuple(
         NewChunk(check_dataid(dataset.partition, str(dataid), datasetid), shard.lower, shard.upper, shard.rows)

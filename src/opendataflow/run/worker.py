@@ -5,26 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadConfig, MissingDependency
 from ..model import Catalogue, Job, Receipt, decide
-from ..project import Project, code_of
+from ..project import Project, code_of, is_for_spark
 from ..secrets import Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
 from .context import Vault
-from .declared import file_of, is_for_spark
 from .process.logs import LogFile, log_path
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
-class JobCode:
+class JobCode(NamedTuple):
     """The code of a job: its file, and what Spark runs of it; neither for a copy."""
 
     path: Path | None
@@ -95,6 +92,8 @@ class Worker:
     def _find(self, job: Job) -> JobCode:
         if "copy" in job.options:
             return JobCode(None, True)
+        from .declared import file_of
+
         # A file that is named after the job, or one with several functions.
         path = code_of(self.project, job.jobid) or file_of(self.project, job.jobid)
         if path is None:
@@ -150,5 +149,5 @@ class Worker:
 
         A chunk that is deferred waits for its turn, but whoever names it need not.
         """
-        facts = replace(self.store.facts(jobid, dataid), deferred=0.0, place=why_not_looked, validated=why_not_looked)
-        return decide(facts)
+        facts = self.store.facts(jobid, dataid)
+        return decide(facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked))

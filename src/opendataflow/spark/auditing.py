@@ -16,7 +16,8 @@ from ..files.quarantine import has_quarantine
 from ..model import CheckResult, Consumed, Dataset, span
 from ..model.checks import ERROR, WARN
 from ..model.ids import shown
-from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences, probes
+from .check_kinds import probes
+from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
 from .columns import Bounds, column, lies_within, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .observing import Figures, computed

@@ -20,6 +20,7 @@ from ..files.versions import OURS, another_version_location, is_one_file, versio
 from ..model import Catalogue, Dataset, Job, Manifest
 from ..project import Project, resolve_location
 from ..store import Claim
+from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .chunks import Application, ChunkWork
 from .code import Code, SqlJob
@@ -28,7 +29,6 @@ from .files import list_files, remove
 from .formats import format_of, write_options
 from .observing import Figures
 from .parquet import Written, can_write, is_for_tasks, write_chunks
-from .postgres.tasks import TAG
 from .reading import is_readable, read_batch, read_location
 from .running import run_code
 from .session import app_id, is_connect

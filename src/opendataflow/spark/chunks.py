@@ -16,10 +16,10 @@ from ..files.quarantine import rejected_id
 from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim
+from . import TAG
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
-from .postgres.tasks import TAG
 from .reading import Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id

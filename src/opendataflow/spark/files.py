@@ -64,7 +64,8 @@ def rename(spark: SparkSession, old: str, new: str) -> None:
         return
     target, system = _hadoop(spark, new)
     system.mkdirs(target.getParent())
-    if not system.rename(_hadoop(spark, old)[0], target):
+    source, _ = _hadoop(spark, old)
+    if not system.rename(source, target):
         raise InvalidPath(f"{old} cannot be renamed to {new}")
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import InvalidPath, NotValidated
 from ..files.versions import names_chunk
-from ..model import Dataset, Manifest
+from ..model import Dataset, InputChunk, Manifest
 from ..project import Environment, Project, resolve_location
 from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
 from .chunks import no_password
@@ -18,7 +18,7 @@ from .files import list_files
 from .formats import JSON, UNTYPED, format_of, has_header
 from .observing import computed
 from .problems import SPARK_ERRORS, reason_of
-from .reading import CORRUPT, InputChunk, Password, read_chunk, read_location, read_names, read_with_misfits
+from .reading import CORRUPT, Password, read_chunk, read_location, read_names, read_with_misfits
 from .schema import Difference, differences, to_ddl
 from .session import app_id
 from .sinks import table_location
@@ -37,7 +37,7 @@ def audit_chunk(
 ) -> Manifest:
     """The manifest of a chunk as it lies where its dataset says; ChecksFailed when it may not be published."""
     if dataset.kind == "table":
-        df = read_chunk(spark, where, dataset, InputChunk(dataid, bounds=around.bounds), password)
+        df = read_chunk(spark, where, dataset, InputChunk(dataset.datasetid, dataid, 0, bounds=around.bounds), password)
         return _judged(
             spark, df, dataset, table_location(dataset), dataid, around, Drift(dataset, around.past, df.schema)
         )

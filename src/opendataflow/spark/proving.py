@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructType
 
 from ..errors import BadDefinition
-from ..model import Dataset, Job, span
+from ..model import Dataset, InputChunk, Job, span
 from ..model.bounds import Range, ends, order_by
 from ..model.dataid import TYPES
 from ..model.timezone import time_zone
@@ -25,7 +25,7 @@ from .columns import column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .keys import Key, bucket, key_of, read_all, shares_one_location
 from .problems import SPARK_ERRORS
-from .reading import InputChunk, Password, read_chunks
+from .reading import Password, read_chunks
 from .running import copied
 from .sharding import unreadable
 

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from ..api import Chunk, name_of
 from ..errors import BadConfig, JobFailed, OdfError
 from ..model import Job
+from . import TAG
 from .code import Code, SqlJob, argument_of, check_arguments
 from .columns import quoted
-from .postgres.tasks import TAG
 from .problems import reason_of
 
 Frames = dict[str, DataFrame]

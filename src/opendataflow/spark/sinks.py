@@ -16,7 +16,7 @@ from ..files.versions import chunk_location, is_one_file, is_plain, staging_loca
 from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
 from .files import list_files, rename, swap_in
-from .formats import JDBC, POSTGRES, format_of
+from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
 from .reading import read_location, table_name
 from .writing import free_location, rows_written, write_files
 
@@ -128,7 +128,7 @@ class TableSink(Sink):
         self.password, self.bounds = password, bounds
 
     def facts(self) -> Manifest:
-        return Manifest(location=table_location(self.dataset), format=self.dataset.format or POSTGRES[-1])
+        return Manifest(location=table_location(self.dataset), format=self.dataset.format or POSTGRESQL)
 
 
 class PostgresSink(TableSink):
@@ -239,6 +239,6 @@ def table_location(dataset: Dataset) -> str:
     """Where a table is, as a manifest says it."""
     if dataset.format in POSTGRES or dataset.format == JDBC:
         names = ".".join(part for part in (dataset.schemaname, dataset.tablename) if part)
-        scheme = POSTGRES[-1] if dataset.format in POSTGRES else JDBC
+        scheme = POSTGRESQL if dataset.format in POSTGRES else JDBC
         return f"{scheme}://{dataset.hostname}/{dataset.database}/{names}"
     return table_name(dataset)

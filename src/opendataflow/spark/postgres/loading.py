@@ -100,30 +100,6 @@ def publish_table(
     raise AssertionError("unreachable")
 
 
-def load_table(
-    spark: SparkSession,
-    df: DataFrame,
-    dataset: Dataset,
-    password: str | None,
-    *,
-    dataid: str,
-    epoch: int,
-    partition: Partition,
-    span: tuple[str, str] | None,
-) -> LoadResult:
-    """Stages and publishes at once, for rows that need no audit in between."""
-    staged = stage_table(spark, df, dataset, password, dataid=dataid, epoch=epoch)
-    try:
-        publish_table(dataset, password, dataid=dataid, epoch=epoch, partition=partition, span=span, staging=staged)
-    except ConnectionLost:
-        raise  # it may have happened; what was staged is still needed to find out
-    except OdfError:
-        with suppress(OdfError):
-            _drop_all(address_of(dataset, password), staged.staging)
-        raise
-    return staged
-
-
 def drop_staging(
     dataset: Dataset,
     password: str | None,

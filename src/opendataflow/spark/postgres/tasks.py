@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...errors import JobFailed, NotValidated, OdfError
+from .. import TAG
 from .columns import Column, Source
 from .connection import Address, Connection, connected, identifier, literal
 from .problems import AS_TEXT, TaskFailed, as_text, value_error
@@ -19,7 +20,6 @@ _FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
 # The driver's own 16 MB fit into no cache, and let Spark wait for the first rows.
 _BATCHES = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
 
-TAG = "odf_dataid"  # the column that says which chunk of a batch a row belongs to
 RESULT = "partition int, rows long, staging string, error string"
 
 
