@@ -2,10 +2,6 @@
 -- trip), and row locks keep concurrent claims apart. A list is joined by LATERAL … OFFSET 0, or becomes an array before the
 -- table is looked at: so the list always drives and the table is looked up by its key, whatever the planner believes of its size.
 
--- name: schema
--- Where everything lives.
-create schema if not exists dataflow
-
 -- name: other_tables
 -- What is in the schema while the store is not.
 select relname from pg_class where relnamespace = to_regnamespace('dataflow') and relkind in ('r', 'p', 'v', 'm', 'f')
@@ -15,10 +11,6 @@ order by relname
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied timestamptz not null)
-
--- name: migration_lock
--- One migrating process at a time.
-select pg_advisory_xact_lock(727101)
 
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts, locked; none while something has to be folded in first.
@@ -144,39 +136,16 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 for update of r skip locked
 
--- name: lock_definitions
--- The definitions stay as they are until this transaction ends.
-select pg_advisory_xact_lock_shared(727102)
-
--- name: lock_dataset
--- Announcements of one dataset come one after the other, so that each sees the versions and contents of the others; claims do not wait.
-select 1 from dataset where datasetid = :datasetid for no key update
-
--- name: lock_content
--- Two runs that publish the same content do it one after the other, so that the second one sees the first.
-select pg_advisory_xact_lock(hashtextextended(:datasetid || ' ' || :fingerprint, 727103))
-
--- name: lock_pairs
--- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed.
-select count(*) from (
-    select pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0), pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1))
-    from (select p from json_array_elements(:pairs::json) p order by hashtext(p ->> 0), hashtext(p ->> 1)) p offset 0) locked
-
--- name: lock_jobs
--- The same for a bulk change: whole jobs, because single locks would not fit into the lock table.
-select count(*) from (
-    select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
-
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
 select p.jobid, p.dataid,
        (select count(*) from json_array_elements(p.inputs) i
-        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s),
+        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s) as ready,
        (select string_agg(s.status, ',') from job o
         cross join lateral (select d.status from datastatus d where d.datasetid = o.datasetid and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s
-        where o.jobid = p.jobid and o.itemtype = 'OUT'),
+        where o.jobid = p.jobid and o.itemtype = 'OUT') as outputs,
        (select string_agg(s.status, ',') from json_array_elements(p.exclusive) i
-        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN' offset 0) s)
+        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN' offset 0) s) as reads
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p -> 2 as inputs, p -> 3 as exclusive from json_array_elements(:pairs::json) p offset 0) p
 
 -- name: candidates_put
@@ -198,11 +167,11 @@ returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 -- name: chunks_given
 -- The OUT rows of given chunks, locked, with the attempt that holds them.
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
-       (select r.status from run r where r.runid = s.runid)
+       (select r.status from run r where r.runid = s.runid) as run_status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c order by 1, 2 offset 0) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
 
--- name: lock_candidates
+-- name: deferred_given
 -- Take the candidates before the status rows, in one order, as a claim does: so that nobody waits in a circle. Tells which are put off.
 select p.jobid, p.dataid from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
 cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
@@ -220,7 +189,7 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 
 -- name: versions_given
 -- The highest version that each given chunk ever had.
-select c.datasetid, c.dataid, (select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid)
+select c.dataid, (select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid) as version
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 
 -- name: events_put
@@ -255,33 +224,25 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from j
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
--- name: pool_lock
--- The slots of a pool and the time of day, locked: claims that share a pool are counted one after the other.
-select slots, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool for update
-
 -- name: pool_row
--- The same for who only looks.
-select slots, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool
-
--- name: lock_readers
--- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
-select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
+-- The slots of a pool, its hours, and the time of day.
+select slots, options, extract(epoch from clock_timestamp())::double precision as now from pool where poolid = :pool
 
 -- name: span_counts
--- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
-select v.position,
+-- How many chunks each given span of a dataset has, in all and by status other than READY; counting stops at :most.
+select
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as chunks,
        (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as running,
        (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as failed,
        (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as resubmit,
        (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as hold,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as pending
 from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
 -- name: statuses_given
@@ -298,7 +259,7 @@ from json_array_elements(:logs::json) l (value) where run.runid = (l.value ->> 0
 
 -- name: inputs_given
 -- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
-select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound, s.upperbound,
+select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
 from (select (v.value ->> 0)::bigint as runid, v.value ->> 1 as datasetid, v.value ->> 2 as dataid, (v.value ->> 3)::bigint as version, v.position
       from json_array_elements(:inputs::json) with ordinality v (value, position) offset 0) i

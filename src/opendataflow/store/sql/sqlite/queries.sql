@@ -12,14 +12,6 @@ order by name
 -- The table that remembers which migrations were applied.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied text not null)
 
--- name: clock_offset
--- What this boot's monotonic clock has to be raised by, as agreed on by all processes.
-select value from meta where name = 'clock'
-
--- name: clock_offset_put
--- Agree on the clock of this boot.
-insert into meta (name, value) values ('clock', :value) on conflict (name) do update set value = excluded.value
-
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
 with state as materialized (
@@ -134,36 +126,16 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 
--- name: lock_definitions
--- Nothing to do here: a writing transaction is alone.
-select 1
-
--- name: lock_dataset
--- Nothing to do here: a writing transaction is alone.
-select 1 where :datasetid is null
-
--- name: lock_content
--- Nothing to do here: a writing transaction is alone.
-select 1 where :datasetid is null and :fingerprint is null
-
--- name: lock_pairs
--- Nothing to do here: a writing transaction is alone.
-select 1 where :pairs is null
-
--- name: lock_jobs
--- Nothing to do here: a writing transaction is alone.
-select 1 where :jobs is null
-
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
-select p.value ->> 0, p.value ->> 1,
+select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
        (select count(*) from json_each(p.value, '$[2]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY'),
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY') as ready,
        (select group_concat(s.status) from job o
         cross join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
-        where o.jobid = p.value ->> 0 and o.itemtype = 'OUT'),
+        where o.jobid = p.value ->> 0 and o.itemtype = 'OUT') as outputs,
        (select group_concat(s.status) from json_each(p.value, '$[3]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN')
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN') as reads
 from json_each(:pairs) p
 
 -- name: candidates_put
@@ -185,12 +157,12 @@ returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 
 -- name: chunks_given
 -- The OUT rows of given chunks, with the attempt that holds them.
-select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status
+select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status as run_status
 from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 left join run r on r.runid = s.runid
 
--- name: lock_candidates
+-- name: deferred_given
 -- Which candidates are put off; nothing to lock here: a writing transaction is alone.
 select c.jobid, c.dataid from json_each(:pairs) p
 cross join candidate c on c.jobid = p.value ->> 0 and c.dataid = p.value ->> 1 and c.state = 'DEFERRED'
@@ -209,8 +181,8 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 
 -- name: versions_given
 -- The highest version that each given chunk ever had.
-select c.value ->> 0, c.value ->> 1,
-       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1)
+select c.value ->> 1 as dataid,
+       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1) as version
 from json_each(:chunks) c
 
 -- name: events_put
@@ -244,33 +216,25 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
--- name: pool_lock
--- The slots of a pool and the time of day.
-select slots, options, unixepoch('now', 'subsec') from pool where poolid = :pool
-
 -- name: pool_row
--- The same for who only looks.
-select slots, options, unixepoch('now', 'subsec') from pool where poolid = :pool
-
--- name: lock_readers
--- Nothing to do here: a writing transaction is alone.
-select 1 where :datasetid is null
+-- The slots of a pool, its hours, and the time of day.
+select slots, options, unixepoch('now', 'subsec') as now from pool where poolid = :pool
 
 -- name: span_counts
--- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
-select v.key,
+-- How many chunks each given span of a dataset has, in all and by status other than READY; counting stops at :most.
+select
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as chunks,
        (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as running,
        (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as failed,
        (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as resubmit,
        (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as hold,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c)
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as pending
 from json_each(:spans) v order by v.key
 
 -- name: statuses_given
@@ -284,7 +248,7 @@ update run set log = l.value ->> 1 from json_each(:logs) l where run.runid = l.v
 
 -- name: inputs_given
 -- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
-select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound, s.upperbound,
+select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
 from json_each(:inputs) i
 left join datastatus s on s.datasetid = i.value ->> 1 and s.dataid = i.value ->> 2 and s.locktype = 'OUT'
