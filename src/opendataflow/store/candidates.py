@@ -63,14 +63,14 @@ def dynamic_consumers(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[s
 def consumers_of_the_whole(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[str, Job]:
     """Jobs that wait for all chunks of something that these datasets have a part in, however far upstream."""
     changed = set(datasetids)
-    found = {}
+    waiting = {}
     for job in catalogue.jobs.values():
         for item in job.inputs:
             if item.mapping.kind == "all":
                 for upstream in map(catalogue.job, catalogue.upstream(item.datasetid)):
-                    if changed & {*upstream.outputs, *(item.datasetid for item in upstream.inputs)}:
-                        found[job.jobid] = job
-    return found
+                    if changed & {*upstream.outputs, *(read.datasetid for read in upstream.inputs)}:
+                        waiting[job.jobid] = job
+    return waiting
 
 
 def settle(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], *, by_person: bool = False) -> None:

@@ -13,11 +13,11 @@ _NAMED = 5
 
 def carried(dialect: str) -> list[Migration]:
     """The migrations that this program carries, in order."""
-    found = []
+    steps = []
     for file in sorted((queries.SQL / dialect).glob("[0-9]*.sql")):
         sql = file.read_text(encoding="utf-8")
-        found.append(Migration(int(file.stem[:4]), file.stem[5:], f"{zlib.crc32(sql.encode()):08x}", sql))
-    return found
+        steps.append(Migration(int(file.stem[:4]), file.stem[5:], f"{zlib.crc32(sql.encode()):08x}", sql))
+    return steps
 
 
 def pending(backend: Backend) -> list[Migration]:

@@ -191,11 +191,8 @@ class PostgresBackend(Backend):
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
     def has_schema(self) -> bool:
-        with self._translated():
-            found = self._connection.execute(
-                "select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum'"
-            ).fetchone()
-        return found is not None
+        with self.reading() as transaction:
+            return bool(transaction.value("has_schema"))
 
     @contextmanager
     def _a_persons_transaction(self, *, force_rollback: bool = False) -> Iterator[None]:

@@ -48,8 +48,9 @@ class Reading(Session):
         if status is None:
             return self._fetch(records.chunk, "chunks_page", **page)
         status = canonical(status)
-        query = "chunks_with_status_page" if status == READY else "unsettled_page"
-        return self._fetch(records.chunk, query, status=status, **page)
+        if status == READY:
+            return self._fetch(records.chunk, "chunks_with_status_page", status=status, **page)
+        return self._fetch(records.chunk, "unsettled_page", status=status, **page)
 
     def all_chunks(self, datasetid: str, *, status: str | None = None) -> Iterator[Chunk]:
         """Every chunk of a dataset, page by page."""

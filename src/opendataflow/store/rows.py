@@ -48,6 +48,13 @@ class Taken(NamedTuple):
     taken: int
 
 
+class PairKey(NamedTuple):
+    """One (job, dataid)."""
+
+    jobid: str
+    dataid: str
+
+
 class PairFacts(NamedTuple):
     """What decides about one (job, dataid): how many inputs are READY, the statuses of its OUT rows and of its own IN rows."""
 

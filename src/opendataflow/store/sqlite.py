@@ -243,8 +243,7 @@ class SqliteBackend(Backend):
         return self.url
 
     def has_schema(self) -> bool:
-        found = self._connection.execute("select 1 from pragma_table_info('migration') where name = 'checksum'")
-        return bool(found.fetchall())
+        return bool(self._connection.execute(self._named["has_schema"]).get)
 
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         connection = self._connection

@@ -26,7 +26,7 @@ from .backend import Transaction
 from .endings import lose
 from .inputs import ChunkId
 from .records import Steered
-from .rows import EventRow, OutRow, Standing, StatusKey, as_objects, compact
+from .rows import EventRow, OutRow, PairKey, Standing, StatusKey, as_objects, compact
 
 GONE = "GONE"
 BACK = "BACK"
@@ -106,9 +106,9 @@ def steer(
 
 
 def _deferred(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId]) -> set[candidates.PairId]:
-    """Which candidates of these chunks are deferred."""
+    """Which candidates that these chunks decide about are deferred; asked before the status rows, as a claim does."""
     pairs = list(candidates.touched(catalogue, chunks))
-    return {(jobid, dataid) for jobid, dataid in tx.rows("deferred_given", pairs=compact(pairs))}
+    return set(tx.fetch(PairKey._make, "deferred_given", pairs=compact(pairs)))
 
 
 def _held(row: Standing | None) -> str | None:

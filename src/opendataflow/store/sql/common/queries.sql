@@ -147,6 +147,11 @@ update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED
 -- Ask the next claim to look at a chunk again.
 insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :dataid, 'OUT', :after, null)
 
+-- name: notes_take
+-- Take notes out, the oldest first; whoever folds notes at the same time is waited for, so that their candidates are seen.
+delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
+returning noteid, datasetid, dataid, jobid, locktype, before, after, who
+
 -- Runs ------------------------------------------------------------------------------------------------------------
 
 -- name: slots_taken
@@ -265,6 +270,15 @@ from data_manifest where datasetid = :datasetid and dataid = :dataid and version
 -- All manifests of a chunk, newest first.
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
+
+-- name: published_page
+-- The manifests of the current versions of a dataset's READY chunks, in order, after a position in that order.
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body,
+       m.published, s.sort_key
+from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and (s.sort_key, s.dataid) > (:after_key, :after_dataid)
+order by s.sort_key, s.dataid limit :n
 
 -- name: dataids_with_versions
 -- The chunks of a dataset that were published more often than this.
