@@ -68,7 +68,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def produce(spark: SparkSession, project: Project) -> Callable[..., Any]:
     """Run one chunk of a job that writes these datasets, as `run` would after a claim."""
-    from opendataflow.spark.chunks import run_chunk
+    from opendataflow.spark.chunks import Application, ChunkWork, run_chunk
 
     def run(
         code: Any,
@@ -87,8 +87,9 @@ def produce(spark: SparkSession, project: Project) -> Callable[..., Any]:
         claim = Claim(
             1, "job", dataid, epoch, consumed, job.outputs, 30.0, 1, False, False, "test", Facts("job", dataid)
         )
-        chunks = {dataset.datasetid: chunks for dataset, chunks in reads}
-        log = logging.getLogger("test")
-        return run_chunk(spark, project, catalogue, claim, chunks, job, code, log=log, **more)
+        chunks = tuple(chunk for _, chunks in reads for chunk in chunks)
+        around = {name: more.pop(name) for name in ("bounds", "past") if name in more}
+        application = Application(spark, project, catalogue, log=logging.getLogger("test"), **more)
+        return run_chunk(application, ChunkWork(claim, chunks, **around), job, code)
 
     return run

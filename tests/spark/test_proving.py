@@ -53,7 +53,7 @@ def drained(spark, store: Store, project: Project, copy: Job) -> list[str]:
     worker._spark = spark
     outcomes = []
     while claims := store.claim(copy.jobid):
-        outcomes.append(worker.run(store.catalogue(), claims[0]).outcome)
+        outcomes.append(worker.run(store.catalogue(), claims)[0].outcome)
     return outcomes
 
 

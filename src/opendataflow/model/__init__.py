@@ -18,9 +18,11 @@ from .decision import (
     ReadFact,
     Unresolved,
     answer_all,
+    answer_reader,
     candidacy,
     decide,
     locked_by,
+    validation,
 )
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
@@ -35,9 +37,7 @@ from .partition import (
     comparable,
     dataids,
     from_ordinal,
-    next_dataid,
     ordinal,
-    previous_dataid,
     sort_key,
     span,
 )
@@ -114,6 +114,7 @@ __all__ = [
     "Retry",
     "Unresolved",
     "answer_all",
+    "answer_reader",
     "bounds",
     "candidacy",
     "canonical",
@@ -132,15 +133,14 @@ __all__ = [
     "may_consume",
     "may_produce",
     "may_read",
-    "next_dataid",
     "ordinal",
     "outputs",
     "parse_checks",
-    "previous_dataid",
     "resolve",
     "seconds",
     "sort_key",
     "span",
     "takes_all",
     "touches",
+    "validation",
 ]

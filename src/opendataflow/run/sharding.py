@@ -73,10 +73,10 @@ def password_of(catalogue: Catalogue, datasetids: Sequence[str], key: Key | None
     return lambda dataset: found.get(dataset.datasetid, "")
 
 
-def check_location(project: Project, dataset: Dataset) -> None:
+def check_location(project: Project, dataset: Dataset, dataid: str = "1") -> None:
     """InvalidPath when the data is not in the environment that is selected."""
     environment = project.environment
-    location_of(environment, dataset, "1")
+    location_of(environment, dataset, dataid)
     if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
         raise InvalidPath(
             f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is no host of environment {environment.name}",

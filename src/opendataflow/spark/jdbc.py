@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from ..errors import BadConfig, BadDefinition, NotValidated, WrongData
-from ..model import TYPES, Dataset, next_dataid, span
+from ..model import TYPES, Dataset, from_ordinal, ordinal, span
 from .columns import Bounds, type_of
 from .formats import declared_options
 from .session import is_connect
@@ -135,7 +135,7 @@ def _where(
         return f"{value} = {re.sub('[^0-9]', '', dataid)}"  # 2025-11-12 is 20251112
     if TYPES[partition.type].is_time and isinstance(kind, StringType):
         # As text 2025-11-12 comes before 2025-11-12T00:00:00, and 2025-11-12 07:00 before the next day.
-        lower, upper = dataid, next_dataid(partition, dataid)
+        lower, upper = dataid, from_ordinal(partition, ordinal(partition, dataid) + 1)
 
     def literal(text: str) -> str:
         if isinstance(kind, NumericType):

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote, urlsplit
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +19,7 @@ from ..errors import BadDefinition
 from ..model import Dataset, InputChunk, Job, span
 from ..model.bounds import Range, ends, order_by
 from ..model.dataid import TYPES
+from ..model.timezone import time_zone
 from ..project import Environment, Project, resolve_location
 from .columns import column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
@@ -195,7 +195,7 @@ def _comparable(dataset: Dataset, key: Key, dataid: str, limits: tuple[str, str]
     zone = dataset.options.get("timezone")
     if key.kind != "timestamp" or not zone:
         return limits
-    first, last = (datetime.fromisoformat(each).replace(tzinfo=ZoneInfo(str(zone))) for each in limits)
+    first, last = (datetime.fromisoformat(each).replace(tzinfo=time_zone(str(zone))) for each in limits)
     return first.astimezone(UTC).isoformat(), last.astimezone(UTC).isoformat()
 
 

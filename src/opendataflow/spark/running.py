@@ -60,7 +60,7 @@ def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str
 
 def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], chunk: Chunk) -> DataFrame:
     """Chunks run side by side in one session: the inputs are named inside the query only, not as views of all."""
-    given = {f"input_{location}": frame for location, frame in enumerate(frames.values())}
+    given = {f"input_{index}": frame for index, frame in enumerate(frames.values())}
     query = sql.text
     if given:
         named = (

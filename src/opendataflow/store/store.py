@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from ..errors import BadDefinition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun, UsageError
@@ -31,6 +31,7 @@ from ..model import (
     check_dataid,
     sort_key,
 )
+from ..model.timezone import time_zone
 from . import candidates, claims, definitions, facts, folding, limits, migrations, records, steering
 from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
 from .records import Announced, Change, Chunk, Claim, Event, InputRow, Past, Published, Run
@@ -317,15 +318,7 @@ class Store:
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
         """The chunk of the current day is always READY."""
         name = str(catalogue.datasets["today"].options.get("timezone", "UTC"))
-        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-        try:
-            zone = UTC if name == "UTC" else ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError):
-            raise BadDefinition(
-                f"dataset today: there is no time zone {name!r}", hint="for instance Europe/Vienna"
-            ) from None
-        day = datetime.fromtimestamp(self._clock(), zone).date().isoformat()
+        day = datetime.fromtimestamp(self._clock(), time_zone(name, "dataset today")).date().isoformat()
         if self._today != (self._revision, day):
             steering.announce(tx, catalogue, "today", [day], {}, {}, "clock", None, repeats=True)
             self._announced = (self._revision, day)

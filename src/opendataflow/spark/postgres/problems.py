@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ... import errors
-from ...errors import BadConfig, BadDefinition, InvalidPath, JobFailed, NoSpace, NotValidated, OdfError
+from ...errors import BY_NAME, BadConfig, BadDefinition, InvalidPath, JobFailed, NoSpace, NotValidated, OdfError
 
 AS_TEXT = 'Spark has no value for it: read the column as text with as_text = ["…"] of the dataset.'
 
@@ -98,12 +97,7 @@ def named_error(problem: BaseException | str) -> OdfError | None:
         data = json.loads(found[1])
     except ValueError:
         return None
-    return _class_of(data["name"])(data["message"], hint=data["hint"])
-
-
-def _class_of(name: str) -> type[OdfError]:
-    classes = (each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OdfError))
-    return next((each for each in classes if each.name == name), JobFailed)
+    return BY_NAME.get(data["name"], JobFailed)(data["message"], hint=data["hint"])
 
 
 def _primary(problem: Exception) -> str:

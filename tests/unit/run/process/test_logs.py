@@ -7,16 +7,14 @@ import os
 import re
 import stat
 import subprocess
-import sys
-import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from opendataflow.errors import BadConfig, BadId, UnknownRun, UsageError
-from opendataflow.run import logs
-from opendataflow.run.logs import LogFile, follow, log_path, prune, read
+from opendataflow.run.process.logs import LogFile, follow, log_path, read
 
 SECRET = "hunter2-S3cret"
 SMALL = 64 * 1024
@@ -53,7 +51,7 @@ def test_no_id_leads_out_of_the_folder(tmp_path: Path, which: str, bad: str) -> 
 
 
 def test_ids_too_long_for_a_file_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadId, match="too long"):
+    with pytest.raises(BadId):
         log_path(tmp_path, jobid="j", dataid="d" * 128, epoch=1, runid="r" * 128)
 
 
@@ -72,14 +70,15 @@ def test_a_link_in_place_of_a_folder_or_file_is_not_followed(tmp_path: Path) -> 
 
 
 def test_a_run_has_one_log(tmp_path: Path) -> None:
-    with new(tmp_path), pytest.raises(UsageError, match="already"):
+    with new(tmp_path), pytest.raises(UsageError):
         new(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadConfig, match="file"):
+    with pytest.raises(BadConfig) as caught:
         new(tmp_path / "file")
+    assert str(tmp_path / "file") in caught.value.message
 
 
 def test_header_notes_and_footer(tmp_path: Path) -> None:
@@ -168,27 +167,6 @@ def test_a_long_log_without_line_ends_is_bounded_too(tmp_path: Path) -> None:
             log.write("ü".encode() * 10_000)
     assert log.path.stat().st_size <= SMALL
     assert "".join(read(log.path)).count("ü") > 20_000
-
-
-def test_a_log_of_a_killed_process_is_whole_at_every_moment(tmp_path: Path) -> None:
-    code = (
-        "import sys; from opendataflow.run.logs import LogFile\n"
-        "log = LogFile(sys.argv[1], jobid='j', dataid='d', epoch=1, runid='r', limit=65536)\n"
-        "while True: log.write(b'0123456789abcde\\n' * 1000)"
-    )
-    env = {**os.environ, "PYTHONPATH": str(Path(logs.__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=env)
-    path = tmp_path / "j/d.1.r.log"
-    while not path.exists() or path.stat().st_size < SMALL / 2:
-        time.sleep(0.01)
-    for _ in range(200):
-        assert path.read_bytes().startswith(b"# odf log")
-    process.kill()
-    process.wait()
-    allowed = re.compile(r"# odf log.*|0123456789abcde|… +\d+ bytes left out …|")
-    text = path.read_text()
-    assert all(allowed.fullmatch(line) for line in text.split("\n")[:-1])
-    assert prune(tmp_path, keep_bytes=0) >= 1
 
 
 # -- a full disk -------------------------------------------------------------------------------------------------------
@@ -300,47 +278,49 @@ def test_a_log_that_is_not_there_is_an_unknown_run(tmp_path: Path) -> None:
         list(follow(tmp_path / "no.log", lambda: True))
 
 
-def test_following_shows_what_is_written_until_the_run_is_over(tmp_path: Path) -> None:
-    path, over = log_path(tmp_path, jobid="job", dataid="2025-11-12", epoch=3, runid="7"), threading.Event()
-    seen: list[str] = []
+def test_following_shows_what_is_written_until_the_run_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = log_path(tmp_path, jobid="job", dataid="2025-11-12", epoch=3, runid="7")
+    over: list[bool] = []
 
-    def reader() -> None:
-        seen.extend(follow(path, over.is_set, poll=0.01))
+    def writing() -> Iterator[None]:
+        yield  # the follower came before the log
+        with new(tmp_path) as log:
+            for byte in "grün\n".encode() * 20:
+                log.write(bytes([byte]))
+                yield
+            log.write(b"the end")
+            over.append(True)
 
-    thread = threading.Thread(target=reader)
-    thread.start()
-    time.sleep(0.05)  # the follower may come before the log
-    with new(tmp_path) as log:
-        for byte in "grün\n".encode() * 20:
-            log.write(bytes([byte]))
-            time.sleep(0.002)
-        log.write(b"the end")
-        over.set()
-    thread.join(5)
-    assert "".join(seen) == log.path.read_text()
-    assert len(seen) > 5
+    writer = writing()
+    monkeypatch.setattr(time, "sleep", lambda seconds: next(writer, None))
+    seen = list(follow(path, lambda: bool(over)))
+    assert "".join(seen) == path.read_text()
+    assert len(seen) == 1 + 20 * len("grün\n".encode())
 
 
-@pytest.mark.parametrize("patient", [False, True])
-def test_following_keeps_its_place_when_the_log_is_shortened(tmp_path: Path, patient: bool) -> None:
-    over = threading.Event()
-    seen: list[str] = []
+@pytest.mark.parametrize("at_once", [10, 100])
+def test_following_keeps_its_position_when_the_log_is_shortened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     log = new(tmp_path, limit=SMALL)
-    thread = threading.Thread(target=lambda: seen.extend(follow(log.path, over.is_set, poll=0.001)))
-    thread.start()
-    for number in range(300):
-        log.write(lines(100, number * 100))
-        while patient and number % 10 == 9 and f"line {number * 100 + 99:08d}" not in "".join(seen[-50:]):
-            time.sleep(0.001)
+    begins = iter(range(0, 30_000, at_once * 10))
+    over: list[bool] = []
+
+    def write_more(seconds: float) -> None:
+        begin = next(begins, None)
+        if begin is None:
+            over.append(True)
+        else:
+            for part in range(at_once):
+                log.write(lines(10, begin + part * 10))
+
+    monkeypatch.setattr(time, "sleep", write_more)
+    text = "".join(follow(log.path, lambda: bool(over)))
     log.close()
-    over.set()
-    thread.join(10)
-    numbers = [int(number) for number in re.findall(r"^line (\d{8})$", "".join(seen), re.M)]
-    assert len(numbers) == len(set(numbers))
-    assert numbers == sorted(numbers)
+    numbers = [int(number) for number in re.findall(r"^line (\d{8})$", text, re.M)]
+    assert numbers == sorted(set(numbers))
     assert numbers[-1] == 29_999
-    if patient:
-        assert numbers == list(range(30_000))
+    assert at_once == 100 or numbers == list(range(30_000)), "who reads in time misses nothing"
 
 
 def test_following_a_log_that_is_removed_ends_when_the_run_does(tmp_path: Path) -> None:
@@ -349,49 +329,3 @@ def test_following_a_log_that_is_removed_ends_when_the_run_does(tmp_path: Path) 
         next(pieces)
         log.path.unlink()
         assert list(pieces) == []
-
-
-# -- pruning -----------------------------------------------------------------------------------------------------------
-
-
-def old_log(folder: Path, runid: str, days: float, size: int = 1000, **ids: str) -> Path:
-    with new(folder, runid, **ids) as log:
-        log.write(b"x" * (size - log.path.stat().st_size))
-    when = time.time() - days * 86400
-    os.utime(log.path, (when, when))
-    return log.path
-
-
-def test_old_logs_are_pruned_and_empty_folders_with_them(tmp_path: Path) -> None:
-    old, young = old_log(tmp_path, "1", 31, jobid="a"), old_log(tmp_path, "2", 29, jobid="b")
-    assert prune(tmp_path) == 1
-    assert not old.parent.exists()
-    assert young.exists()
-
-
-def test_the_oldest_go_until_the_rest_is_small_enough(tmp_path: Path) -> None:
-    paths = [old_log(tmp_path, str(number), 10 - number) for number in range(5)]
-    assert prune(tmp_path, keep_bytes=2500) == 3
-    assert [path.exists() for path in paths] == [False, False, False, True, True]
-    assert prune(tmp_path, keep_bytes=None, keep_days=None) == 0
-    assert prune(tmp_path, keep_bytes=0) == 2
-    assert prune(tmp_path / "none") == 0
-
-
-def test_a_log_in_use_and_foreign_files_are_never_pruned(tmp_path: Path) -> None:
-    with new(tmp_path, limit=SMALL) as log:
-        log.write(lines(20_000))  # shortened: it must be protected as a new file, too
-        os.utime(log.path, (0, 0))
-        (tmp_path / "job" / "notes.txt").write_text("mine")
-        (tmp_path / "job" / "link.log").symlink_to(tmp_path / "job" / "notes.txt")
-        (tmp_path / "top.log").write_text("mine")
-        (tmp_path / "elsewhere").symlink_to(tmp_path / "job")
-        assert prune(tmp_path, keep_bytes=0, keep_days=0) == 0
-    assert prune(tmp_path, keep_bytes=0, keep_days=0) == 1
-    assert sorted(os.listdir(tmp_path / "job")) == ["link.log", "notes.txt"]
-
-
-def test_what_a_crash_left_half_shortened_is_pruned(tmp_path: Path) -> None:
-    path = old_log(tmp_path, "1", 40)
-    os.rename(path, f"{path}.new")
-    assert prune(tmp_path) == 1

@@ -69,12 +69,12 @@ class Tree:
         # If we cannot adopt, orphans are init's children, and ours must be sought among all.
         candidates = list(children.get(me, ()) if _adopters.works else table.values())
         ours: dict[int, Process] = {}
-        found = [process for process in candidates if self.is_ours(process, me)]
-        while found:
-            process = found.pop()
+        unvisited = [process for process in candidates if self.is_ours(process, me)]
+        while unvisited:
+            process = unvisited.pop()
             if process.pid not in ours and process.pid != me:
                 ours[process.pid] = process
-                found += children.get(process.pid, ())
+                unvisited += children.get(process.pid, ())
         living = [process for process in ours.values() if process.state not in "ZX"]
         self.seen.update((process.pid, process.started) for process in living)
         self.sessions.update(process.session for process in living)
@@ -109,7 +109,7 @@ class Tree:
             return False
         if self.leader in (process.session, process.group) or (process.pid, process.started) in self.seen:
             return True
-        if process.parent == me and self.alone and threading.active_count() == 1 and process.session != os.getsid(0):
+        if process.parent == me and self.alone and process.session != os.getsid(0):
             return True
         return self.marker is not None and process.state not in "ZX" and self.marker in environment_of(process.pid)
 
@@ -196,7 +196,7 @@ def has_children() -> bool:
 
 def processes() -> dict[int, Process]:
     """All processes of the machine."""
-    found: dict[int, Process] = {}
+    table: dict[int, Process] = {}
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if not entry.isdecimal():
             continue
@@ -214,8 +214,8 @@ def processes() -> dict[int, Process]:
             name = head.partition(b" (")[2].decode("utf-8", "replace")
             parent, group, session = map(int, fields[1:4])
             pid, executed = int(entry), not int(fields[6]) & _PF_FORKNOEXEC
-            found[pid] = Process(pid, name, fields[0].decode(), parent, group, session, executed, int(fields[19]))
-    return found
+            table[pid] = Process(pid, name, fields[0].decode(), parent, group, session, executed, int(fields[19]))
+    return table
 
 
 def environment_of(pid: int) -> list[bytes]:

@@ -20,23 +20,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from opendataflow.errors import BadConfig, BadId, UnknownRun, UsageError
-from opendataflow.secrets import Key, Redactor
+from ...errors import BadConfig, BadId, UnknownRun, UsageError
+from ...secrets import Key, Redactor
+from .pruning import KEEP_BYTES, KEEP_DAYS, MARK, NEW, prune_daily
 
 LIMIT = 16 * 2**20
-KEEP_BYTES = 2**30
-KEEP_DAYS = 30.0
 
 _SMALLEST = 64 * 1024  # the header must always fit into the quarter that is kept
 _LONGEST_NAME = 250  # file systems allow 255 bytes, and a log being shortened has four more
-_NEW = ".new"
-_FIRST = re.compile(rb"# odf log: (\d{15}) bytes left out after byte (\d{15})\n")
+_FIRST = re.compile(MARK + rb": (\d{15}) bytes left out after byte (\d{15})\n")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: int, runid: str) -> Path:
     """Where the log of a run is: `<folder>/<jobid>/<dataid>.<epoch>.<runid>.log`."""
-    from opendataflow.model.ids import check_id  # here, since all of the model comes along
+    from ...model.ids import check_id  # here, since all of the model comes along
 
     job, data, run = check_id("job", jobid), check_id("chunk", dataid), check_id("run", runid)
     name = f"{data}.{int(epoch)}.{run}.log"
@@ -87,6 +85,7 @@ class LogFile:
                 raise BadConfig(f"no log can be written to {self.path.parent}: {error.strerror}") from None
             self._cut(error)
         self._body = self._size
+        prune_daily(folder)
 
     def redactor(self) -> Redactor:
         """A fresh Redactor of this run's secrets, for one stream."""
@@ -121,7 +120,7 @@ class LogFile:
         self.note(f"ended    {_now()}: {verdict}")
 
     def close(self) -> None:
-        """Give the file back; prune may remove it from now on."""
+        """Give the file back; from now on it may be pruned."""
         if self._handle >= 0:
             handle, self._handle = self._handle, -1
             with suppress(OSError):
@@ -174,7 +173,7 @@ class LogFile:
         else:
             gap_at = self._line_after(max(self._quarter, self._body))
             left_out = tail_at - gap_at
-        new = self.path.with_name(self.path.name + _NEW)
+        new = self.path.with_name(self.path.name + NEW)
         old_handle, old_size = self._handle, self._size
         handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
@@ -202,8 +201,8 @@ class LogFile:
 
     def _line_after(self, offset: int) -> int:
         """Where the first line at or after this byte begins, or the byte itself when none begins soon."""
-        found = os.pread(self._handle, 4096, offset).find(b"\n")
-        return offset + found + 1
+        line_end = os.pread(self._handle, 4096, offset).find(b"\n")
+        return offset + line_end + 1
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -249,32 +248,6 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
         yield rest
 
 
-def prune(
-    folder: str | os.PathLike[str], *, keep_bytes: int | None = KEEP_BYTES, keep_days: float | None = KEEP_DAYS
-) -> int:
-    """Remove logs that are too old, then the oldest until the rest is small enough; returns how many went.
-
-    A log that is being written is never removed, nor is any file that is not a log.
-    """
-    found: list[tuple[float, int, str]] = []
-    folders = [entry.path for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
-    for entry in (entry for job in folders for entry in _entries(job)):
-        if entry.name.endswith((".log", ".log" + _NEW)) and entry.is_file(follow_symlinks=False):
-            with suppress(OSError):
-                facts = entry.stat(follow_symlinks=False)
-                found.append((facts.st_mtime, facts.st_size, entry.path))
-    total, removed = sum(size for _, size, _ in found), 0
-    oldest = time.time() - keep_days * 86400 if keep_days is not None else float("-inf")
-    for modified, size, path in sorted(found):
-        if (modified < oldest or (keep_bytes is not None and total > keep_bytes)) and _remove_unused(path):
-            total -= size
-            removed += 1
-    for job in folders:
-        with suppress(OSError):
-            os.rmdir(job)
-    return removed
-
-
 def _create(folder: Path, path: Path) -> int:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for _ in range(10):
@@ -284,7 +257,7 @@ def _create(folder: Path, path: Path) -> int:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
-            continue  # prune has just removed the empty folder
+            continue  # it was empty, and has just been pruned
         except FileExistsError:
             raise UsageError(f"there is a log already: {path}") from None
         _lock(handle)
@@ -293,32 +266,9 @@ def _create(folder: Path, path: Path) -> int:
 
 
 def _lock(handle: int) -> None:
-    # Held as long as we live: it tells prune that the log is in use. Some file systems cannot; there, age must do.
+    # Held as long as we live: it tells the pruning that the log is in use. Some file systems cannot; there, age must do.
     with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
-def _remove_unused(path: str) -> bool:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-
-
-def _entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
 
 
 def _reopen(path: str | os.PathLike[str]) -> tuple[BinaryIO, int, int]:
@@ -336,8 +286,8 @@ def _same(path: str | os.PathLike[str], file: BinaryIO) -> bool:
 
 
 def _first_line(left_out: int, gap_at: int) -> bytes:
-    line = b"# odf log: %015d bytes left out after byte %015d\n" % (left_out, gap_at)
-    return line if left_out else b"# odf log".ljust(len(line) - 1) + b"\n"
+    line = MARK + b": %015d bytes left out after byte %015d\n" % (left_out, gap_at)
+    return line if left_out else MARK.ljust(len(line) - 1) + b"\n"
 
 
 def _gap(left_out: int) -> bytes:
@@ -357,4 +307,5 @@ def _one_line(text: str) -> str:
 
 
 def _unknown(path: str | os.PathLike[str]) -> UnknownRun:
-    return UnknownRun(f"there is no log {os.fspath(path)}", hint="Old logs are removed; the store keeps the runs.")
+    kept = f"Logs are kept for {KEEP_DAYS:.0f} days, the newest {KEEP_BYTES // 2**30} GiB of them"
+    return UnknownRun(f"there is no log {os.fspath(path)}", hint=f"{kept}; the store keeps the runs.")

@@ -1,4 +1,4 @@
-"""The command of a launch: what may be run, which file that is, and its start."""
+"""The command of a launch: what may be run, which program that is, and its start."""
 
 from __future__ import annotations
 
@@ -7,21 +7,78 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from opendataflow.errors import BadConfig, JobFailed
+from ...errors import BadConfig, JobFailed
+from ...secrets import child_environment
 
 
-def check_folder(cwd: str | os.PathLike[str]) -> Path:
-    """The working directory, which must be one."""
-    path = Path(cwd)
-    if not path.is_dir():
-        raise BadConfig(f"the working directory {path} does not exist or is not a directory")
-    return path
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is to run, with which variables, and where; without `stdin` its input is empty."""
+
+    argv: str | Sequence[str | os.PathLike[str]]
+    env: Mapping[str, str] = field(repr=False)  # it may hold passwords
+    cwd: str | os.PathLike[str]
+    stdin: int | None = None
+
+    def words(self) -> list[str]:
+        """The words of the command line."""
+        return [self.argv] if isinstance(self.argv, str) else [os.fspath(word) for word in self.argv]
+
+    def program(self) -> Program:
+        """The program that this command means, checked as far as that is possible without starting it."""
+        words, cwd = self.words(), Path(self.cwd)
+        if not cwd.is_dir():
+            raise BadConfig(f"the working directory {cwd} does not exist or is not a directory")
+        _check_words(words)
+        # A second wall: whatever the caller put together, nothing that leads to the key goes to a script.
+        env = child_environment(self.env)
+        _check_environment(env)
+        words, executable = _find(words, env, cwd)
+        return Program(words, executable, env, cwd, self.stdin)
 
 
-def check_words(argv: Sequence[str]) -> None:
-    """Refuse words that no program can be given."""
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command that was found: the words to run, and the file to execute."""
+
+    words: list[str]
+    executable: str
+    env: dict[str, str] = field(repr=False)
+    cwd: Path
+    stdin: int | None
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The process, in a session of its own."""
+        try:
+            try:
+                return self._run(self.words, self.executable)
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+            # No format the kernel knows and no first line that names an interpreter: what a shell would do.
+            interpreter = _usual_interpreter(self.executable, self.env, self.cwd) or [_shell(self.env, self.cwd)]
+            return self._run([*interpreter, self.executable, *self.words[1:]], interpreter[0])
+        except OSError as error:
+            raise _not_started(self.words[0], self.executable, self.cwd, error) from None
+
+    def _run(self, words: list[str], file: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            words,
+            executable=file,
+            env=self.env,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL if self.stdin is None else self.stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+
+
+def _check_words(argv: Sequence[str]) -> None:
     if not argv or not argv[0]:
         raise BadConfig("there is no command to run")
     for word in argv:
@@ -30,8 +87,7 @@ def check_words(argv: Sequence[str]) -> None:
         _check_encodable(word, "a word of the command line")
 
 
-def check_environment(env: dict[str, str]) -> dict[str, str]:
-    """The environment, which a program must be able to get."""
+def _check_environment(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         # Never the value itself: it may be a password.
         if not name or "=" in name or "\0" in name:
@@ -40,7 +96,6 @@ def check_environment(env: dict[str, str]) -> dict[str, str]:
             raise BadConfig(f"the environment variable {name} holds a NUL character")
         _check_encodable(name, f"the name of the environment variable {name!r}")
         _check_encodable(value, f"the environment variable {name}")
-    return env
 
 
 def _check_encodable(text: str, what: str) -> None:
@@ -53,7 +108,7 @@ def _check_encodable(text: str, what: str) -> None:
     raise BadConfig(f"{what} holds characters that no program can be given")  # out here: no value in a traceback
 
 
-def find(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> tuple[list[str], str]:
+def _find(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> tuple[list[str], str]:
     """The words to run, and the file to execute."""
     name = argv[0]
     path = _locate(name, env, cwd)
@@ -63,12 +118,12 @@ def find(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> tuple[list[s
     if full.is_dir():
         raise BadConfig(f"{name} is a directory, not a command")
     if not full.exists():
-        raise BadConfig(f"there is no file {name}", hint=f"It was looked for in {cwd}.")
+        raise BadConfig(f"there is no file {name}", hint=f"It is looked for in {cwd}.")
     if os.access(full, os.X_OK):
         return list(argv), path
     interpreter = _named_interpreter(full) or _usual_interpreter(path, env, cwd)
     if interpreter is None:
-        raise BadConfig(f"{name} is not executable", hint=f"chmod +x {full}, or name it .sh or .py.")
+        raise BadConfig(f"{name} is not executable", hint=f"Run: chmod +x {full}; or name it .sh or .py.")
     return [*interpreter, path, *argv[1:]], interpreter[0]
 
 
@@ -107,37 +162,6 @@ def _usual_interpreter(path: str, env: Mapping[str, str], cwd: Path) -> list[str
 
 def _shell(env: Mapping[str, str], cwd: Path) -> str:
     return _locate("bash", env, cwd) or "/bin/sh"
-
-
-def start(
-    command: list[str], executable: str, env: dict[str, str], cwd: Path, stdin: int | None
-) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own; without `stdin` its input is empty."""
-
-    def run(words: list[str], file: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            words,
-            executable=file,
-            env=env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL if stdin is None else stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-
-    try:
-        try:
-            return run(command, executable)
-        except OSError as error:
-            if error.errno != errno.ENOEXEC:
-                raise
-        # No format the kernel knows and no first line that names an interpreter: what a shell would do.
-        interpreter = _usual_interpreter(executable, env, cwd) or [_shell(env, cwd)]
-        return run([*interpreter, executable, *command[1:]], interpreter[0])
-    except OSError as error:
-        raise _not_started(command[0], executable, cwd, error) from None
 
 
 def _not_started(name: str, executable: str, cwd: Path, error: OSError) -> BadConfig | JobFailed:

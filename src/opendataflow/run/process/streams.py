@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opendataflow.run.logs import LogFile
+    from .logs import LogFile
 
 STALL = 2.0  # a terminal that takes nothing for this long gets nothing until it does
 

@@ -8,107 +8,54 @@ Linux we adopt what it orphans, so that a daemon that left the session is still 
 from __future__ import annotations
 
 import os
-import re
 import selectors
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from opendataflow.errors import BadConfig, JobFailed
-from opendataflow.run.command import check_environment, check_folder, check_words, find, start
-from opendataflow.run.streams import Echo, Stream
-from opendataflow.run.tree import MARKER, Tree, adopting_orphans, has_children
-from opendataflow.secrets import child_environment
+from ...errors import JobFailed
+from .command import Command, Program
+from .ended import Ended, last_lines
+from .signals import Signals
+from .streams import Echo, Stream
+from .tree import MARKER, Tree, adopting_orphans, has_children
 
 if TYPE_CHECKING:
-    from opendataflow.run.logs import LogFile
+    from .logs import LogFile
 
 LINGER = 2.0  # what is left after a script ended by itself may still finish in this time
 SHORT_GRACE = 5.0  # for left-overs, and for a lost lease: its successor may be at work already
 KILL_WAIT = 5.0  # a killed process that is still there then hangs in the kernel
 
-_TAIL_LINES = 8
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_COLOURS_AND_TITLES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
-_NOT_TEXT = re.compile(_COLOURS_AND_TITLES + r"|[^\S \t\n]|[\0-\x08\x0e-\x1f\x7f-\x9f]")
-
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a launch ended; `tail` is the last few lines of its output, redacted, for the reason of a failure.
+class Terms:
+    """How long a command may run, which heartbeat ticks meanwhile, who may end it, and whether its output is shown."""
 
-    Neither exit code nor signal: the process could not even be killed. `cancelled` and `timed_out` are right whatever
-    the exit code is, since a script may answer TERM with exit 0.
+    timeout: float | None = None
+    grace: float = 10.0
+    tick: Callable[[], object] | None = None
+    every: float = 10.0
+    cancel: threading.Event | None = None
+    echo: bool = True
+    is_alone: bool = True  # whether no other command runs in this process: then all its orphans are ours
+
+
+def launch(command: Command, log: LogFile, terms: Terms) -> Ended:
+    """Run a command to its end and tell how it ended.
+
+    What the heartbeat raises ends the command and is raised again when it is gone.
     """
-
-    exit_code: int | None
-    signal: int | None
-    timed_out: bool
-    cancelled: bool
-    seconds: float
-    tail: str
-
-    @property
-    def ok(self) -> bool:
-        """Whether the job did its work."""
-        return self.exit_code == 0 and not self.timed_out and not self.cancelled
-
-    def __str__(self) -> str:
-        if self.signal is not None:
-            how = f"ended by signal {self.signal} ({_signal_name(self.signal)})"
-        elif self.exit_code is not None:
-            how = f"exit code {self.exit_code}"
-        else:
-            how = "cannot be ended"
-        why = "cancelled, " if self.cancelled else "timed out, " if self.timed_out else ""
-        return f"{why}{how} after {self.seconds:.3f} s"
-
-
-def launch(
-    argv: Sequence[str | os.PathLike[str]],
-    *,
-    env: Mapping[str, str],
-    cwd: str | os.PathLike[str],
-    log: LogFile,
-    timeout: float | None = None,
-    grace: float = 10.0,
-    tick: Callable[[], object] | None = None,
-    every: float = 10.0,
-    echo: bool = True,
-    stdin: int | None = None,
-    cancel: threading.Event | None = None,
-) -> Ended:
-    """Run a command to its end and tell how it ended; without `stdin` its input is empty.
-
-    What `tick` raises ends the command and is raised again when it is gone.
-    """
-    words = [argv] if isinstance(argv, str) else [os.fspath(word) for word in argv]
-    log.begin(words, cwd)
+    log.begin(command.words(), command.cwd)
     try:
-        where = check_folder(cwd)
-        check_words(words)
-        # A second wall: whatever the caller put together, nothing that leads to the key goes to a script.
-        environment = check_environment(child_environment(env))
-        command, executable = find(words, environment, where)
-        with _Signals() as signals, adopting_orphans():
-            return _Launch(
-                lambda: start(command, executable, environment, where, stdin),
-                marker=environment.get(MARKER),
-                log=log,
-                signals=signals,
-                cancel=cancel,
-                tick=tick,
-                every=every,
-                timeout=timeout,
-                grace=grace,
-                echo=echo,
-            ).run()
+        program = command.program()
+        with Signals() as signals, adopting_orphans():
+            return _Launch(program, log, terms, signals).run()
     except BaseException as error:
         log.end(f"{type(error).__name__}: {error}")
         raise
@@ -117,40 +64,27 @@ def launch(
 class _Launch:
     """One command from its start to the end of its last process."""
 
-    def __init__(
-        self,
-        start: Callable[[], subprocess.Popen[bytes]],
-        *,
-        marker: str | None,
-        log: LogFile,
-        signals: _Signals,
-        cancel: threading.Event | None,
-        tick: Callable[[], object] | None,
-        every: float,
-        timeout: float | None,
-        grace: float,
-        echo: bool,
-    ) -> None:
-        self.log, self.signals, self.cancel, self.tick = log, signals, cancel, tick
-        self.every, self.grace, self.shown = every, grace, echo
+    def __init__(self, program: Program, log: LogFile, terms: Terms, signals: Signals) -> None:
+        self.log, self.signals, self.cancel, self.tick = log, signals, terms.cancel, terms.tick
+        self.every, self.grace, self.shown = terms.every, terms.grace, terms.echo
         self.timed_out = self.cancelled = False
         self.raised: BaseException | None = None
         self.status: int | None = None
         self.tail = bytearray()
         self.streams: list[Stream] = []
         self.pidfd: int | None = None
-        alone = threading.active_count() == 1 and not has_children()
+        alone = terms.is_alone and not has_children()
         self.selector = selectors.DefaultSelector()
         try:
             self.started = self.now = time.monotonic()
-            self.process = start()
+            self.process = program.start()
         except BaseException:
             self.selector.close()
             raise
-        self.tree = Tree(self.process.pid, marker, alone)
+        self.tree = Tree(self.process.pid, program.env.get(MARKER), alone)
         self.ended = self.started
-        self.deadline = None if timeout is None else self.started + timeout
-        self.next_tick = None if tick is None else self.started + every
+        self.deadline = None if terms.timeout is None else self.started + terms.timeout
+        self.next_tick = None if terms.tick is None else self.started + terms.every
         self.look_after, self.next_look = 0.5, self.started + 0.5
 
     def run(self) -> Ended:
@@ -176,7 +110,7 @@ class _Launch:
             timed_out=self.timed_out,
             cancelled=self.cancelled,
             seconds=self.ended - self.started,
-            tail=_last_lines(bytes(self.tail)),
+            tail=last_lines(bytes(self.tail)),
         )
         self.log.end(str(ended))
         return ended
@@ -365,72 +299,8 @@ class _Launch:
         self.tree.forget()
 
 
-class _Signals:
-    """Counts the signals that ask us to stop, in the main thread; elsewhere there are none."""
-
-    def __init__(self) -> None:
-        self.count = self.interrupts = 0
-        self.wake: int | None = None
-        self.ring: int | None = None
-        self.before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        if threading.current_thread() is not threading.main_thread():
-            if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-                raise BadConfig("SIGCHLD is ignored in this process, so no exit status can be learnt")
-            return self
-        self.wake, self.ring = os.pipe()
-        os.set_blocking(self.ring, False)
-        os.set_blocking(self.wake, False)
-        try:
-            for number in _STOP_SIGNALS:
-                # Whoever ignores a signal (nohup, a shell's &) has a reason; None is a handler we could not put back.
-                if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    self.before[number] = signal.signal(number, self.note)
-            if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # or the kernel would throw the exit status away
-                self.before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            if signal.getsignal(signal.SIGPIPE) == signal.SIG_DFL:  # or a closed pipe would end us, not only the echo
-                self.before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-        for handle in (self.wake, self.ring):
-            if handle is not None:
-                os.close(handle)
-
-    def note(self, number: int, _frame: object) -> None:
-        self.count += 1
-        self.interrupts += number == signal.SIGINT
-        if self.ring is not None:
-            with suppress(OSError):
-                os.write(self.ring, b"!")
-
-    def quiet(self) -> None:
-        if self.wake is not None:
-            with suppress(OSError):
-                os.read(self.wake, 64)
-
-
 def _pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None  # an old kernel or another system: we look often instead
-
-
-def _last_lines(data: bytes) -> str:
-    text = data.decode("utf-8", "replace").replace("\r", "\n")
-    lines = [line.rstrip() for line in _NOT_TEXT.sub("", text).split("\n")]
-    return "\n".join([line for line in lines if line][-_TAIL_LINES:])
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "no name"
