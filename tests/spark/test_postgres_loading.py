@@ -99,10 +99,10 @@ def test_rows_of_another_chunk_are_refused(spark, sql, days: Dataset) -> None:
 def test_a_staging_table_that_a_crash_emptied_is_not_published(spark, sql, days: Dataset) -> None:
     staged = stage_table(spark, rows_of_day(spark, 2), days, None, dataid="2025-01-02", epoch=1)
     sql(f'truncate "{staged.staging}"')
-    with pytest.raises(JobFailed, match="2 rows were staged, but 0"):
+    with pytest.raises(JobFailed, match=r"\b2\b.*\b0\b"):
         publish(days, staged)
     sql(f'drop table "{staged.staging}" cascade')
-    with pytest.raises(JobFailed, match="gone"):
+    with pytest.raises(JobFailed, match=staged.staging):
         publish(days, staged)
     assert sql("select count(*) from t where day = '2025-01-02'") == [(2,)]
 
@@ -123,7 +123,7 @@ def test_text_and_number_chunks_are_replaced_by_their_dataid(spark, sql, days: D
 
 def test_a_table_without_a_column_is_replaced_only_when_that_is_said(spark, sql, days: Dataset) -> None:
     whole = replace(days, tablename="t", partition=Partition("day"))
-    with pytest.raises(BadDefinition, match="which rows"):
+    with pytest.raises(BadDefinition, match="2025-01-02"):
         load(spark, rows_of_day(spark, 1), whole)
     load(spark, rows_of_day(spark, 1), replace(whole, tablename="t", options={"replace": "table"}))
     assert sql("select s from t") == [("new",)]
@@ -131,8 +131,12 @@ def test_a_table_without_a_column_is_replaced_only_when_that_is_said(spark, sql,
 
 def test_columns_must_fit_and_defaults_are_respected(spark, sql, days: Dataset) -> None:
     df = rows_of_day(spark, 1)
-    for wrong in (df.drop("s"), df.withColumnRenamed("s", "renamed"), df.selectExpr("*", "1 as more")):
-        with pytest.raises(NotValidated, match=r"renamed|missing|more"):
+    for wrong, column in (
+        (df.drop("s"), "s"),
+        (df.withColumnRenamed("s", "renamed"), "renamed"),
+        (df.selectExpr("*", "1 as more"), "more"),
+    ):
+        with pytest.raises(NotValidated, match=rf"\b{column}\b"):
             load(spark, wrong, days)
     sql(
         "create table d (id int generated always as identity, day date, n int, s text, at timestamptz default now(),"

@@ -170,7 +170,7 @@ def test_days_months_numbers_and_names_are_counted_by_their_column(
         "below the first chunk": 6,
         "beyond the last chunk": 991,
     }
-    with pytest.raises(BadDefinition, match="not the hour"):
+    with pytest.raises(BadDefinition, match=r"\bday\b"):
         counts("day", "hour", ["2025-01-01T05"])
 
 

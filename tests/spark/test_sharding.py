@@ -161,7 +161,7 @@ def test_a_chunk_can_be_asked_for_by_its_size(spark, project, sql, orders) -> No
     found = shards_of(spark, project, orders(), no_password, Size(bytes=200_000))
     assert 5 <= len(found.shards) <= 8
     sql("create view seen as select * from orders")
-    with pytest.raises(UsageError, match="how many bytes"):
+    with pytest.raises(UsageError, match="orders"):
         shards_of(spark, project, orders("seen"), no_password, Size(bytes=1000))
 
 
@@ -179,23 +179,24 @@ def test_a_set_of_files_is_sharded_like_a_table(spark, project) -> None:
 
 def test_what_cannot_be_sharded_is_named(spark, project, sql, orders) -> None:
     sql("create table orders (k int, v json, n numeric, b boolean)")
-    with pytest.raises(DataNotReady, match="no rows"):
+    with pytest.raises(DataNotReady, match="orders"):
         shards_of(spark, project, orders(), no_password, Size(count=2))
     sql("insert into orders (k) values (1), (2), (null)")
-    with pytest.raises(NotValidated, match="1 rows have no k"):
+    with pytest.raises(NotValidated, match=r"\b1 rows? .*\bk\b"):
         shards_of(spark, project, orders(), no_password, Size(count=2))
     sql("delete from orders where k is null")
-    with pytest.raises(UsageError, match="how many chunks"):
+    with pytest.raises(UsageError) as problem:
         shards_of(spark, project, orders(), no_password, Size())
-    for name, what in (("v", "json"), ("n", "numeric"), ("b", "boolean"), ("nope", "no column")):
+    assert "--count" in problem.value.hint
+    for name, what in (("v", "json"), ("n", "numeric"), ("b", "boolean"), ("nope", "nope")):
         by = replace(orders(), partition=Partition("range", column=name))
         with pytest.raises(BadDefinition, match=what):
             shards_of(spark, project, by, no_password, Size(count=2))
     sql("create table odd (k float8)", "insert into odd values (1), ('NaN'), ('Infinity')")
-    with pytest.raises(NotValidated, match="2 rows have a k that is no number"):
+    with pytest.raises(NotValidated, match=r"\b2 rows .*\bk\b"):
         shards_of(spark, project, orders("odd"), no_password, Size(count=2))
     sql("create table late (k timestamp)", "insert into late values ('9999-12-31 23:59:59.999999')")
-    with pytest.raises(BadDefinition, match="no bound can be written above"):
+    with pytest.raises(BadDefinition, match="9999-12-31"):
         shards_of(spark, project, orders("late"), no_password, Size(count=2))
 
 
@@ -233,13 +234,13 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     assert store.catalogue().dataset("orders").partition.column == "k"
     found = [(chunk.dataid, chunk.status, chunk.lower, chunk.upper) for chunk in store.all_chunks("orders")]
     assert found == [("1", "READY", "1", "35"), ("2", "READY", "35", "68"), ("3", "READY", "68", "101")]
-    with pytest.raises(Locked, match="is there already"):
+    with pytest.raises(Locked, match="orders 1"):
         announce(store, planned)  # somebody else was quicker
     declared = replace(project, datasets=(replace(orders("orders"), datasetid="other", partition=Partition("range")),))
     store.register(declared.datasets)
-    with pytest.raises(BadConfig, match="declared in the project file"):
+    with pytest.raises(BadConfig, match=r"other.*\bk\b"):
         plan(store, declared, "other", lambda: spark, None, by="k", size=Size(rows=40))
     elsewhere = replace(project, environment=replace(project.environment, hosts=("prod.example",)))
-    with pytest.raises(InvalidPath, match="no host of environment"):
+    with pytest.raises(InvalidPath, match=r"127\.0\.0\.1"):
         plan(store, elsewhere, "other", lambda: spark, None, by="k", size=Size(rows=40))
     store.close()

@@ -78,3 +78,14 @@ def staging_tables(sql: SQL) -> int:
     """How many tables there are that attempts staged."""
     ((count,),) = sql("select count(*) from pg_class where relname like '%\\_\\_odf\\_%'")
     return int(count)
+
+
+def guarded_role(sql: SQL, password: str) -> str:
+    """A role that needs this password, on a server that trusts everybody else."""
+    sql("drop role if exists guarded", f"create role guarded login password '{password}'")
+    ((path, rules),) = sql("select current_setting('hba_file'), pg_read_file(current_setting('hba_file'))")
+    if "guarded" not in rules:
+        guard = "host all guarded 127.0.0.1/32 scram-sha-256\n" + rules
+        sql(f"copy (select unnest(string_to_array($h${guard}$h$, E'\\n'))) to '{path}'", "select pg_reload_conf()")
+        sql("select pg_sleep(0.3)")
+    return "guarded"
