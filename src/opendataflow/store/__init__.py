@@ -7,19 +7,45 @@ from collections.abc import Callable
 from ..errors import MissingDependency, UsageError
 from . import migrations
 from .backend import Backend
-from .records import Announced, Change, Chunk, Claim, Event, InputRow, Past, Published, Run
+from .records import (
+    Announced,
+    Attempt,
+    Candidate,
+    Change,
+    Chunk,
+    Claim,
+    Deferred,
+    Event,
+    InputRow,
+    Past,
+    Position,
+    Published,
+    Rescued,
+    RolledBack,
+    Run,
+    Sample,
+    Steered,
+)
 from .store import Store
 
 __all__ = [
     "Announced",
+    "Attempt",
+    "Candidate",
     "Change",
     "Chunk",
     "Claim",
+    "Deferred",
     "Event",
     "InputRow",
     "Past",
+    "Position",
     "Published",
+    "Rescued",
+    "RolledBack",
     "Run",
+    "Sample",
+    "Steered",
     "Store",
     "open_store",
 ]

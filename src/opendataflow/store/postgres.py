@@ -14,7 +14,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
+from .backend import Applied, Backend, ConnectionLost, Migration, Retry, Row, Transaction
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -44,6 +44,9 @@ class _PostgresTransaction(Transaction):
         ]
 
     def run(self, query: str, /, **parameters: Any) -> None:
+        self._run(query, parameters)
+
+    def lock(self, query: str, /, **parameters: Any) -> None:
         self._run(query, parameters)
 
     def _run(self, query: str, parameters: dict[str, Any]) -> Any:
@@ -181,18 +184,15 @@ class PostgresBackend(Backend):
             transaction.run("schema")
             transaction.rows("migration_lock")
             transaction.run("migration_table")
-            done = {row[0] for row in transaction.rows("migrations")}
+            done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
                 if step.number not in done:
                     connection.execute(step.sql.encode())
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
     def has_schema(self) -> bool:
-        with self._translated():
-            found = self._connection.execute(
-                "select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum'"
-            ).fetchone()
-        return found is not None
+        with self.reading() as transaction:
+            return bool(transaction.value("has_schema"))
 
     @contextmanager
     def _a_persons_transaction(self, *, force_rollback: bool = False) -> Iterator[None]:

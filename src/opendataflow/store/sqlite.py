@@ -16,7 +16,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Backend, Migration, Row, Transaction
+from .backend import Applied, Backend, Migration, Row, Transaction
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
@@ -94,15 +94,15 @@ class _SqliteTransaction(Transaction):
         self._named = _statements()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        *first, last = self._named[query]
-        for statement in first:
-            self._execute(statement, parameters).fetchall()
-        rows: list[Row] = list(self._execute(last, parameters).fetchall())
-        return rows
+        # Of the statements of a query one at most returns rows.
+        return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
 
     def run(self, query: str, /, **parameters: Any) -> None:
         for statement in self._named[query]:
             self._execute(statement, parameters).fetchall()
+
+    def lock(self, query: str, /, **parameters: Any) -> None:
+        """Nothing to do: a writing transaction is alone in its file."""
 
 
 class SqliteBackend(Backend):
@@ -185,8 +185,7 @@ class SqliteBackend(Backend):
         # One offset per boot, agreed on by all processes through the store.
         boot = _boot()
         mine = time.time() - time.monotonic()
-        found = self._connection.execute(self._named["clock_offset"]).fetchall()
-        agreed = str(found[0][0]).split(" ") if found else []
+        agreed = next((str(value).split(" ") for (value,) in self._connection.execute(self._named["clock_offset"])), [])
         if len(agreed) == 2 and agreed[0] == boot:
             return float(agreed[1])
         self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
@@ -233,7 +232,7 @@ class SqliteBackend(Backend):
     def migrate(self, steps: Sequence[Migration]) -> None:
         with self.writing() as transaction:
             transaction.run("migration_table")
-            done = {row[0] for row in transaction.rows("migrations")}
+            done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
                 if step.number not in done:
                     self._connection.execute(step.sql).fetchall()
@@ -244,8 +243,7 @@ class SqliteBackend(Backend):
         return self.url
 
     def has_schema(self) -> bool:
-        found = self._connection.execute("select 1 from pragma_table_info('migration') where name = 'checksum'")
-        return bool(found.fetchall())
+        return bool(self._connection.execute(self._named["has_schema"]).get)
 
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         connection = self._connection
