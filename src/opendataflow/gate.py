@@ -17,26 +17,22 @@ if TYPE_CHECKING:
 NO_LOCATION = "no location is declared"
 NO_CHECKS = "no checks are declared, and there is no manifest to compare with"
 
-# Who else of this dataset has this content: (datasetid, dataid, fingerprint) → dataid.
-SameContent = Callable[[str, str, str], str | None]
-
 
 def ask(
     environment: Environment,
     catalogue: Catalogue,
     claim: Claim,
     inputs: Sequence[InputChunk],
-    same_content: SameContent,
 ) -> Receipt:
     """The five answers about a claimed chunk: what the claim knows from the store, and a look at everything else.
 
     The first problem ends the looking. Where all datasets of the job are only tracked there is nothing to look at.
     """
     facts, job = claim.facts, catalogue.job(claim.jobid)
-    if all(dataset.is_only_tracked for dataset in _datasets(catalogue, job)):
+    if catalogue.only_tracks(job):
         return decide(facts)
     looks: dict[str, Callable[[], Look | str]] = {
-        "right": lambda: _right(catalogue, inputs, same_content),
+        "right": lambda: _right(catalogue, inputs),
         "place": lambda: _place(environment, catalogue, job, claim.dataid, inputs),
         "validated": lambda: _validated(catalogue, inputs),
     }
@@ -60,14 +56,10 @@ def leads_outside(environment: Environment, location: str) -> str:
     return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
-def _datasets(catalogue: Catalogue, job: Job) -> list[Dataset]:
-    return [catalogue.dataset(name) for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
-
-
 # Question 2: right ---------------------------------------------------------------------------------------------------
 
 
-def _right(catalogue: Catalogue, inputs: Sequence[InputChunk], same_content: SameContent) -> Look:
+def _right(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look:
     spans: list[list[object]] = []
     for chunk in inputs:
         if chunk.manifest is None:
@@ -83,10 +75,9 @@ def _right(catalogue: Catalogue, inputs: Sequence[InputChunk], same_content: Sam
                     f"{here} holds {lower} to {upper}, not {promised[0]} to {promised[1]}",
                     {"spans": spans},
                 )
-        if manifest.fingerprint and not dataset.options.get("repeats"):
-            other = same_content(chunk.datasetid, chunk.dataid, manifest.fingerprint)
-            if other is not None:
-                return Look(f"{here} has exactly the content of {chunk.datasetid} {other}", {"same_as": other})
+        if chunk.same_as is not None and not dataset.options.get("repeats"):
+            same = chunk.same_as
+            return Look(f"{here} has exactly the content of {chunk.datasetid} {same}", {"same_as": same})
     return Look("", {"spans": spans} if spans else {})
 
 

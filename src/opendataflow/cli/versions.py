@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ..errors import InvalidPath
 from .common import App, confirm, table, verb
+from .run import worker_of
 
 _LISTED = 50
 
@@ -62,7 +61,6 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
       odf vacuum flights_clean --keep 5
       odf vacuum --yes                     every night
     """
-    from .. import secrets
     from ..run import vacuum
 
     planned = vacuum.plan(app.store, app.project, datasets, keep)
@@ -86,7 +84,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
             app.say(line)
         confirm(app, f"remove {total}?", yes)
     gone, problems = vacuum.vacuum(app.store, app.project, planned)
-    dropped, more = vacuum.drop_staging_tables(app.store, planned.tables, secrets.find_key(os.environ))
+    dropped, more = vacuum.drop_staging_tables(app.store, planned.tables, worker_of(app).vault.password)
     for problem in [*problems, *more]:
         app.say(f"not removed: {problem}")
     freed = sum(stray.bytes for stray in gone)
