@@ -277,7 +277,7 @@ def imports() -> None:
         5.0,
         at_least=False,
     )
-    for name in ("pyspark", "psycopg", "starlette", "uvicorn", "jinja2"):
+    for name in ("pyspark", "psycopg"):
         code = f"import sys, opendataflow; sys.exit({name!r} in sys.modules)"
         bar(
             f"import_opendataflow_imports_{name}",

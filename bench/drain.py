@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,12 +28,14 @@ from bench._migration import migration
 from bench._report import bar, figure, finish
 from bench.claims import _process as claim_loop
 from bench.claims import define
-from opendataflow.model import READY, Catalogue, Job
+from opendataflow.model import Job, Manifest
 from opendataflow.project import Environment, Project
+from opendataflow.run.attempt import Attempt, Done
 from opendataflow.run.drain import Drain
-from opendataflow.run.script import Result
+from opendataflow.run.heartbeat import Heartbeat
+from opendataflow.run.process.logs import LogFile
 from opendataflow.run.worker import Worker
-from opendataflow.store import Claim, Store, open_store
+from opendataflow.store import Store, open_store
 from tests.support.postgres import Server, start_postgres
 
 ODF = [sys.executable, "-m", "opendataflow"]
@@ -42,22 +44,31 @@ ODF = [sys.executable, "-m", "opendataflow"]
 # Drains in this program: the whole way of a chunk, from claim over gate and heartbeat to commit, around work of our own --
 
 
+class Pause:
+    """An executor whose work is a pause."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> dict[int, Done]:
+        if self.seconds:
+            time.sleep(self.seconds)
+        return {attempt.claim.runid: Done() for attempt in attempts}
+
+    def audit(self, attempt: Attempt, done: Done) -> dict[str, Manifest]:
+        return {}
+
+
 class Around(Worker):
     """The worker as it is, but that the middle of a chunk's way is a pause."""
 
     pause = 0.0
 
-    def path_of(self, job: Job) -> Path | None:
-        return None
-
     def needs_spark(self, job: Job) -> bool:
         return False
 
-    def _run_spark(self, catalogue: Catalogue, job: Job, claim: Claim, *_: Any) -> Result:
-        if self.pause:
-            time.sleep(self.pause)
-        self.store.commit(claim, {})
-        return Result(READY, 0, "", claim)
+    def executor(self, job: Job) -> Pause:
+        return Pause(self.pause)
 
 
 def project_in(folder: str, url: str) -> Project:
@@ -171,7 +182,7 @@ class Flow:
         self.folder, self.url = folder, server.create_database()
         (folder / "jobs").mkdir(parents=True)
         (folder / "dataflow.toml").write_text(
-            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nplaces = {slots}\n'
+            f'[project]\nname = "bench"\n[store]\nurl = "{self.url}"\n[pool.etl]\nslots = {slots}\n'
             '[dataset.raw]\npartition = "number"\n[dataset.out]\npartition = "number"\n'
             f'[job.work]\nreads = ["raw"]\nwrites = ["out"]\npool = "etl"\n{rules}\n'
         )

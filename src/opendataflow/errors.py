@@ -13,6 +13,9 @@
     ├── JobFailed               JOB_FAILED         1   the job itself failed
     │   ├── NoSpace             NO_SPACE           1   a disk or quota is full
     │   └── TimedOut            TIMED_OUT          1   the job ran longer than its timeout
+    ├── Cancelled               CANCELLED        130   the run was interrupted, and its processes were ended
+    ├── Aborted                 ABORTED          130   the command was interrupted, or a person answered a question with no
+    ├── Internal                INTERNAL          70   a bug in OpenDataFlow
     ├── StoreUnreachable        STORE_UNREACHABLE 75   the store cannot be reached, or is busy for too long
     └── UsageError              USAGE              2   what was asked for cannot be right
         ├── UnknownJob          UNKNOWN_JOB        2
@@ -41,12 +44,23 @@ Tests and callers branch on the class or the name, never on the prose.
 
 from __future__ import annotations
 
+BY_NAME: dict[str, type[OdfError]] = {}
+
+
+def exit_code_of(name: str) -> int:
+    """The exit code of an outcome, by its name."""
+    return BY_NAME.get(name, OdfError).exit_code
+
 
 class OdfError(Exception):
     """What went wrong, where, and what to do next."""
 
     name = "ERROR"
     exit_code = 1
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):  # a class without a name of its own only groups others
+            BY_NAME[cls.name] = cls
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -103,6 +117,18 @@ class NoSpace(JobFailed):
 
 class TimedOut(JobFailed):
     name = "TIMED_OUT"
+
+
+class Cancelled(OdfError):
+    name, exit_code = "CANCELLED", 130
+
+
+class Aborted(OdfError):
+    name, exit_code = "ABORTED", 130
+
+
+class Internal(OdfError):
+    name, exit_code = "INTERNAL", 70
 
 
 class StoreUnreachable(OdfError):

@@ -1,179 +1,93 @@
-"""Asks the five questions, and never changes anything."""
+"""Looks at the data for questions 2, 3 and 4, and never changes anything. What it sees becomes facts; the model decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from . import probe
-from .errors import BadDataid, BadId, OdfError
-from .model import (
-    QUESTIONS,
-    READY,
-    RESUBMIT,
-    RUNNING,
-    Answer,
-    Catalogue,
-    Dataset,
-    Job,
-    Receipt,
-    check_dataid,
-    may_consume,
-    may_produce,
-    may_read,
-    span,
-)
+from . import files
+from .errors import OdfError
+from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span
 from .project import Environment, is_inside, resolve_location
 
 if TYPE_CHECKING:
-    from .store import Claim, Published, Store
+    from .store import Claim
 
 NO_LOCATION = "no location is declared"
-NO_CHECKS = "no checks are declared, and no manifest to compare with"
+NO_CHECKS = "no checks are declared, and there is no manifest to compare with"
+
+# Who else of this dataset has this content: (datasetid, dataid, fingerprint) → dataid.
+SameContent = Callable[[str, str, str], str | None]
 
 
-def needs_a_look(catalogue: Catalogue, job: Job) -> bool:
-    """Whether questions 3 and 4 need more than the store's own facts."""
-    names = (*(item.datasetid for item in job.inputs), *job.outputs)
-    return any(each.kind or each.location or each.hostname or each.checks for each in map(catalogue.dataset, names))
+def ask(
+    environment: Environment,
+    catalogue: Catalogue,
+    claim: Claim,
+    inputs: Sequence[InputChunk],
+    same_content: SameContent,
+) -> Receipt:
+    """The five answers about a claimed chunk: what the claim knows from the store, and a look at everything else.
 
-
-def ask(store: Store, catalogue: Catalogue, environment: Environment, claim: Claim) -> Receipt:
-    """The five answers about a claimed run; the store has answered 1, 2 and 5 for itself, the locations are looked at now."""
-    job = catalogue.job(claim.jobid)
-    given = {answer.question: answer for answer in claim.receipt.answers}
-    inputs = [
-        (catalogue.dataset(item.datasetid), item.dataid, store.manifest(item.datasetid, item.dataid, item.version))
-        for item in claim.inputs
-    ]
-    questions: dict[str, Callable[[], Answer]] = {
-        "ready": lambda: given["ready"],
-        "right": lambda: _right(store, given["right"], inputs),
-        "place": lambda: _place(catalogue, environment, job, claim.dataid, inputs),
-        "validated": lambda: _validated(inputs),
-        "safe": lambda: given["safe"],
+    The first problem ends the looking. Where all datasets of the job are only tracked there is nothing to look at.
+    """
+    facts, job = claim.facts, catalogue.job(claim.jobid)
+    if all(dataset.is_only_tracked for dataset in _datasets(catalogue, job)):
+        return decide(facts)
+    looks: dict[str, Callable[[], Look | str]] = {
+        "right": lambda: _right(catalogue, inputs, same_content),
+        "place": lambda: _place(environment, catalogue, job, claim.dataid, inputs),
+        "validated": lambda: _validated(catalogue, inputs),
     }
-    return Receipt(claim.jobid, claim.dataid, tuple(_until_no(questions)))
+    for question, look in looks.items():
+        seen: Any = look()
+        facts = facts._replace(**{question: seen})
+        if isinstance(seen, Look) and seen.problem:
+            break
+    return decide(facts)
 
 
-def _until_no(questions: dict[str, Callable[[], Answer]]) -> Iterator[Answer]:
-    for question in QUESTIONS:
-        answer = questions[question.name]()
-        yield answer
-        if not answer.yes:
-            return
+def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
+    """The absolute location of a chunk by its dataset's template, inside the environment's roots where any are declared."""
+    return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
 
 
-def refusal(store: Store, catalogue: Catalogue, environment: Environment, jobid: str, dataid: str) -> Receipt:
-    """Why a given dataid cannot be claimed: the five questions from stored facts, up to the first no."""
-    job = catalogue.job(jobid)
-    needed = catalogue.inputs_of(job, dataid) if _is_well_formed(catalogue, job, dataid) else []
-
-    def ready() -> Answer:
-        found = [(name, each, store.chunk(name, each)) for name, each in needed]
-        evidence: dict[str, object] = {
-            "inputs": [[name, each, chunk.status if chunk else None] for name, each, chunk in found]
-        }
-        missing = [
-            f"{name} {each} is {chunk.status if chunk else 'not there'}"
-            for name, each, chunk in found
-            if not may_read(chunk.status if chunk else None)
-        ]
-        return Answer("ready", not missing, evidence, "; ".join(missing))
-
-    def right() -> Answer:
-        try:
-            check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
-        except (BadDataid, BadId) as error:
-            return Answer("right", False, {}, error.message)
-        return Answer("right", True, {"type": catalogue.output_partition(job).type})
-
-    def safe() -> Answer:
-        return _safe(store, catalogue, job, dataid, needed)
-
-    questions: dict[str, Callable[[], Answer]] = {
-        "ready": ready,
-        "right": right,
-        "place": lambda: Answer("place", True, why="not looked at: nothing was launched"),
-        "validated": lambda: Answer("validated", True, why="not looked at: nothing was launched"),
-        "safe": safe,
-    }
-    return Receipt(jobid, dataid, tuple(_until_no(questions)))
+def leads_outside(environment: Environment, location: str) -> str:
+    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
+    if not environment.is_declared:
+        return ""
+    return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
-def _is_well_formed(catalogue: Catalogue, job: Job, dataid: str) -> bool:
-    try:
-        check_dataid(catalogue.output_partition(job), dataid)
-    except (BadDataid, BadId):
-        return False
-    return True
+def _datasets(catalogue: Catalogue, job: Job) -> list[Dataset]:
+    return [catalogue.dataset(name) for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
 
 
-def _safe(store: Store, catalogue: Catalogue, job: Job, dataid: str, needed: list[tuple[str, str]]) -> Answer:
-    out = {name: store.chunk(name, dataid) for name in job.outputs}
-    statuses: dict[str, object] = {name: chunk.status if chunk else None for name, chunk in out.items()}
-    for name, chunk in out.items():
-        if chunk is not None and not may_produce(chunk.status):
-            holder = f" by run {chunk.runid}" if chunk.status == RUNNING and chunk.runid else ""
-            done = " already: it is done" if chunk.status == READY else ""
-            return Answer("safe", False, {"outputs": statuses}, f"{name} {dataid} is {chunk.status}{holder}{done}")
-    output = RESUBMIT if RESUBMIT in statuses.values() else None
-    shared = {item.datasetid for item in job.inputs if item.mapping.is_shared}
-    for name, each in needed:
-        row = store.input_row(name, each, job.jobid)
-        if row is not None and name not in shared and not may_consume(row.status, output):
-            return Answer(
-                "safe",
-                False,
-                {"input": [name, each, row.status]},
-                f"{job.jobid} has {name} {each} as {row.status} already",
-            )
-    for limit in store.limits(job.jobid):
-        if not limit.free:
-            evidence: dict[str, object] = {limit.what: limit.name, "slots": limit.slots, "taken": limit.taken}
-            return Answer("safe", False, evidence, str(limit))
-    candidate = store.candidate(job.jobid, dataid)
-    if candidate is not None and candidate[0] == "DEFERRED":
-        return Answer(
-            "safe",
-            False,
-            {"deferred": True},
-            "it was refused or failed a moment ago, and waits before it is tried again",
-        )
-    return Answer("safe", True, {"outputs": statuses})
+# Question 2: right ---------------------------------------------------------------------------------------------------
 
 
-def _right(store: Store, given: Answer, inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
-    evidence: dict[str, Any] = dict(given.evidence)
-    for dataset, dataid, published in inputs:
-        if published is None:
+def _right(catalogue: Catalogue, inputs: Sequence[InputChunk], same_content: SameContent) -> Look:
+    spans: list[list[object]] = []
+    for chunk in inputs:
+        if chunk.manifest is None:
             continue
-        manifest = published.manifest
-        promised = span(dataset.partition, dataid)
-        if promised and manifest.span_lower is not None and manifest.span_upper is not None:
-            evidence.setdefault("spans", []).append(
-                [dataset.datasetid, dataid, manifest.span_lower, manifest.span_upper]
-            )
-            if dataset.partition.type != "range" and not _fits(promised, manifest.span_lower, manifest.span_upper):
-                return Answer(
-                    "right",
-                    False,
-                    evidence,
-                    f"{dataset.datasetid} {dataid} holds {manifest.span_lower} to {manifest.span_upper}, "
-                    f"not {promised[0]} to {promised[1]}",
+        dataset, manifest = catalogue.dataset(chunk.datasetid), chunk.manifest
+        here = f"{chunk.datasetid} {chunk.dataid}"
+        promised = span(dataset.partition, chunk.dataid)
+        lower, upper = manifest.span_lower, manifest.span_upper
+        if promised and lower is not None and upper is not None:
+            spans.append([chunk.datasetid, chunk.dataid, lower, upper])
+            if dataset.partition.type != "range" and not _fits(promised, lower, upper):
+                return Look(
+                    f"{here} holds {lower} to {upper}, not {promised[0]} to {promised[1]}",
+                    {"spans": spans},
                 )
         if manifest.fingerprint and not dataset.options.get("repeats"):
-            other = store.same_content(dataset.datasetid, dataid, manifest.fingerprint)
+            other = same_content(chunk.datasetid, chunk.dataid, manifest.fingerprint)
             if other is not None:
-                return Answer(
-                    "right",
-                    False,
-                    evidence,
-                    f"{dataset.datasetid} {dataid} has exactly the content of {dataset.datasetid} {other}",
-                )
-    return replace(given, evidence=evidence)
+                return Look(f"{here} has exactly the content of {chunk.datasetid} {other}", {"same_as": other})
+    return Look("", {"spans": spans} if spans else {})
 
 
 def _fits(promised: tuple[str, str], lower: str, upper: str) -> bool:
@@ -192,94 +106,85 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
+# Question 3: place ---------------------------------------------------------------------------------------------------
+
+
 def _place(
-    catalogue: Catalogue,
-    environment: Environment,
-    job: Job,
-    dataid: str,
-    inputs: list[tuple[Dataset, str, Published | None]],
-) -> Answer:
-    looked: dict[str, object] = {"environment": environment.name}
+    environment: Environment, catalogue: Catalogue, job: Job, dataid: str, inputs: Sequence[InputChunk]
+) -> Look | str:
+    looked: dict[str, object] = {}
     try:
-        for dataset, input_id, published in inputs:
-            location = (
-                published.manifest.location
-                if published and published.manifest.location
-                else location_of(environment, dataset, input_id)
-            )
-            looked[f"{dataset.datasetid} {input_id}"] = location or dataset.hostname or NO_LOCATION
-            problem = _problem_with_host(environment, dataset)
-            if not problem and location and dataset.kind != "table":
-                # The location was inside when it was announced; a link may lead elsewhere by now.
-                outside = leads_outside(environment, location)
-                if outside:
-                    problem = f"{outside} leads outside the roots of environment {environment.name}"
-                elif "://" not in location and probe.files(location) is None:
-                    problem = f"nothing is at {location}"
+        for chunk in inputs:
+            dataset = catalogue.dataset(chunk.datasetid)
+            published = chunk.manifest.location if chunk.manifest else ""
+            location = published or location_of(environment, dataset, chunk.dataid)
+            looked[f"{chunk.datasetid} {chunk.dataid}"] = location or dataset.hostname or NO_LOCATION
+            problem = _problem_with_host(environment, dataset) or _problem_with_input(environment, dataset, location)
             if problem:
-                return Answer("place", False, looked, problem)
+                return Look(problem, {"environment": environment.name, **looked})
         for name in job.outputs:
             dataset = catalogue.dataset(name)
             location = location_of(environment, dataset, dataid)
             looked[f"{name} {dataid}"] = location or dataset.hostname or NO_LOCATION
             problem = _problem_with_host(environment, dataset)
-            if not problem and location and not probe.is_writable(location):
+            if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
-                return Answer("place", False, looked, problem)
+                return Look(problem, {"environment": environment.name, **looked})
     except OdfError as error:
-        return Answer("place", False, looked, error.message)
-    return Answer("place", True, looked)
+        return Look(error.message, {"environment": environment.name, **looked})
+    if all(location == NO_LOCATION for location in looked.values()):
+        return NO_LOCATION
+    return Look("", {"environment": environment.name, **looked})
 
 
-def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
-    """The absolute location of a chunk by its dataset's location, inside the environment's roots where any are declared."""
-    return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
-
-
-def leads_outside(environment: Environment, location: str) -> str:
-    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
-    if not environment.is_declared:
+def _problem_with_input(environment: Environment, dataset: Dataset, location: str) -> str:
+    if not location or dataset.kind == "table":
         return ""
-    return next((each for each in (location, *probe.links(location)) if not is_inside(each, environment.roots)), "")
+    # The location was inside when it was announced; a link may lead elsewhere by now.
+    outside = leads_outside(environment, location)
+    if outside:
+        return f"{outside} leads outside the roots of environment {environment.name}"
+    return f"nothing is at {location}" if "://" not in location and files.list_files(location) is None else ""
 
 
 def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
     if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
         known = ", ".join(environment.hosts)
-        return f"dataset {dataset.datasetid} lives on {dataset.hostname}; environment {environment.name} has {known}"
+        return f"dataset {dataset.datasetid} is on host {dataset.hostname}; environment {environment.name} has {known}"
     return ""
 
 
-def _validated(inputs: list[tuple[Dataset, str, Published | None]]) -> Answer:
+# Question 4: validated -----------------------------------------------------------------------------------------------
+
+
+def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str:
     looked: dict[str, object] = {}
-    for dataset, dataid, published in inputs:
-        name = f"{dataset.datasetid} {dataid}"
-        if published is None:
+    for chunk in inputs:
+        here, dataset, manifest = (
+            f"{chunk.datasetid} {chunk.dataid}",
+            catalogue.dataset(chunk.datasetid),
+            chunk.manifest,
+        )
+        if manifest is None:
             if dataset.checks:
-                return Answer(
-                    "validated",
-                    False,
-                    looked,
-                    f"{name} declares checks, and nothing says that this version passed them",
-                )
-            looked[name] = NO_CHECKS
+                return Look(f"{here} declares checks, and nothing says that this version passed them", looked)
+            looked[here] = NO_CHECKS
             continue
-        manifest = published.manifest
         if not manifest.passed:
-            failed = ", ".join(str(check.get("check")) for check in manifest.checks if check.get("passed") is not True)
-            return Answer("validated", False, looked, f"{name} failed its checks: {failed}")
+            failed = ", ".join(result.check for result in manifest.checks if not result.passed)
+            return Look(f"{here} failed its checks: {failed}", looked)
         if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
-            return Answer(
-                "validated", False, looked, f"{name} declares checks, and this version was published without them"
-            )
-        difference = probe.difference(manifest) if dataset.kind != "table" else ""
+            return Look(f"{here} declares checks, and this version was published without them", looked)
+        difference = files.difference(manifest) if dataset.kind != "table" else ""
         if difference:
-            return Answer("validated", False, looked, f"{name} is not what was published: {difference}")
-        looked[name] = {
-            "version": published.version,
+            return Look(f"{here} is not what was published: {difference}", looked)
+        looked[here] = {
+            "version": chunk.version,
             "files": len(manifest.files),
             "rows": manifest.rows,
             "checks": len(manifest.checks),
         }
-    return Answer("validated", True, looked)
+    if all(seen == NO_CHECKS for seen in looked.values()):
+        return NO_CHECKS if looked else "there is no input to validate"
+    return Look("", looked)

@@ -65,14 +65,14 @@ def run_job(
     spark = spark or small_session()
     if isinstance(code, (str, Path)):
         jobid = Path(code).stem
-        found = load_job(Path(code), jobid)
+        code_of_job = load_job(Path(code), jobid)
     else:
-        jobid, found = name_of(code), code
-    job = declared(found) if callable(found) else None
+        jobid, code_of_job = name_of(code), code
+    job = declared(code_of_job) if callable(code_of_job) else None
     frames = {name: _frame(spark, name, rows, (schemas or {}).get(name)) for name, rows in inputs.items()}
     settings = {**(job.env if job else {}), **(env or {})}
     chunk = Chunk(jobid, dataid, epoch, _bounds(dataid), settings, {}, logging.getLogger(f"opendataflow.job.{jobid}"))
-    result = result_of(spark, found, frames, chunk)
+    result = result_of(spark, code_of_job, frames, chunk)
     if isinstance(result, Mapping):
         return by_output(result, job.outputs if job and job.outputs else tuple(map(str, result)), f"job {jobid}")
     return by_output(result, ("result",), f"job {jobid}").get("result")
@@ -85,7 +85,9 @@ def _frame(spark: SparkSession, name: str, rows: DataFrame | Iterable[Mapping[st
         return rows
     listed: list[Any] = [dict(row) for row in rows]  # type: ignore[union-attr]
     if not listed and schema is None:
-        raise BadDefinition(f"{name}: without rows its columns are unknown", hint=f'schemas={{"{name}": "a string"}}')
+        raise BadDefinition(
+            f"{name}: without rows its columns are unknown", hint=f'Declare them: schemas={{"{name}": "a string"}}'
+        )
     return spark.createDataFrame(listed, schema) if schema else spark.createDataFrame(listed)
 
 

@@ -50,7 +50,7 @@ def test_a_value_goes_round(odf: Odf):
 
 def test_the_plaintext_is_never_an_argument(odf: Odf):
     answer = odf("crypt", "encrypt", "--for", "orders", "s3cret", code=2, **KEY)
-    assert answer.err.startswith("USAGE: the value is never an argument")
+    assert answer.err.startswith("USAGE")
     assert "s3cret" not in answer.err
 
 
@@ -136,9 +136,7 @@ def test_rekey_renews_every_password_in_one_transaction(tmp_path: Path, store_ur
     ] == ["one", "two"]
     assert found["c"].encryptedpass == ""
     before = dump(store)
-    assert odf("crypt", "rekey", "--all", code=17, **new).err.startswith(
-        "BAD_KEY"
-    )  # the old key opens nothing any more
+    assert odf("crypt", "rekey", "--all", code=17, **new).err.startswith("BAD_KEY"), "the old key opens nothing"
     assert odf("crypt", "rekey", "--all", code=2, **KEY).err.startswith("BAD_CONFIG")
     assert odf("crypt", "rekey", code=2, **new).err.startswith("USAGE")
     assert odf("crypt", "rekey", "--for", "c", code=2, **new).err.startswith("USAGE")

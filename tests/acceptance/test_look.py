@@ -131,7 +131,9 @@ def test_why_names_what_is_in_the_way_and_what_would_help(flow: Store, odf: Odf)
     assert "odf release raw 2013-01-05" in held
     assert "lease lasts another" in odf("why", "cleaning", "2013-01-04").out
     assert "odf ready raw 2013-01-09" in odf("why", "cleaning", "2013-01-09").out
-    assert odf("why", "cleaning", "2013-01-01").out.startswith("DONE")
+    assert odf("why", "cleaning", "2013-01-01").out.startswith(
+        "LOCKED: there is nothing to do: clean 2013-01-01 is READY"
+    )
     assert odf("why", "cleaning", "2013-01-06").out.startswith("YES")
     assert odf("why", "cleaning", "13").out.startswith("WRONG_DATA")
     assert odf("why", "clening", code=2).err.startswith("UNKNOWN_JOB")
@@ -147,7 +149,7 @@ def test_why_looks_one_level_up(flow: Store, odf: Odf):
 def test_why_of_a_whole_job_sums_it_up(flow: Store, odf: Odf):
     answer = odf("why", "cleaning").out
     assert "1 chunk of cleaning can run now; next: 2013-01-06" in answer
-    assert "1 chunk of cleaning runs now: 2013-01-04" in answer
+    assert "1 chunk of cleaning is running now: 2013-01-04" in answer
     assert "1 chunk of clean is FAILED: 2013-01-02" in answer
     waiting = odf("why", "report", "--json").data
     assert waiting["verdict"] == "DATA_NOT_READY"
@@ -167,7 +169,7 @@ def test_why_says_that_a_chunk_was_consumed_but_its_output_is_gone(flow: Store, 
     assert "consumed raw 2013-01-01 (version 1), but clean 2013-01-01 is not there" in answer
 
 
-def test_why_says_until_when_a_refused_chunk_is_put_off(flow: Store, odf: Odf):
+def test_why_says_for_how_long_a_refused_chunk_is_deferred(flow: Store, odf: Odf):
     claim = claim_one(flow, "cleaning")
     no = Answer("place", False, {}, "the disk is not mounted")
     flow.give_back(
@@ -177,8 +179,8 @@ def test_why_says_until_when_a_refused_chunk_is_put_off(flow: Store, odf: Odf):
         wait=3600,
     )
     answer = odf("why", "cleaning", claim.dataid).out
-    assert answer.startswith("INVALID_PATH: cleaning 2013-01-06 is put off for another 60 min")
-    assert "the disk is not mounted" in answer
+    assert answer.startswith("LOCKED: cleaning 2013-01-06 is deferred for another 60 min")
+    assert "with INVALID_PATH: the disk is not mounted" in answer
 
 
 def test_why_says_what_was_never_announced(store: Store, odf: Odf):
@@ -195,7 +197,8 @@ def test_explain_answers_the_five_questions_now_and_then(flow: Store, odf: Odf):
     assert "report: not yet → months 2013-01 not there" in answer
     data = odf("explain", "clean", "2013-01-01", "--json").data
     assert data["status"] == "READY"
-    assert [each["yes"] for each in data["answers"]] == [True] * 5
+    assert [each["answer"] for each in data["answers"]] == ["yes", "yes", "not asked", "not asked", "yes"]
+    assert [each["yes"] for each in data["answers"]] == [True, True, None, None, True]
     assert [(each["datasetid"], each["dataid"], each["version"]) for each in data["made_from"]] == [
         ("raw", "2013-01-01", 1)
     ]
@@ -206,8 +209,9 @@ def test_explain_answers_the_five_questions_now_and_then(flow: Store, odf: Odf):
 def test_the_last_receipt_alone_fits_on_a_screen(flow: Store, odf: Odf):
     answer = odf("explain", "--receipt", "clean", "2013-01-02").out
     assert "YES" in answer
-    assert answer.count("  yes  ") == 5
-    assert "inputs: raw 2013-01-02 READY" in answer
+    assert answer.count("  yes  ") == 3
+    assert answer.count("  not asked  ") == 2  # place and validated of datasets that are only tracked
+    assert "raw 2013-01-02 is READY" in answer
     assert odf("explain", "--receipt", "clean", "2013-01-02", "--json").data["verdict"] == "YES"
     assert "nobody asked" in odf("explain", "--receipt", "raw", "2013-01-06").out
 

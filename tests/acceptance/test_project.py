@@ -36,7 +36,7 @@ def test_apply_shows_the_difference_first_and_dry_run_writes_nothing(home: Shell
     assert "+ job greet" in plan
     assert home.odf("jobs", "--json").data == []
     home.odf("apply", "--yes")
-    assert "in line" in home.odf("apply", "--dry-run").out
+    assert home.odf("apply", "--dry-run", "--json").data["changes"] == []
     toml = (home.folder / "dataflow.toml").read_text()
     home.write("dataflow.toml", toml.replace("retries = 1", "retries = 3"))
     assert "retries: 1 -> 3" in home.odf("apply", "--dry-run").out
@@ -103,11 +103,12 @@ def test_an_input_that_was_swapped_for_a_link_to_elsewhere_is_an_invalid_path(ho
         file.symlink_to(elsewhere)
     refused = shop.runjob("jobs/greet.sh", code=12)
     assert "INVALID_PATH" in refused.err
-    assert "2025-11-12.csv leads outside the roots" in refused.err
+    assert "2025-11-12.csv" in refused.err
     assert ("greetings", "2025-11-12") not in statuses(shop)
     shop.runjob("jobs/greet.sh")
     assert statuses(shop)["greetings", "2025-11-13"] == "READY", "a link inside the roots is fine"
-    assert "leads outside" in shop.odf("explain", "greetings", "2025-11-12").out
+    (receipt,) = shop.odf("sql", "select distinct verdict from receipt where dataid = '2025-11-12'", "--json").data
+    assert receipt["verdict"] == "INVALID_PATH"
 
 
 def test_a_link_inside_a_chunk_must_not_lead_outside_either(home: Shell) -> None:
@@ -121,8 +122,12 @@ def test_a_link_inside_a_chunk_must_not_lead_outside_either(home: Shell) -> None
     shop.write("secret.csv", "Eve\n")
     for day in (12, 13):
         (shop.folder / f"data/parts/2025-11-{day}/deep/b.csv").symlink_to(shop.folder / "secret.csv")
-    assert "deep/b.csv leads outside" in shop.runjob("jobs/greet.sh", code=12).err
-    assert "deep/b.csv leads outside" in shop.odf("ready", "names_raw", "2025-11-13", code=12).err
+    for refused in (
+        shop.runjob("jobs/greet.sh", code=12),
+        shop.odf("ready", "names_raw", "2025-11-13", code=12),
+    ):
+        assert "INVALID_PATH" in refused.err
+        assert "deep/b.csv" in refused.err
 
 
 def test_a_script_that_writes_nothing_does_not_publish(home: Shell) -> None:
@@ -130,7 +135,7 @@ def test_a_script_that_writes_nothing_does_not_publish(home: Shell) -> None:
     shop.odf("ready", "names_raw", "2025-11-12")
     shop.script("jobs/greet.sh", "true")
     shop.runjob("jobs/greet.sh", code=12)
-    assert statuses(shop)["greetings", "2025-11-12"] in ("FAILED", "RESUBMIT")
+    assert statuses(shop)["greetings", "2025-11-12"] == "RESUBMIT", "the job has a retry left"
 
 
 def test_a_store_refuses_the_project_of_another_environment(home: Shell) -> None:
@@ -184,7 +189,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_fresh_project(home: Shell) -> Non
     assert found["python"] is True
 
 
-def test_the_doctor_says_of_everything_that_is_wrong_how_to_mend_it(home: Shell) -> None:
+def test_the_doctor_says_of_everything_that_is_wrong_how_to_fix_it(home: Shell) -> None:
     shop = make(home)
     shop.folder.joinpath("data").rename(shop.folder / "gone")
     broken = shop.script("java/bin/java", "echo no version").parent.parent
@@ -192,9 +197,9 @@ def test_the_doctor_says_of_everything_that_is_wrong_how_to_mend_it(home: Shell)
     found = {each["what"]: each for each in shop.odf("doctor", "--json", code=1, **wrong).data}
     assert {name for name, each in found.items() if each["ok"] is False} == {"java", "key", "root", "store"}
     assert all(each["mend"] for each in found.values() if each["ok"] is not True)
+    assert found["root"]["mend"].endswith(f"mkdir -p {shop.folder / 'data'}")
     told = shop.odf("doctor", code=1, **wrong).out
-    assert "  root: make it: mkdir -p " in told
-    assert "  java: " in told
+    assert all(f"  {name}: {each['mend']}" in told for name, each in found.items() if each["ok"] is False)
     names = {each["what"] for each in shop.odf("doctor", "--json", code=1).data}
     assert {"python", "java", "spark", "project", "key", "root", "store", "environment", "clock", "leases"} == names
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -256,3 +258,21 @@ def test_the_stores_password_never_shows_when_the_store_cannot_be_reached(home: 
     answer = home.odf("status", "--store", "postgresql://etl:hush-hush@127.0.0.1:1/nowhere", code=75)
     assert "hush-hush" not in answer.err + answer.out
     assert "STORE_UNREACHABLE" in answer.err
+
+
+def test_a_log_is_kept_for_thirty_days_and_its_run_for_good(home: Shell) -> None:
+    home.script("loadbob.sh", 'echo "loading $dataid"')
+    home.dml(*BOB, announce("1"), announce("2"), announce("3"))
+    home.runjob("./loadbob.sh")
+    home.runjob("./loadbob.sh")
+    logs = home.folder / ".odf/logs"
+    first, second = (home.odf("log", run, "--json").data["path"] for run in ("1", "2"))
+    month = time.time() - 31 * 86400
+    for path in (first, logs / ".pruned"):
+        os.utime(path, (month, month))
+    home.runjob("./loadbob.sh")
+    assert not Path(first).exists()
+    answer = home.odf("log", "1", "--json", code=2)
+    assert (answer.data["error"], "30 days" in answer.data["hint"]) == ("UNKNOWN_RUN", True)
+    assert "loading 2" in Path(second).read_text()
+    assert [run["dataid"] for run in home.odf("runs", "--json").data] == ["3", "2", "1"]

@@ -78,7 +78,7 @@ def test_a_chunk_that_waits_for_its_next_try_is_due_at_once(store: Store, odf: O
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     answer = odf("resubmit", "product", "1")
-    assert "1 of them RESUBMIT already, but put off after a failed attempt: due at once" in answer.out
+    assert "1 of them is RESUBMIT already, but deferred after a failure: due at once" in answer.out
     assert "changed 1 chunk" in answer.out
     assert following(store, "make") == ["1"]
     assert odf("resubmit", "product", "--all").out == "nothing to change\n"
@@ -164,7 +164,7 @@ def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     }
     assert found["jobs"] == ["make", "use"]
     before = dump(flow)
-    assert odf("pool", "set", "etl", "9", "--dry-run").out == "pool etl would be 9 slots; it was 8\n"
+    assert odf("pool", "set", "etl", "9", "--dry-run").out == "slots of pool etl: 9; before: 8 (nothing was changed)\n"
     assert dump(flow) == before
     odf("pool", "set", "etl", "unlimited")
     odf("pool", "set", "spare", "3")
@@ -174,15 +174,15 @@ def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     assert list(flow.catalogue().pools) == ["etl"]
 
 
-def test_hours_say_when_other_places_hold(flow: Store, odf: Odf):
+def test_hours_say_when_the_pool_has_other_slots(flow: Store, odf: Odf):
     answer = odf("pool", "set", "etl", "20", "--hours", "00:00-24:00 -> 3", "--timezone", "Asia/Tokyo")
-    assert answer.out == "pool etl is 20 slots; it was 8\n  00:00-24:00 -> 3\nnow it has 3\n"
+    assert answer.out == "slots of pool etl: 20; before: 8\n  00:00-24:00 -> 3\nnow: 3\n"
     odf("pool", "set", "etl", "30")
     pool = flow.catalogue().pool("etl")
     assert (pool.slots, pool.options) == (30, {"hours": ["00:00-24:00 -> 3"], "timezone": "Asia/Tokyo"})
     (found,) = odf("pool", "--json").data
     assert (found["slots"], found["now"], found["hours"]) == (30, 3, ["00:00-24:00 -> 3"])
-    assert "now it has 0 (paused)" in odf("pool", "set", "etl", "0").out
+    assert "now: 0 (paused)" in odf("pool", "set", "etl", "0").out
     odf("pool", "set", "etl", "--always")
     assert flow.catalogue().pool("etl").options == {}
 

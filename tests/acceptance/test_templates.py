@@ -32,8 +32,8 @@ def test_every_template_applies_and_says_what_to_type_next(home: Shell, template
     assert printed_next(home, template) == ["cd shop", *NEXT[template]]
     shop = Shell(home.folder / "shop")
     assert "PROJECT_NAME" not in (shop.folder / "dataflow.toml").read_text(encoding="utf-8")
-    assert "applied" in shop.odf("apply", "--yes").err
-    assert "in line" in shop.odf("apply", "--dry-run").out
+    assert shop.odf("apply", "--yes", "--json").data["changes"]
+    assert shop.odf("apply", "--dry-run", "--json").data == {"changes": [], "applied": False}
 
 
 def test_scripts_are_the_default_and_another_template_is_named(home: Shell) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.errors import UnknownRun, UnknownStatus, UsageError
-from opendataflow.model import File
+from opendataflow.model import CheckResult, File
 from opendataflow.store import Chunk
 from tests.support.flows import chain, claim_one, drain, produce
 
@@ -103,7 +103,7 @@ def test_a_manifest_is_read_back_as_it_was_published(store: Store) -> None:
         span_lower="0",
         span_upper="9",
         fingerprint="f00",
-        checks=({"kind": "rows", "passed": True, "rows": 7},),
+        checks=(CheckResult("rows", "rows", passed=True, figures={"rows": 7}),),
         spark_app="app-1",
         extra={"codec": "zstd"},
     )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
-from opendataflow.model import Catalogue, Consumed, Dataset, Input, Job, Manifest, Receipt
+from opendataflow.model import Catalogue, Consumed, Dataset, Facts, Input, Job, Manifest
 from opendataflow.project import Environment, Project
 from opendataflow.store.records import Claim
 from opendataflow.testing import small_session
+from tests.support.tables import SQL, dataset_of
 
 HERE = Path(__file__).parent
 
@@ -27,8 +30,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark() -> SparkSession:
     return small_session()
+
+
+@pytest.fixture
+def sql(postgres_url: str) -> Iterator[SQL]:
+    """Runs statements in the test's database, and answers the rows of the last one."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+        def run(*statements: str) -> list[tuple[Any, ...]]:
+            for statement in statements:
+                cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+        yield run
+
+
+@pytest.fixture
+def days(postgres_url: str, sql: SQL) -> Dataset:
+    """A table with three days of two rows each."""
+    sql(
+        "create table t (day date, n int, s text)",
+        "insert into t select date '2025-01-01' + d, d * 10 + i, 'old' from generate_series(0, 2) d,"
+        " generate_series(1, 2) i",
+    )
+    return dataset_of(postgres_url)
 
 
 @pytest.fixture
@@ -39,9 +66,9 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def produce(spark, project: Project) -> Callable[..., Any]:
+def produce(spark: SparkSession, project: Project) -> Callable[..., Any]:
     """Run one chunk of a job that writes these datasets, as `run` would after a claim."""
-    from opendataflow.spark.chunks import run_chunk
+    from opendataflow.spark.chunks import Application, ChunkWork, run_chunk
 
     def run(
         code: Any,
@@ -58,10 +85,11 @@ def produce(spark, project: Project) -> Callable[..., Any]:
         catalogue = Catalogue.build(datasets, [job])
         consumed = tuple(Consumed(dataset.datasetid, dataid, 1) for dataset, _ in reads)
         claim = Claim(
-            1, "job", dataid, epoch, consumed, job.outputs, 30.0, 1, False, False, "test", Receipt("job", dataid)
+            1, "job", dataid, epoch, consumed, job.outputs, 30.0, 1, False, False, "test", Facts("job", dataid)
         )
-        chunks = {dataset.datasetid: chunks for dataset, chunks in reads}
-        log = logging.getLogger("test")
-        return run_chunk(spark, project, catalogue, claim, chunks, job, code, log=log, **more)
+        chunks = tuple(chunk for _, chunks in reads for chunk in chunks)
+        around = {name: more.pop(name) for name in ("bounds", "past") if name in more}
+        application = Application(spark, project, catalogue, log=logging.getLogger("test"), **more)
+        return run_chunk(application, ChunkWork(claim, chunks, **around), job, code)
 
     return run

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model import Check, Dataset, Partition
+from opendataflow.model import Check, CheckResult, Dataset, Partition
 
 NOW = datetime(2013, 1, 3, tzinfo=UTC)
 SCHEMA = "id INT, carrier STRING, delay DOUBLE, tail STRING, day DATE, ts TIMESTAMP, number STRING, ok BOOLEAN"
@@ -64,7 +64,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def results(spark) -> list[dict[str, object]]:
+def results(spark) -> list[CheckResult]:
     """All of them at once: the figures come from one pass."""
     from opendataflow.spark.auditing import Audit, Drift, Past, Surroundings
     from opendataflow.spark.observing import computed
@@ -89,22 +89,22 @@ def results(spark) -> list[dict[str, object]]:
 def test_a_check_passes_or_not_and_tells_its_figures(results, index):
     check, passed, figures = CASES[index]
     result = results[index]
-    assert (result["check"], result["severity"]) == (check.label, "error")
-    assert result["passed"] is passed, result
+    assert (result.check, result.severity) == (check.label, "error")
+    assert result.passed is passed, result
     if isinstance(figures, str):
-        assert figures in str(result["figures"])
+        assert figures in str(result.figures)
     else:
-        assert result["figures"] == figures
+        assert result.figures == figures
 
 
 def test_an_expression_that_does_not_work_is_a_bad_definition(spark):
-    from opendataflow.spark.checking import probes
+    from opendataflow.spark.check_kinds import probes
 
     for expression in ("nowhere > 1", "delay <"):
         dataset = Dataset("flights", checks=(Check("sql", {"name": "s", "expression": expression}),))
         with pytest.raises(BadDefinition, match=r"checks\.sql"):
             probes(spark.sql(ROWS), dataset, "1")
-    with pytest.raises(BadDefinition, match="partition column"):
+    with pytest.raises(BadDefinition, match="span"):
         probes(spark.sql(ROWS), Dataset("flights", checks=(Check("span"),)), "1")
 
 

@@ -155,6 +155,6 @@ def test_spark_connect(home: Shell, tmp_path: Path) -> None:
         drain.send_signal(signal.SIGINT)
         out, err = drain.communicate(timeout=60)
         assert drain.returncode == 130, (out, err)
-        assert statuses(home)["clean", DAYS[0]] in ("FAILED", "RESUBMIT"), (out, err)
+        assert statuses(home)["clean", DAYS[0]] == "FAILED", (out, err)
         running = home.odf("sql", "select count(*) as n from run where status = 'RUNNING'", "--json").data
         assert running == [{"n": 0}]

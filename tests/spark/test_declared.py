@@ -57,9 +57,8 @@ def test_a_job_in_both_places_must_say_the_same(home: Project):
     same = in_toml(home, outputs=("clean",), retry=replace(Job("x", outputs=("y",)).retry, retries=2), lease=3.0)
     assert [job.jobid for job in jobs_of(same)] == ["clean", "by_month"]
     assert jobs_of(same)[0].lease == 3.0, "the file may say more"
-    with pytest.raises(BadConfig, match=r"dataflow\.toml.*flights\.py") as problem:
+    with pytest.raises(BadConfig, match=r"dataflow\.toml.*flights\.py"):
         jobs_of(in_toml(home, outputs=("cleaned",)))
-    assert "Use one" in problem.value.hint
     with pytest.raises(BadConfig, match="retries"):
         jobs_of(in_toml(home, outputs=("clean",)))
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from opendataflow.errors import JobFailed, LeaseLost, NotValidated
-from opendataflow.model import Check, Dataset, Partition
+from opendataflow.model import Check, Dataset, InputChunk, Partition
 from opendataflow.spark.auditing import ChecksFailed
-from opendataflow.spark.reading import InputChunk
 
 DAY = Partition("day", column="day")
 
@@ -59,20 +58,20 @@ def test_a_failing_check_publishes_nothing_and_tells_its_figures(spark, produce)
     with pytest.raises(ChecksFailed) as problem:
         produce(lambda: rows_of(spark), dataset)
     assert "rows: rows 3, min 10" in problem.value.message
-    assert [result["passed"] for result in problem.value.results] == [False, True]
+    assert [result.passed for result in problem.value.results] == [False, True]
 
 
 def test_a_warning_publishes_and_stays_in_the_manifest(spark, produce):
     manifest = produce(lambda: rows_of(spark), flights(checks=(Check("rows", {"min": 10}, "warn"),)))["flights"]
     assert manifest.passed
-    assert manifest.checks[0]["passed"] is False
+    assert manifest.checks[0].passed is False
 
 
 def test_an_empty_chunk_gets_an_explicit_verdict(spark, produce):
     empty = produce(lambda: rows_of(spark, 0), flights())["flights"]
-    assert (empty.rows, empty.fingerprint, empty.checks[0]["check"]) == (0, None, "empty")
+    assert (empty.rows, empty.fingerprint, empty.checks[0].check) == (0, None, "empty")
     allowed = produce(lambda: rows_of(spark, 0), flights(options={"empty": True}), epoch=2)["flights"]
-    assert allowed.checks[0]["passed"] is True
+    assert allowed.checks[0].passed is True
     with pytest.raises(NotValidated, match="empty"):
         produce(lambda: rows_of(spark, 0), flights(options={"empty": False}), epoch=3)
 
@@ -113,7 +112,7 @@ def test_several_outputs_come_as_a_dict(spark, produce):
     other = Dataset("other", kind="file", location="other/{dataid}", format="json", partition=Partition("day"))
     found = produce(lambda: {"flights": rows_of(spark), "other": rows_of(spark, 2)}, flights(), other)
     assert {name: manifest.rows for name, manifest in found.items()} == {"flights": 3, "other": 2}
-    with pytest.raises(JobFailed, match="gave nothing back for other"):
+    with pytest.raises(JobFailed, match=r"\bother\b"):
         produce(lambda: {"flights": rows_of(spark)}, flights(), other, epoch=2)
 
 
@@ -121,7 +120,9 @@ def test_a_job_sees_exactly_the_rows_of_its_chunk(spark, project, produce):
     raw = Dataset("raw", kind="file", location="raw", format="parquet", partition=DAY)
     location = project.environment.roots[0] + "/raw"
     rows_of(spark, 3).union(rows_of(spark, 4, "2013-01-02")).write.parquet(location)
-    manifest = produce(lambda raw: raw, flights(), reads=[(raw, [InputChunk("2013-01-02")])], dataid="2013-01-02")
+    manifest = produce(
+        lambda raw: raw, flights(), reads=[(raw, [InputChunk("raw", "2013-01-02", 1)])], dataid="2013-01-02"
+    )
     assert manifest["flights"].rows == 4
     assert manifest["flights"].inputs[0].datasetid == "raw"
 
@@ -131,7 +132,7 @@ def test_many_published_chunks_are_read_together_and_old_versions_are_not(spark,
     produce(lambda: rows_of(spark, 9), flights(), epoch=2)
     two = produce(lambda: rows_of(spark, 4, "2013-01-02"), flights(), dataid="2013-01-02")["flights"]
     total = Dataset("total", kind="file", location="total/{dataid}", partition=DAY)
-    chunks = [InputChunk("2013-01-01", 1, one), InputChunk("2013-01-02", 1, two)]
+    chunks = [InputChunk("flights", "2013-01-01", 1, one), InputChunk("flights", "2013-01-02", 1, two)]
     assert produce(lambda flights: flights, total, reads=[(flights(), chunks)])["total"].rows == 7
 
 
@@ -144,23 +145,3 @@ def test_what_job_code_raises_is_a_failed_job(spark, produce, caplog):
     assert "Traceback" in caplog.text
     with pytest.raises(JobFailed, match="DIVIDE_BY_ZERO"):
         produce(lambda: rows_of(spark).selectExpr("1 / (id - 1) AS x"), flights(), epoch=2)
-
-
-def test_versions_and_leftovers_are_found_and_removed_and_nothing_else(spark, project, produce):
-    from opendataflow.spark.files import list_leftovers, list_versions, remove
-
-    first = produce(lambda: rows_of(spark), flights())["flights"].location
-    second = produce(lambda: rows_of(spark), flights(), epoch=2)["flights"].location
-    chunk = Path(first).parent
-    (chunk / "v1").mkdir()
-    (chunk / "notes.txt").write_text("mine")
-    assert list_versions(spark, str(chunk)) == [first, second]
-    remove(spark, first)
-    assert list_versions(spark, str(chunk)) == [second]
-    for name in (".odf-2013-01-01-v000003", ".odf-2013-01-01-va1b2c3.old", ".odf-other-v000001"):
-        (chunk.parent / name).mkdir()
-    assert [Path(each).name for each in list_leftovers(spark, str(chunk))] == [
-        ".odf-2013-01-01-v000003",
-        ".odf-2013-01-01-va1b2c3.old",
-    ]
-    assert list_versions(spark, "/nowhere/at/all") == []

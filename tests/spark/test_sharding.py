@@ -2,60 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import functions as F
 
 from opendataflow.errors import BadConfig, BadDefinition, DataNotReady, InvalidPath, Locked, NotValidated, UsageError
 from opendataflow.model import Dataset, Partition
-from opendataflow.model.bounds import Range, breaks
+from opendataflow.model.bounds import Range, Size, breaks
 from opendataflow.run.sharding import announce, plan
 from opendataflow.spark.columns import in_chunk
 from opendataflow.spark.keys import bucket, key_of, read_all
-from opendataflow.spark.postgres import count_rows, read_table
-from opendataflow.spark.sharding import Shards, Size, shards_of
+from opendataflow.spark.postgres import Rows, read_table
+from opendataflow.spark.sharding import Shards, shards_of
 from opendataflow.store import open_store
+from tests.support.tables import count_rows, dataset_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark]
-
-SQL = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def sql(postgres_url: str) -> Iterator[SQL]:
-    """Runs statements in the test's database, and answers the rows of the last one."""
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-
-        def run(*statements: str) -> list[tuple[Any, ...]]:
-            for statement in statements:
-                cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-        yield run
 
 
 @pytest.fixture
 def orders(postgres_url: str) -> Callable[..., Dataset]:
     """A dataset that is a table of the test's database, in ranges of its column k."""
-    facts = conninfo_to_dict(postgres_url)
 
     def made(tablename: str = "orders", **more: Any) -> Dataset:
-        return Dataset(
-            "orders",
-            "table",
-            f"{facts['host']}:{facts['port']}",
-            str(facts["dbname"]),
-            tablename=tablename,
-            username=str(facts["user"]),
-            partition=Partition("range", column="k"),
-            **more,
-        )
+        return dataset_of(postgres_url, tablename, datasetid="orders", partition=Partition("range", column="k"), **more)
 
     return made
 
@@ -72,13 +46,14 @@ def assert_covers(spark, dataset: Dataset, found: Shards, total: int) -> None:
     """Every row in exactly one shard, however it is asked; and each shard as large as it was said to be."""
     assert breaks(ranges(found)) == []
     everything = read_table(spark, dataset, "").cache()
-    conditions = [
-        in_chunk(everything.schema, dataset.partition, str(n), (each.lower, each.upper))
-        for n, each in enumerate(found.shards, 1)
+    asked = [
+        in_chunk(everything.schema, dataset.partition, str(n), (shard.lower, shard.upper))
+        for n, shard in enumerate(found.shards, 1)
     ]
+    conditions = [condition for condition in asked if condition is not None]
     times = sum((condition.cast("int") for condition in conditions), F.lit(0))
     assert everything.agg(F.min(times), F.max(times), F.count("*")).collect()[0][:] == (1, 1, total)
-    by_postgres = [count_rows(dataset, "", column="k", lower=each.lower, upper=each.upper) for each in found.shards]
+    by_postgres = [count_rows(dataset, Rows("k", each.lower, each.upper)) for each in found.shards]
     by_spark = [everything.where(condition).count() for condition in conditions]
     assert by_postgres == by_spark == [each.rows for each in found.shards]
     everything.unpersist()
@@ -186,7 +161,7 @@ def test_a_chunk_can_be_asked_for_by_its_size(spark, project, sql, orders) -> No
     found = shards_of(spark, project, orders(), no_password, Size(bytes=200_000))
     assert 5 <= len(found.shards) <= 8
     sql("create view seen as select * from orders")
-    with pytest.raises(UsageError, match="how many bytes"):
+    with pytest.raises(UsageError, match="orders"):
         shards_of(spark, project, orders("seen"), no_password, Size(bytes=1000))
 
 
@@ -204,23 +179,24 @@ def test_a_set_of_files_is_sharded_like_a_table(spark, project) -> None:
 
 def test_what_cannot_be_sharded_is_named(spark, project, sql, orders) -> None:
     sql("create table orders (k int, v json, n numeric, b boolean)")
-    with pytest.raises(DataNotReady, match="no rows"):
+    with pytest.raises(DataNotReady, match="orders"):
         shards_of(spark, project, orders(), no_password, Size(count=2))
     sql("insert into orders (k) values (1), (2), (null)")
-    with pytest.raises(NotValidated, match="1 rows have no k"):
+    with pytest.raises(NotValidated, match=r"\b1 rows? .*\bk\b"):
         shards_of(spark, project, orders(), no_password, Size(count=2))
     sql("delete from orders where k is null")
-    with pytest.raises(UsageError, match="how many chunks"):
+    with pytest.raises(UsageError) as problem:
         shards_of(spark, project, orders(), no_password, Size())
-    for name, what in (("v", "json"), ("n", "numeric"), ("b", "boolean"), ("nope", "no column")):
+    assert "--count" in problem.value.hint
+    for name, what in (("v", "json"), ("n", "numeric"), ("b", "boolean"), ("nope", "nope")):
         by = replace(orders(), partition=Partition("range", column=name))
         with pytest.raises(BadDefinition, match=what):
             shards_of(spark, project, by, no_password, Size(count=2))
     sql("create table odd (k float8)", "insert into odd values (1), ('NaN'), ('Infinity')")
-    with pytest.raises(NotValidated, match="2 rows have a k that is no number"):
+    with pytest.raises(NotValidated, match=r"\b2 rows .*\bk\b"):
         shards_of(spark, project, orders("odd"), no_password, Size(count=2))
     sql("create table late (k timestamp)", "insert into late values ('9999-12-31 23:59:59.999999')")
-    with pytest.raises(BadDefinition, match="no bound can be written above"):
+    with pytest.raises(BadDefinition, match="9999-12-31"):
         shards_of(spark, project, orders("late"), no_password, Size(count=2))
 
 
@@ -251,20 +227,20 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     sql("create table orders (k int, note text)", "insert into orders select i, 'x' from generate_series(1, 100) i")
     store = open_store(f"sqlite:///{tmp_path}/store.db", create=True)
     store.register([replace(orders(), partition=Partition("range"))])
-    planned = plan(store, project, "orders", lambda: spark, None, by="k", rows=40)
+    planned = plan(store, project, "orders", lambda: spark, None, by="k", size=Size(rows=40))
     assert list(store.all_chunks("orders")) == []
     assert announce(store, planned) == ("1", "2", "3")
 
     assert store.catalogue().dataset("orders").partition.column == "k"
     found = [(chunk.dataid, chunk.status, chunk.lower, chunk.upper) for chunk in store.all_chunks("orders")]
     assert found == [("1", "READY", "1", "35"), ("2", "READY", "35", "68"), ("3", "READY", "68", "101")]
-    with pytest.raises(Locked, match="is there already"):
+    with pytest.raises(Locked, match="orders 1"):
         announce(store, planned)  # somebody else was quicker
     declared = replace(project, datasets=(replace(orders("orders"), datasetid="other", partition=Partition("range")),))
     store.register(declared.datasets)
-    with pytest.raises(BadConfig, match="declared in the project file"):
-        plan(store, declared, "other", lambda: spark, None, by="k", rows=40)
+    with pytest.raises(BadConfig, match=r"other.*\bk\b"):
+        plan(store, declared, "other", lambda: spark, None, by="k", size=Size(rows=40))
     elsewhere = replace(project, environment=replace(project.environment, hosts=("prod.example",)))
-    with pytest.raises(InvalidPath, match="no host of environment"):
-        plan(store, elsewhere, "other", lambda: spark, None, by="k", rows=40)
+    with pytest.raises(InvalidPath, match=r"127\.0\.0\.1"):
+        plan(store, elsewhere, "other", lambda: spark, None, by="k", size=Size(rows=40))
     store.close()

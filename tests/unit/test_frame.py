@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from opendataflow import errors
 
 Row = tuple[str, str | None, str | None, int | None]
@@ -49,8 +51,17 @@ def test_the_tree_of_errors_is_the_one_in_the_docstring():
 
 def test_every_error_has_a_name_of_its_own():
     names = [name for _, _, name, _ in defined() if name]
-    assert len(names) == len(set(names))
+    assert names == list(errors.BY_NAME)
     assert all(re.fullmatch(r"[A-Z]+(_[A-Z]+)*", name) for name in names)
+
+
+@pytest.mark.parametrize(("name", "error"), errors.BY_NAME.items())
+def test_an_error_is_found_by_its_name(name: str, error: type[errors.OdfError]):
+    assert (error.name, error.exit_code) == (name, errors.exit_code_of(name))
+
+
+def test_a_name_that_no_error_has_is_an_error_like_any_other():
+    assert errors.exit_code_of("NO_SUCH_NAME") == errors.OdfError.exit_code
 
 
 def test_importing_the_package_does_not_import_spark():

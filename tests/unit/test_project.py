@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow import errors
 from opendataflow.errors import (
+    BY_NAME,
     BadConfig,
     BadDataid,
     BadDefinition,
@@ -273,9 +273,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         ("[project]\nname = 3", BadConfig, "[project] name", "text"),
         ("[project]\njobs = [3]", BadConfig, "[project] jobs", "3"),
         ("[project]\njobs = ['a\\u0000']".replace("'", '"'), BadConfig, "[project] jobs", "control"),
-        ("[project]\ntimezone = 'Mars/Base'", BadConfig, "[project] timezone", "Mars/Base"),
-        ("[project]\ntimezone = '../../etc/passwd'", BadConfig, "[project] timezone", "passwd"),
-        ("[project]\ntimezone = 'Europe'", BadConfig, "[project] timezone", "Europe"),
+        ("[project]\ntimezone = 'Mars/Base'", BadDefinition, "[project] timezone", "Mars/Base"),
+        ("[project]\ntimezone = '../../etc/passwd'", BadDefinition, "[project] timezone", "passwd"),
+        ("[project]\ntimezone = 'Europe'", BadDefinition, "[project] timezone", "Europe"),
         ("[spark]\nx = inf", BadDefinition, "[spark]", "inf"),
         # [store]
         ("[store]\nurl = 'mysql://db/x'", BadConfig, "[store] url", "mysql://"),
@@ -309,7 +309,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         ("[dataset.a]\nreaders = false", BadConfig, "[dataset.a] readers", "False"),
         ("[pools]\netl = 'ten'", BadDefinition, "[pools] etl", "ten"),
         ("[pools]\n'a b' = 1", BadId, "[pools]", "a b"),
-        ("[pools]\netl = 1\n[pool.etl]\nplaces = 1", BadConfig, "[pools] etl", "twice"),
+        ("[pools]\netl = 1\n[pool.etl]\nslots = 1", BadConfig, "[pools] etl", "twice"),
         # [dataset.X]
         ("[dataset.today]", BadConfig, "[dataset.today]", "timezone"),
         ("[dataset.a]\nlocatoin = 'x'", BadConfig, "[dataset.a] locatoin", "location?"),
@@ -712,14 +712,7 @@ def test_a_retry_may_come_at_once(loaded):
     assert loaded(f"{TWO_DAYS}[job.j]\nwrites = 'a'\nretries = 1\nbackoff = 0").jobs[0].retry.backoff == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        each.name
-        for each in vars(errors).values()
-        if isinstance(each, type) and issubclass(each, OdfError) and each.name != OdfError.name
-    ],
-)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_every_named_error_can_be_retried_on(loaded, name):
     job = loaded(f"{TWO_DAYS}[job.j]\nwrites = 'a'\nretry_on = '{name}'").jobs[0]
     assert job.retry.on == (name,)
@@ -732,8 +725,15 @@ def test_a_copy_may_say_how_its_dataids_map(loaded):
     assert job.options["copy"] == {"from": "a", "to": "b", "columns": ["x"], "rename": {"x": "y"}}
 
 
+def test_a_pool_that_still_has_places_is_told_to_write_slots(loaded):
+    with pytest.raises(BadConfig) as caught:
+        loaded("[pool.etl]\nplaces = 4")
+    assert caught.value.message.startswith("dataflow.toml: [pool.etl] places: ")
+    assert caught.value.hint == "Write slots instead of places."
+
+
 def test_pools_have_a_long_and_a_short_form(loaded):
-    project = loaded("[pools]\na = 10\nb = 0\n[pool.c]\n[pool.d]\nplaces = 2\nhours = ['Mon-Fri 08:00-18:00 -> 4']")
+    project = loaded("[pools]\na = 10\nb = 0\n[pool.c]\n[pool.d]\nslots = 2\nhours = ['Mon-Fri 08:00-18:00 -> 4']")
     hours = {"hours": ["Mon-Fri 08:00-18:00 -> 4"]}
     assert set(map(repr, project.pools)) == set(
         map(repr, (Pool("a", 10), Pool("b", 0), Pool("c"), Pool("d", 2, hours)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -27,7 +26,7 @@ def _with_options_of(app: App) -> dict[str, Any]:
 @click.argument("jobid")
 @click.argument("dataid")
 def deleterun_verb(app: App, jobid: str, dataid: str, dry_run: bool) -> int:
-    """Make what a job produced for a dataid never produced, so that it may run again. Ours: odf forget.
+    """Forget what a job produced for a dataid, so that it may run again. Our name: odf forget.
 
     \b
       odf deleterun loadbob 1.0
@@ -48,24 +47,24 @@ def deleterun_verb(app: App, jobid: str, dataid: str, dry_run: bool) -> int:
 @verb("getjob")
 @click.argument("jobid")
 def getjob_verb(app: App, jobid: str) -> int:
-    """A job and the datasets that it reads and writes, as JSON. Passwords are never shown. Ours: odf jobs.
+    """A job and the datasets that it reads and writes, as JSON. Passwords are never shown. Our name: odf jobs.
 
     \b
       odf getjob loadbob
     """
-    from .look import _dataset_data, _job_data
+    from ..insight.definitions import dataset_facts, job_facts
 
     catalogue = app.store.catalogue()
     job = catalogue.job(check_id("job", jobid))
     names = [*(item.datasetid for item in job.inputs), *job.outputs]
-    _show(app, _job_data(job) | {"datasets": {name: _dataset_data(catalogue.datasets[name]) for name in names}})
+    _show(app, job_facts(job) | {"datasets": {name: dataset_facts(catalogue.datasets[name]) for name in names}})
     return 0
 
 
 @verb("startjob")
 @click.argument("jobid")
 def startjob_verb(app: App, jobid: str) -> Any:
-    """Claim the next chunk of a job and print what it needs, as JSON. Ours: odf start --json.
+    """Claim the next chunk of a job and print what it needs, as JSON. Our name: odf start --json.
 
     \b
       odf startjob loadbob
@@ -83,24 +82,24 @@ def startjob_verb(app: App, jobid: str) -> Any:
 def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> int:
     """Claim a chunk of a job without asking the five questions, and print what it needs, as JSON.
 
-    Without DATAID it is the next one, or else the last one that the job produced. Ours: odf run --force.
+    Without DATAID it is the next one, or else the last one that the job produced. Our name: odf run --force.
 
     \b
       odf forcejob loadbob
       odf forcejob loadbob 1.0
     """
-    from .. import secrets
-    from ..run.context import passwords, variables
+    from ..run.attempt import Asked
+    from .run import begun
 
-    store, project = app.store, app.project
-    catalogue = store.catalogue()
-    job = catalogue.job(check_id("job", jobid))
+    store = app.store
+    job = store.catalogue().job(check_id("job", jobid))
     if dataid is None:
         store.fold_in()
         ends = store.ends(job.outputs[0])
+        store.fold_in()
         following = store.next_dataids(jobid, 1)
         if not following and ends is None:
-            raise NothingToDo(f"{jobid} has no chunk to force", hint=f"name a dataid: odf forcejob {jobid} DATAID")
+            raise NothingToDo(f"{jobid} has no chunk to force", hint=f"Name a dataid: odf forcejob {jobid} DATAID")
         dataid = following[0] if following else str(ends[1] if ends else "")
     check_id("dataid", dataid)
     if dry_run:
@@ -108,17 +107,10 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
             {"jobid": jobid, "dataid": dataid, "dry_run": True}, lambda: [f"{jobid} {dataid} would be claimed by force"]
         )
         return 0
-    decrypted = passwords(catalogue, job, secrets.find_key(os.environ))
-    store.check_environment(project.environment.name)
-    claims = store.claim(jobid, dataid=dataid, force=True, lease=86400.0)
-    if not claims:
-        raise Locked(f"{jobid} {dataid} is running now", hint=f"odf why {jobid} {dataid}")
-    claim = claims[0]
-    manifests = {
-        (item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version)
-        for item in claim.inputs
-    }
-    _show(app, variables(catalogue, project.environment, claim, manifests, decrypted) | dict(job.env))
+    values = begun(app, Asked(jobid, dataid, force=True, lease=86400.0))
+    if isinstance(values, int):
+        return values
+    _show(app, values)
     return 0
 
 
@@ -128,7 +120,7 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
 @click.argument("dataid")
 @click.argument("status", metavar="READY|FAILED")
 def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -> Any:
-    """End the run of a job that startjob began. Ours: odf end RUN STATUS.
+    """End the run of a job that startjob began. Our name: odf end RUN STATUS.
 
     \b
       odf endjob loadbob 1.0 READY
@@ -140,7 +132,7 @@ def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -
         (run for run in app.store.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING), None
     )
     if found is None:
-        raise Locked(f"{jobid} {dataid} is not running", hint=f"odf runs {jobid}")
+        raise Locked(f"{jobid} {dataid} is not running", hint=f"See its runs: odf runs {jobid}")
     return click.Context(end_verb).invoke(
         end_verb, **_with_options_of(app), run=found.runid, status=status, dry_run=dry_run
     )

@@ -9,6 +9,7 @@ import click
 
 from ..errors import UsageError
 from .common import App, table, verb
+from .run import worker_of
 
 if TYPE_CHECKING:
     from ..run.arrival import Arrived
@@ -18,14 +19,14 @@ _MOST = 12  # lines that people read
 
 @verb("ready")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
-@click.option("--unseen", is_flag=True, help="Announce without looking whether something is there.")
+@click.option("--unseen", is_flag=True, help="Announce without checking that something is there.")
 @click.option("--dry-run", is_flag=True, help="Say what would be announced, and change nothing.")
 @click.argument("dataset")
 @click.argument("dataids", metavar="DATAID…|FROM..TO", nargs=-1, required=True)
 def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None, unseen: bool, dry_run: bool) -> int:
     """Announce chunks that something outside produced: they become READY.
 
-    What lies at the dataset's location is looked at first: it must be there, and it must not be another chunk's content
+    First a look at the dataset's location: the data must be there, and it must not be the content of another chunk
     (WRONG_DATA). Announcing a chunk again changes nothing unless its content is new.
 
     \b
@@ -36,12 +37,12 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     from ..model import dataids as between
     from ..run.arrival import announce
 
-    found = app.store.catalogue().dataset(dataset)
+    registered = app.store.catalogue().dataset(dataset)
     wanted: list[str] = []
-    for each in dataids:
-        first, dots, last = each.partition("..")
-        wanted += between(found.partition, first, last) if dots else [each]
-    result = announce(app.store, app.project, found, wanted, look=not unseen, why=why, dry_run=dry_run)
+    for word in dataids:
+        first, dots, last = word.partition("..")
+        wanted += between(registered.partition, first, last) if dots else [word]
+    result = announce(worker_of(app), registered, wanted, look=not unseen, why=why, dry_run=dry_run)
     would = "would be " if dry_run else ""
     lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
     app.show(
@@ -56,15 +57,15 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     type=float,
     default=None,
     metavar="SECONDS",
-    help="How long size and time must not change (default: the dataset's, or 2).",
+    help="How long size and time must stay the same (default: the dataset's, or 2).",
 )
-@click.option("--dry-run", is_flag=True, help="Say what was found, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be announced, and change nothing.")
 @click.argument("dataset")
 def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool) -> int:
     """Find chunks that arrived at a dataset's location, look at them, and announce them.
 
     A chunk has arrived when its marker file is there (ready = { marker = "{dataid}.done" } on the dataset), or when its
-    size has not changed for some seconds. What is READY already is left alone unless its content is new.
+    size has not changed for some seconds. A chunk that is READY already is left alone unless its content is new.
 
     \b
       odf discover flights_raw
@@ -72,24 +73,27 @@ def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool
     """
     from ..run.arrival import discover
 
-    found = app.store.catalogue().dataset(dataset)
-    if not found.location:
+    registered = app.store.catalogue().dataset(dataset)
+    if not registered.location:
         raise UsageError(
             f"dataset {dataset} has no location to look at",
-            hint=f"announce its chunks yourself: odf ready {dataset} DATAID",
+            hint=f"Announce its chunks yourself: odf ready {dataset} DATAID",
         )
-    arrived = discover(app.store, app.project, found, quiet_for=quiet_for, dry_run=dry_run)
+    arrived = discover(worker_of(app), registered, quiet_for=quiet_for, dry_run=dry_run)
     app.show(
-        [{"dataid": each.dataid, "verdict": each.verdict, "why": each.why} for each in arrived], lambda: _told(arrived)
+        [{"dataid": chunk.dataid, "verdict": chunk.verdict, "why": chunk.why} for chunk in arrived],
+        lambda: _told(arrived),
     )
-    return next((each.exit_code for each in arrived if each.exit_code), 0)
+    return next((chunk.exit_code for chunk in arrived if chunk.exit_code), 0)
 
 
 def _told(arrived: list[Arrived]) -> list[str]:
-    """A line for each chunk; where there are many, for those that were refused, and how many there are of each."""
+    """A line for each chunk; of many, only for those that were refused, and how many have which verdict."""
     many = len(arrived) > _MOST
-    rows = [(each.dataid, each.verdict, each.why) for each in arrived if not many or each.exit_code]
+    rows = [(chunk.dataid, chunk.verdict, chunk.why) for chunk in arrived if not many or chunk.exit_code]
     lines = table(["dataid", "verdict", "why"], rows) if rows else []
     if many:
-        lines.append(", ".join(f"{n:,} {verdict}" for verdict, n in Counter(each.verdict for each in arrived).items()))
+        lines.append(
+            ", ".join(f"{n:,} {verdict}" for verdict, n in Counter(chunk.verdict for chunk in arrived).items())
+        )
     return lines or ["nothing new arrived"]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..project import Project
     from ..store import Store
 
-DEFAULT_STORE = "sqlite:///dataflow.db"
-
 Segment = tuple[str, str]  # a text and the name of its style, "" for none
 Line = str | Sequence[Segment]
 
@@ -69,7 +67,7 @@ class App:
                 project = load(file, env)
             else:
                 if self.env is not None:
-                    raise BadConfig(f"--env {self.env} needs a project file", hint="make one with: odf init")
+                    raise BadConfig(f"--env {self.env} needs a project file", hint="Make one: odf init")
                 project = without_file(Path.cwd(), named)
             self._project = project
         return self._project
@@ -82,12 +80,10 @@ class App:
     @property
     def store(self) -> Store:
         """The open store."""
-        if self._store is None:
-            self._store = self.open_store()
-        return self._store
+        return self._store or self.open_store()
 
     def open_store(self, *, create: bool | None = None, check: bool = True) -> Store:
-        """Open the store; the embedded one in the current folder is made when it is missing."""
+        """Open the store that this command line works on; the embedded one in the current folder is made when missing."""
         from ..store import open_store
 
         url = self.url
@@ -99,15 +95,23 @@ class App:
             )
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
-        return open_store(
+        self._store = open_store(
             url, create=create, check=check, password=password, say=lambda message: click.echo(message, err=True)
         )
+        return self._store
+
+    def close(self) -> None:
+        """Close the store, if it was opened."""
+        if self._store is not None:
+            self._store.close()
 
     def store_password(self, encrypted: str) -> str:
         """The store's own password, decrypted."""
         from .. import secrets
 
-        return secrets.decrypt(encrypted, secrets.require_key(os.environ, "the store's password"), "store/password")
+        return secrets.decrypt(
+            encrypted, secrets.require_key(os.environ, "the store's password"), secrets.STORE_CONTEXT
+        )
 
     def show(self, data: Any, text: Callable[[], Iterable[Line] | None] | None = None, *, raw: bool = False) -> None:
         """Print facts: as JSON when asked for, else in words.
@@ -160,14 +164,14 @@ def plain(value: Any) -> Any:
     """Anything the store hands out, as JSON data."""
     if hasattr(value, "to_data"):
         return plain(value.to_data())
-    if type(value).__module__.endswith("store.records"):
-        return {name: plain(each) for name, each in value._asdict().items() if name != "sort_key"}
+    if isinstance(value, tuple) and type(value).__module__.startswith("opendataflow.store."):
+        return {name: plain(part) for name, part in value._asdict().items() if name != "sort_key"}  # type: ignore[attr-defined]
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value) if item.name != "sort_key"}
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(part) for part in value]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Path):
@@ -192,8 +196,7 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
             try:
                 return function(app, **arguments)
             finally:
-                if app._store is not None:
-                    app._store.close()
+                app.close()
 
         call.__doc__ = function.__doc__
         if hasattr(function, "__click_params__"):
@@ -219,9 +222,11 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     return lines
 
 
-def when(moment: datetime | None) -> str:
-    """A moment as people read it, in their own time zone."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+def named_facts(facts: Iterable[tuple[str, object]]) -> list[str]:
+    """A line for each fact that there is, the names in a column of their own."""
+    known = [(name, value) for name, value in facts if value not in ("", None)]
+    width = max((len(name) for name, _ in known), default=0)
+    return [f"{name.ljust(width)}  {one_line(value)}" for name, value in known]
 
 
 def confirm(app: App, question: str, yes: bool) -> None:
@@ -229,6 +234,7 @@ def confirm(app: App, question: str, yes: bool) -> None:
     if not yes:
         if not sys.stdin.isatty():
             raise BadConfig(
-                "this touches several chunks and nobody is there to ask", hint="say --yes, or look first with --dry-run"
+                "this touches several chunks, and there is nobody to ask",
+                hint="Say --yes, or look first with --dry-run.",
             )
         click.confirm(question, abort=True, err=True)

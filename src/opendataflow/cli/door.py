@@ -8,42 +8,42 @@ from importlib import import_module
 
 import click
 
-from ..errors import OdfError
+from ..errors import Aborted, Internal, OdfError, UsageError
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
 VERBS: dict[str, tuple[str, str]] = {
-    "init": ("setup", "Make a small project that runs at once."),
+    "init": ("setup", "Create a small project that runs right away."),
     "apply": ("setup", "Bring the store in line with dataflow.toml; shows the difference first."),
     "migrate": ("setup", "Create the store's tables, or bring them up to date."),
-    "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to mend each."),
-    "demo": ("demo", "See a real pipeline break in three ways, and heal."),
+    "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to fix each."),
+    "demo": ("demo", "Watch a real pipeline break in three ways and recover."),
     "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
     "start": ("run", "Claim a chunk for a script that does the handshake itself."),
     "end": ("run", "End a run that odf start began: READY or FAILED."),
     "rescue": ("run", "End runs whose lease ran out."),
-    "status": ("look", "The matrix of datasets and dataids."),
-    "runs": ("look", "Recent attempts, newest first."),
-    "jobs": ("look", "The registered jobs."),
-    "datasets": ("look", "The registered datasets."),
-    "log": ("look", "What a run printed."),
-    "why": ("look", "What stands in the way of a job, and which command would help."),
-    "explain": ("look", "The five questions about one chunk, now and at each past run."),
+    "status": ("status", "The matrix of datasets and dataids."),
+    "runs": ("runs", "Recent attempts, newest first."),
+    "jobs": ("definitions", "The registered jobs."),
+    "datasets": ("definitions", "The registered datasets."),
+    "log": ("runs", "What a run printed."),
+    "why": ("decisions", "What stands in the way of a job, and which command would help."),
+    "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
     "prove": ("shard", "Show that the published chunks cover the source exactly once, or what is missing."),
     "ready": ("arrive", "Announce chunks that something outside produced."),
     "discover": ("arrive", "Find chunks that arrived at a dataset's location, and announce them."),
-    "shard": ("shard", "Cut a table or file set into chunks of ranges, evenly by its data."),
+    "shard": ("shard", "Cut a table or file set into key ranges, evenly by its data."),
     "resubmit": ("steer", "Have chunks produced again, before anything new."),
     "hold": ("steer", "Set chunks aside: nobody reads or produces them."),
-    "release": ("steer", "Give held chunks back what they were."),
-    "fail": ("steer", "Say that chunks are bad, until they are produced again."),
-    "forget": ("steer", "Make chunks never produced; history stays."),
-    "rollback": ("versions", "Let a chunk be an older version of itself again."),
+    "release": ("steer", "Release held chunks: each gets back the status it had."),
+    "fail": ("steer", "Mark chunks as bad until they are produced again."),
+    "forget": ("steer", "Reset chunks to never produced; their history stays."),
+    "rollback": ("versions", "Go back to an older version of a chunk."),
     "vacuum": ("versions", "Remove what no version points to, and old versions."),
     "pool": ("pool", "Limits on running chunks across all machines."),
     "crypt": ("secret", "Encrypt, decrypt and rekey passwords."),
-    "sql": ("raw", "Read the store by SQL."),
-    "dml": ("raw", "Change the store by SQL; the next claim acts on it."),
+    "sql": ("raw", "Query the store with SQL."),
+    "dml": ("raw", "Change the store with SQL; the next claim acts on it."),
 }
 # The names that the Java original uses.
 ALIASES = {
@@ -54,6 +54,8 @@ ALIASES = {
     "getjob": "jobs",
     "forcejob": "run",
 }
+
+_READER_GONE = 141  # as a shell reports a program that SIGPIPE ended: there is nobody left to name an error to
 
 
 class Verbs(click.Group):
@@ -79,8 +81,8 @@ class Verbs(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], [*VERBS, *ALIASES], n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            raise click.UsageError(f"there is no verb {args[0]!r}.{hint} See: odf --help", ctx)
+            meant = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"there is no verb {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -103,38 +105,39 @@ def open_door(arguments: list[str]) -> int:
         result = odf.main(arguments, prog_name="odf", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except OdfError as error:
-        return _say(arguments, error.name, error.message, error.hint, error.exit_code, error)
+        return _say(arguments, error, error)
     except click.exceptions.Abort as error:
         interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # in the middle of work, not at a prompt
-        return _say(arguments, "ABORTED", "interrupted" if interrupted else "nothing was changed", "", 130)
+        return _say(arguments, Aborted("interrupted" if interrupted else "nothing was changed"))
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "odf"
-        return _say(arguments, "USAGE", error.format_message(), f"see: {command} --help", 2)
+        return _say(arguments, UsageError(error.format_message(), hint=f"See: {command} --help"))
     except click.ClickException as error:
-        return _say(arguments, "USAGE", error.format_message(), "", 2)
+        return _say(arguments, UsageError(error.format_message()))
     except KeyboardInterrupt:
-        return _say(arguments, "ABORTED", "interrupted", "", 130)
+        return _say(arguments, Aborted("interrupted"))
     except BrokenPipeError:
         sys.stderr.close()
-        return 141
+        return _READER_GONE
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        return _say(arguments, "INTERNAL", what, "this is a bug in OpenDataFlow; --debug shows where", 70, error)
+        bug = Internal(f"{type(error).__name__}: {error}", hint="This is a bug in OpenDataFlow; --debug shows where.")
+        return _say(arguments, bug, error)
 
 
-def _say(arguments: list[str], name: str, message: str, hint: str, code: int, error: Exception | None = None) -> int:
-    if error is not None and "--debug" in arguments:
+def _say(arguments: list[str], problem: OdfError, raised: Exception | None = None) -> int:
+    if raised is not None and "--debug" in arguments:
         import traceback
 
-        traceback.print_exception(error)
+        traceback.print_exception(raised)
     if "--json" in arguments:
-        print(json.dumps({"error": name, "message": message, "hint": hint, "exit_code": code}))
+        facts = {"error": problem.name, "message": problem.message, "hint": problem.hint}
+        print(json.dumps(facts | {"exit_code": problem.exit_code}))
     else:
         from .common import clean
 
-        print(clean(f"{name}: {message}"), file=sys.stderr)
-        if hint:
-            print(clean(f"  {hint}"), file=sys.stderr)
-    return code
+        print(clean(f"{problem.name}: {problem.message}"), file=sys.stderr)
+        if problem.hint:
+            print(clean(f"  {problem.hint}"), file=sys.stderr)
+    return problem.exit_code

@@ -14,13 +14,13 @@ import click
 from ..errors import OdfError, UsageError
 from ..model import READY
 from .common import App, Line, clean, one_line, table, verb
-from .run import known_job, terminating
+from .run import known_job, terminating, worker_of
 
 if TYPE_CHECKING:
     from ..insight.progress import Progress, Report, Watch
     from ..model import Catalogue, Job
+    from ..run.attempt import Result
     from ..run.drain import Drained
-    from ..run.script import Result
     from ..run.worker import Worker
 
 _SUMMARY = 60.0  # a line in the log at least this often
@@ -36,27 +36,25 @@ _SUMMARY = 60.0  # a line in the log at least this often
 def drain_verb(
     app: App, jobids: tuple[str, ...], everything: bool, workers: int, follow: bool, master: str | None, dry_run: bool
 ) -> int:
-    """Run chunk after chunk, several at once, until nothing is left; all jobs whose code is here unless some are named.
+    """Run chunk after chunk, several at a time, until nothing is left. Default: all jobs whose code is here.
 
-    One Spark application serves all Spark jobs; scripts are processes of their own. Start as many drains on as many
-    machines as you like: the store keeps them apart. What a full or paused pool holds back is waited for. Before it
-    ends, a drain makes sure that nobody died with a chunk of these jobs. Exit code 1 when a chunk failed.
+    One Spark application runs all Spark jobs; each script runs as a process. Start as many drains on as many machines
+    as you like: no two of them get the same chunk. A drain waits for chunks that a full or paused pool holds back, and
+    before it ends it makes sure that no other worker died with a chunk of these jobs. Exit code 1 when a chunk failed.
 
     \b
       odf drain
       odf drain clean_flights --workers 8
       odf drain --follow
     """
-    from .. import secrets
     from ..insight.progress import Watch, report
     from ..run.drain import Drain
-    from ..run.worker import Worker
 
     if jobids and everything:
-        raise UsageError("--all means every job, so no job is named", hint="leave out one of them")
+        raise UsageError("--all means every job, so no job is named", hint="Leave out one of them.")
     store, project = app.store, app.project
     store.check_environment(project.environment.name)
-    worker = Worker(store, project, secrets.find_key(os.environ), master=master, echo=False, say=app.say)
+    worker = worker_of(app, master=master)
     for jobid in jobids:
         known_job(app, jobid, jobid)
         worker.check(store.catalogue(), jobid)
@@ -175,7 +173,7 @@ def _rendered(progress: Progress) -> Any:
 
 
 def _shown(found: Report) -> Iterator[Line]:
-    from ..insight.progress import duration
+    from ..insight.words import duration
 
     counts = ", ".join(f"{n:,} {name}" for name, n in found.outcomes.items())
     yield f"{counts or 'nothing to do'} in {duration(found.seconds)}"
@@ -194,5 +192,5 @@ def _shown(found: Report) -> Iterator[Line]:
         yield from (f"  {each.seconds:6.1f} s  {each.jobid} {each.dataid}" for each in found.slowest)
     if found.commands:
         yield ""
-        yield "when the cause is mended:"
+        yield "when the cause is fixed:"
         yield from ([(f"  {command}", "command")] for command in (*found.commands, "odf drain"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ..insight.axis import Column
 from ..insight.matrix import LONGEST_NAME, Block, Cell, Exceptions, Line, Overview
+from ..insight.words import ranges_text
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
 from .common import Line as Printed
 from .common import Segment
@@ -24,20 +25,20 @@ def terminal_width() -> int:
 
 
 def glyphs() -> dict[str | None, str]:
-    """One glyph for each status, in ASCII where the terminal knows no better."""
+    """One glyph for each status, in ASCII where the terminal can show nothing else."""
     encoding = (getattr(sys.stdout, "encoding", "") or "ascii").lower().replace("-", "")
     return dict(_GLYPHS) if encoding.startswith("utf") else dict(_LETTERS)
 
 
 def lines(overview: Overview, width: int) -> Iterator[Printed]:
     """The matrix in lines of at most this width."""
-    found = glyphs()
+    glyph_of = glyphs()
     used: set[str | None] = set()
     for block in overview.blocks:
-        yield from _block(block, width, found, used)
+        yield from _block(block, width, glyph_of, used)
         yield ""
     if used:
-        yield from _legend(used, found, width)
+        yield from _legend(used, glyph_of, width)
     yield from _exceptions(overview.exceptions, width)
     if overview.untouched:
         yield _cut([("no chunks: ", "faint"), (", ".join(overview.untouched), "faint")], width)
@@ -61,7 +62,7 @@ def _name(text: str, width: int) -> str:
     return (text if len(text) <= width else text[: width - 1] + "…").ljust(width)
 
 
-def _block(block: Block, width: int, found: dict[str | None, str], used: set[str | None]) -> Iterator[Printed]:
+def _block(block: Block, width: int, glyph_of: dict[str | None, str], used: set[str | None]) -> Iterator[Printed]:
     names = min(max(len(line.datasetid) for line in block.lines), LONGEST_NAME)
     room = width - names - 2
     if block.columns:
@@ -72,7 +73,7 @@ def _block(block: Block, width: int, found: dict[str | None, str], used: set[str
                 ("".join(column.label.ljust(words + 2) for column in block.columns).rstrip(), "faint"),
             ]
             for line in block.lines:
-                yield [(_name(line.datasetid, names) + "  ", "strong"), *_words(line, found, words + 2)]
+                yield [(_name(line.datasetid, names) + "  ", "strong"), *_words(line, glyph_of, words + 2)]
         else:
             size = min(room // len(block.columns), 8)
             size = (
@@ -80,7 +81,7 @@ def _block(block: Block, width: int, found: dict[str | None, str], used: set[str
             )
             yield [(" " * (names + 2), ""), (_scale(block.columns, size, room), "faint")]
             for line in block.lines:
-                yield [(_name(line.datasetid, names) + "  ", "strong"), *_cells(line, block, found, used, size)]
+                yield [(_name(line.datasetid, names) + "  ", "strong"), *_cells(line, block, glyph_of, used, size)]
             yield [(" " * (names + 2), ""), (f"a cell is {block.each}", "faint")]
             if len(block.columns) > 1 and not block.is_counted:
                 yield [(" " * (names + 2), ""), ("holes do not show at this scale", "faint")]
@@ -89,20 +90,20 @@ def _block(block: Block, width: int, found: dict[str | None, str], used: set[str
         yield _cut([(_name(line.datasetid, names) + "  ", "strong"), *_counts(line)], width)
 
 
-def _words(line: Line, found: dict[str | None, str], width: int) -> Iterator[Segment]:
+def _words(line: Line, glyph_of: dict[str | None, str], width: int) -> Iterator[Segment]:
     for cell in line.cells:
-        text = f"{found[cell.status]} {cell.status}" if cell.status else found[None]
+        text = f"{glyph_of[cell.status]} {cell.status}" if cell.status else glyph_of[None]
         yield text, cell.status or "faint"
         yield " " * (width - len(text)), ""
 
 
 def _cells(
-    line: Line, block: Block, found: dict[str | None, str], used: set[str | None], size: int
+    line: Line, block: Block, glyph_of: dict[str | None, str], used: set[str | None], size: int
 ) -> Iterator[Segment]:
     for cell, column in zip(line.cells, block.columns, strict=True):
         shown = _shown(cell, column)
         used.add(shown)
-        text = found[shown]
+        text = glyph_of[shown]
         if size > 1:
             text += _short(cell.n) if cell.status else ""
             text = text[: size - 1].ljust(size)
@@ -150,13 +151,13 @@ def _counts(line: Line) -> Iterator[Segment]:
         yield f"{line.malformed} malformed", FAILED
 
 
-def _legend(used: set[str | None], found: dict[str | None, str], width: int) -> Iterator[Printed]:
+def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) -> Iterator[Printed]:
     meanings = {status: status for status in _ORDER} | {"PARTLY": "READY with holes", None: "never produced"}
     segments: list[Segment] = []
     length = 0
     for status, meaning in meanings.items():
         if status in used:
-            text = f"{found[status]} {meaning}"
+            text = f"{glyph_of[status]} {meaning}"
             if length and length + len(text) + 3 > width:
                 yield segments
                 segments, length = [], 0
@@ -166,11 +167,10 @@ def _legend(used: set[str | None], found: dict[str | None, str], width: int) -> 
     yield ""
 
 
-def _exceptions(found: tuple[Exceptions, ...], width: int) -> Iterator[Printed]:
-    for each in found:
-        shown = [first if first == last else f"{first}..{last}" for first, last in each.ranges[:_RANGES]]
-        more = ", …" if each.more or len(each.ranges) > _RANGES else ""
-        yield _cut([(f"{each.status:<9}", each.status), (f"{each.datasetid}  {', '.join(shown)}{more}", "")], width)
+def _exceptions(exceptions: tuple[Exceptions, ...], width: int) -> Iterator[Printed]:
+    for exception in exceptions:
+        shown = ranges_text(exception.ranges, _RANGES, more=exception.more)
+        yield _cut([(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", "")], width)
 
 
 def _hints(overview: Overview) -> Iterator[Printed]:
@@ -181,10 +181,10 @@ def _hints(overview: Overview) -> Iterator[Printed]:
         columns = [column for column in crowded[0].columns if column.size > 1]
         some = f" --from {columns[-1].first} --to {columns[-1].last}" if columns else ""
         yield [
-            ("closer: ", "faint"),
+            ("in detail: ", "faint"),
             (f"odf status {crowded[0].lines[0].datasetid}{some}", "command"),
             ("   every chunk: ", "faint"),
             ("--chunks", "command"),
         ]
     if any(line.at_least for block in overview.blocks for line in block.lines):
-        yield [("≥ means that nobody counted further: ", "faint"), ("--exact", "command"), (" counts all", "faint")]
+        yield [("≥ means that counting stopped there; ", "faint"), ("--exact", "command"), (" counts all", "faint")]

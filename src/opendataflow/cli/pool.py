@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,17 +10,19 @@ from ..errors import UsageError
 from ..model import check_id
 from .common import App, table, verb
 
-if TYPE_CHECKING:
-    from ..model import Pool
-
-_EXAMPLE = "for instance: odf pool set etl 8"
+_EXAMPLE = "For instance: odf pool set etl 8"
 
 
 @verb("pool")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--always", is_flag=True, help="Forget the hours: the same slots all week.")
-@click.option("--timezone", metavar="ZONE", help="Where the hours are meant, like Europe/Paris; UTC otherwise.")
-@click.option("--hours", metavar="TEXT", multiple=True, help="When other slots hold; may be given several times.")
+@click.option("--always", is_flag=True, help="Drop the hours: the same slots all week.")
+@click.option("--timezone", metavar="ZONE", help="The time zone of the hours, like Europe/Paris (default: UTC).")
+@click.option(
+    "--hours",
+    metavar="TEXT",
+    multiple=True,
+    help="When the pool has other slots, like Mon-Fri 08:00-18:00 -> 4; repeatable.",
+)
 @click.argument("action", type=click.Choice(["list", "set", "drop"]), default="list")
 @click.argument("name", required=False)
 @click.argument("slots", metavar="[N|unlimited]", required=False)
@@ -34,13 +36,13 @@ def pool_verb(
     always: bool,
     dry_run: bool,
 ) -> int:
-    """How many chunks may run at once, across all machines. A change holds for the next claim; nothing is killed.
+    """How many chunks may run at once, across all machines. A change counts from the next claim; nothing is killed.
 
-    With --hours other slots hold in parts of the week; the first that fits counts, and 0 slots are a pause whatever
-    the hours say. Datasets that limit their readers (readers = n in dataflow.toml) are listed too.
+    With --hours the pool has another number of slots in parts of the week. The first line that matches counts. 0 slots
+    are a pause, whatever the hours say. Datasets that limit their readers (readers = n in dataflow.toml) are listed too.
 
     \b
-      odf pool                     what holds now and until when, taken, waiting
+      odf pool                     slots now and until when, taken, waiting
       odf pool set etl 8
       odf pool set etl 0           pause
       odf pool set etl unlimited
@@ -50,7 +52,7 @@ def pool_verb(
     """
     if action == "list":
         if name is not None:
-            raise UsageError(f"odf pool list takes no name, but was given {name[:40]!r}")
+            raise UsageError(f"odf pool list takes no name, but was given {name[:40]!r}", hint="See: odf pool")
         return _list(app)
     changed = bool(hours or timezone or always)
     if name is None or (action == "set") != (slots is not None or changed):
@@ -61,21 +63,22 @@ def pool_verb(
     if action == "drop":
         return _drop(app, poolid, dry_run)
     if always and (hours or timezone):
-        raise UsageError("--always means no hours", hint="leave out --hours and --timezone, or --always")
+        raise UsageError("--always means no hours", hint="Leave out --hours and --timezone, or --always.")
     return _set(app, poolid, slots, hours, timezone, always, dry_run)
 
 
 def _list(app: App) -> int:
     from ..insight.pools import pools
 
-    found = pools(app.store)
+    app.store.fold_in()
+    uses = pools(app.store)
     rows = []
-    for each in found:
-        name = each.poolid if each.what == "pool" else f"readers of {each.poolid}"
-        rows.append((name, each.now_text, each.taken, each.waiting_text, ", ".join(each.jobs)))
+    for use in uses:
+        name = use.poolid if use.what == "pool" else f"readers of {use.poolid}"
+        rows.append((name, use.now_text, use.taken, use.waiting_text, ", ".join(use.jobs)))
     app.show(
-        found,
-        lambda: table(["pool", "slots", "taken", "waiting", "jobs"], rows) if rows else [f"no pools; {_EXAMPLE}"],
+        uses,
+        lambda: table(["pool", "slots", "taken", "waiting", "jobs"], rows) if rows else [f"no pools. {_EXAMPLE}"],
     )
     return 0
 
@@ -113,14 +116,13 @@ def _set(
         options["timezone"] = timezone
     number = before.slots if before and slots is None else _slots(slots or "")
     changes = app.store.register(pools=[Pool(poolid, number, options)], dry_run=dry_run)
-    shown = "unlimited" if number is None else "paused (0 slots)" if number == 0 else f"{number} slots"
-    was = "" if before is None else f"; it was {_was(before)}"
-    lines = [f"pool {poolid} {'would be' if dry_run else 'is'} {shown}{was}"]
+    was = "" if before is None else f"; before: {slots_text(before.slots)}"
+    lines = [f"slots of pool {poolid}: {slots_text(number)}{was}{' (nothing was changed)' * dry_run}"]
     now, then = (number, None) if dry_run else app.store.pool_now(poolid)
     if options.get("hours"):
         lines += [f"  {line}" for line in options["hours"]]
         if not dry_run:
-            lines.append(f"now it has {slots_text(now)}" + (f", {change_text(then)}" if then else ""))
+            lines.append(f"now: {slots_text(now)}" + (f", {change_text(then)}" if then else ""))
     app.show(
         {
             "pool": poolid,
@@ -135,13 +137,11 @@ def _set(
     return 0
 
 
-def _was(pool: Pool) -> str:
-    return "unlimited" if pool.slots is None else str(pool.slots)
-
-
 def _slots(word: str) -> int | None:
     if word.lower() == "unlimited":
         return None
     if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise UsageError(f"{word[:40]!r} is not a number of slots", hint="a number from 0, or unlimited")
+        raise UsageError(
+            f"{word[:40]!r} is not a number of slots", hint="Give a whole number from 0, or say unlimited."
+        )
     return int(word)

@@ -10,21 +10,23 @@ import click
 from ..errors import UsageError
 from .common import App, table, verb
 
+_EXAMPLE = 'Write for instance: odf sql "select * from job_status"'
+
 
 def _statement(given: str | None) -> str:
     if given is None or given == "-":
         if sys.stdin.isatty():
-            raise UsageError("which statement?", hint='for instance: odf sql "select * from job_status"')
+            raise UsageError("which statement?", hint=_EXAMPLE)
         given = sys.stdin.read()
     if "\0" in given or not given.strip():
-        raise UsageError("this is not a statement", hint='for instance: odf sql "select * from job_status"')
+        raise UsageError("this is not a statement", hint=_EXAMPLE)
     return given
 
 
 @verb("sql")
 @click.argument("statement", required=False)
 def sql_verb(app: App, statement: str | None) -> int:
-    """Ask the store by SQL. Nothing can be changed this way.
+    """Query the store with SQL. Nothing can be changed this way.
 
     Without a statement, or with -, it is read from the input.
 
@@ -47,10 +49,10 @@ def _plain(value: Any) -> Any:
 
 
 @verb("dml")
-@click.option("--dry-run", is_flag=True, help="Do it, count the rows, and undo it.")
+@click.option("--dry-run", is_flag=True, help="Count the rows that would change, and change nothing.")
 @click.argument("statement", required=False)
 def dml_verb(app: App, statement: str | None, dry_run: bool) -> int:
-    """Change the store by SQL. The next claim acts on it like on any other change.
+    """Change the store with SQL. The next claim acts on it like on any other change.
 
     Without a statement, or with -, it is read from the input.
 

@@ -7,14 +7,20 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import BadConfig, NothingToDo, UnknownJob, UsageError
 from .common import App, plain, table, verb
 
+if TYPE_CHECKING:
+    from ..run.attempt import Asked, Result
+    from ..run.worker import Worker
+
+SHOWN = {True: "yes", False: "no", None: "not asked"}
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -24,17 +30,11 @@ def target_of(app: App, target: str) -> tuple[str, Path | None]:
     if path.is_file() and ("/" in target or path.suffix or os.access(path, os.X_OK)):
         return path.name.removesuffix(path.suffix), path.absolute()
     if "/" in target:
-        raise BadConfig(f"there is no script {target}", hint="check the path")
-    from ..project import code_of
+        raise BadConfig(f"there is no script {target}", hint="Check the path.")
+    from ..project import code_of, is_for_spark
 
     code = code_of(app.project, target)
-    if code is not None and (code.suffix not in (".py", ".sql") or not _is_for_spark(code)):
-        return target, code
-    return target, None
-
-
-def _is_for_spark(code: Path) -> bool:
-    return code.suffix == ".sql" or "@job" in code.read_text(encoding="utf-8", errors="replace")
+    return target, code if code is not None and not is_for_spark(code) else None
 
 
 def known_job(app: App, jobid: str, target: str) -> None:
@@ -43,17 +43,21 @@ def known_job(app: App, jobid: str, target: str) -> None:
     if jobid in catalogue.jobs:
         return
     if any(job.jobid == jobid for job in app.project.jobs):
-        raise UnknownJob(f"job {jobid} is declared in the project, but not in the store yet", hint="odf apply")
+        raise UnknownJob(
+            f"job {jobid} is declared in the project, but not in the store yet", hint="Store it: odf apply"
+        )
     from ..run.declared import is_mentioned
 
     if is_mentioned(app.project, jobid):
-        raise UnknownJob(f"job {jobid} is declared in the project's code, but not in the store yet", hint="odf apply")
+        raise UnknownJob(
+            f"job {jobid} is declared in the project's code, but not in the store yet", hint="Store it: odf apply"
+        )
     lines = [
-        "register it, with the names of what it reads and writes:",
+        "Register it, with the names of what it reads and writes:",
         *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),
         f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'IN', 'INPUT')\"",
         f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'OUT', 'OUTPUT')\"",
-        "or declare it in dataflow.toml (odf init makes one) and: odf apply",
+        "Or declare it in dataflow.toml (odf init makes one), then: odf apply",
     ]
     try:
         catalogue.job(jobid)
@@ -63,88 +67,75 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the options of `odf run` say."""
+
+    dataid: str | None
+    force: bool
+    dry_run: bool
+    fail_if_none: bool
+    quiet: bool
+    master: str | None
+
+
 @verb("run", context_settings=PASS_ON)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
-@click.option("--force", is_flag=True, help="Run --dataid without asking the five questions. History says so for good.")
+@click.option(
+    "--force", is_flag=True, help="Run --dataid without the five questions. The run is permanently marked as forced."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
 @click.option("--fail-if-none", is_flag=True, help="Exit 15 instead of 0 when there is nothing to do.")
 @click.option("--quiet", is_flag=True, help="Do not show the script's output; it is in the log.")
 @click.option("--master", metavar="URL", help="Where Spark runs, for a Spark job.")
 @click.argument("target", metavar="SCRIPT|JOB")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run_verb(
-    app: App,
-    target: str,
-    arguments: tuple[str, ...],
-    dataid: str | None,
-    force: bool,
-    dry_run: bool,
-    fail_if_none: bool,
-    quiet: bool,
-    master: str | None,
-) -> int:
+def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) -> int:
     """Run one chunk of a job, if the five questions allow it.
 
-    SCRIPT is a path to any executable: its job is named like the file without its suffix. JOB is a registered job whose
-    code is found in the project's folders. What follows goes to the script unchanged.
+    SCRIPT is the path of any executable; its job has the name of the file without the suffix. JOB is a registered job whose
+    code is found in the project's folders. Everything after it is passed to the script unchanged.
 
     \b
       RunJob ./load.sh                     the next chunk of job load
       RunJob --dataid 2025-11-12 ./load.sh this chunk
       odf run load --dry-run               say which chunk would be next
-      odf run --force --dataid 7 ./load.sh without asking (RUNNING chunks are still refused)
+      odf run --force --dataid 7 ./load.sh without the five questions (a RUNNING chunk is still refused)
 
     \b
     Exit codes: 0 done or nothing to do, 1 the job failed, 2 usage, 10 DATA_NOT_READY, 11 WRONG_DATA, 12 INVALID_PATH,
     13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO (--fail-if-none), 16 LEASE_LOST, 17 BAD_KEY, 75 store unreachable.
     """
-    if force and dataid is None:
-        raise UsageError("--force needs --dataid", hint="name the chunk that is to run without asking")
+    wish = RunOptions(**given)
+    if wish.force and wish.dataid is None:
+        raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
-    if dry_run:
-        return _dry_run(app, jobid, dataid)
-    from .. import secrets
+    worker = worker_of(app, echo=not wish.quiet, master=wish.master)
+    if wish.dry_run:
+        return _dry_run(worker, app, jobid, wish.dataid)
+    from ..run.attempt import Asked, run_next
 
-    key = secrets.find_key(os.environ)
+    asked = Asked(jobid, wish.dataid, wish.force)
     if script is not None:
-        from ..run.script import run_script
+        from ..run.executors.script import Script
 
-        result = run_script(
-            app.store,
-            app.project,
-            jobid,
-            [str(script), *arguments],
-            cwd=script.parent,
-            key=key,
-            dataid=dataid,
-            force=force,
-            echo=not quiet and not app.as_json,
-            say=app.say,
-        )
+        result = run_next(worker, asked, Script(worker, [str(script), *arguments], script.parent))
     else:
-        result = _run_by_name(app, jobid, key, dataid, force, quiet, master)
-    return report(app, result, fail_if_none)
+        catalogue = app.store.catalogue()
+        worker.check(catalogue, jobid)
+        with terminating():
+            result = run_next(worker, asked, worker.executor(catalogue.job(jobid)))
+    return report(app, result, wish.fail_if_none)
 
 
-def _run_by_name(
-    app: App, jobid: str, key: Any, dataid: str | None, force: bool, quiet: bool, master: str | None
-) -> Any:
-    from ..run.script import refused
+def worker_of(app: App, *, echo: bool = False, master: str | None = None) -> Worker:
+    """The worker of this command: its store, its project, and the key if one is given."""
+    from .. import secrets
     from ..run.worker import Worker
 
-    store, project = app.store, app.project
-    worker = Worker(store, project, key, master=master, echo=not quiet and not app.as_json, say=app.say)
-    catalogue = store.catalogue()
-    worker.check(catalogue, jobid)
-    store.check_environment(project.environment.name)
-    with terminating():
-        claims = store.claim(jobid, dataid=dataid, force=force)
-        if not claims:
-            return refused(store, catalogue, project, jobid, dataid)
-        if force:
-            app.say(f"FORCED: {jobid} {dataid} runs without the five questions; its history says so for good")
-        return worker.run(catalogue, claims[0])
+    key = secrets.find_key(os.environ)
+    return Worker(app.store, app.project, key, master=master, echo=echo and not app.as_json, say=app.say)
 
 
 @contextmanager
@@ -161,7 +152,7 @@ def terminating() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def report(app: App, result: Any, fail_if_none: bool) -> int:
+def report(app: App, result: Result, fail_if_none: bool) -> int:
     """Say how it ended, and return the exit code."""
     claim = result.claim
     facts = {"outcome": result.outcome, "exit_code": result.exit_code, "detail": result.detail}
@@ -182,20 +173,17 @@ def report(app: App, result: Any, fail_if_none: bool) -> int:
     return code
 
 
-def _dry_run(app: App, jobid: str, dataid: str | None) -> int:
-    from ..gate import refusal
-
-    catalogue = app.store.catalogue()
+def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     app.store.fold_in()
     wanted = [dataid] if dataid is not None else app.store.next_dataids(jobid, 1)
     if not wanted:
         app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])
         return 0
-    receipt = refusal(app.store, catalogue, app.project.environment, jobid, wanted[0])
-    lines = [f"{jobid} {wanted[0]} would {'run' if receipt.verdict == 'YES' else f'be refused: {receipt.verdict}'}"]
+    receipt = worker.forecast(jobid, wanted[0], "a dry run does not look at the data")
+    lines = [f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run'}"]
     lines += table(
         ["question", "answer", "why"],
-        [(answer.question, "yes" if answer.yes else "no", answer.why) for answer in receipt.answers],
+        [(answer.question, SHOWN[answer.yes], answer.why) for answer in receipt.answers],
     )
     app.show({"jobid": jobid, "next": wanted[0], "receipt": receipt}, lambda: lines)
     return 0
@@ -208,7 +196,7 @@ def _dry_run(app: App, jobid: str, dataid: str | None) -> int:
     type=float,
     default=86400.0,
     show_default=True,
-    help="Seconds until the chunk is taken back, unless odf end comes first.",
+    help="Seconds until the chunk is taken back unless odf end comes first.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
 @click.argument("jobid", metavar="JOB")
@@ -221,30 +209,28 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
       eval "$(odf start load)" && ./work.sh && odf end "$ODF_RUN" READY
       odf start load --json
     """
-    from .. import secrets
-    from ..run.context import passwords, variables
-    from ..run.script import admitted, refused
+    from ..run.attempt import Asked
 
     known_job(app, jobid, jobid)
     if dry_run:
-        return _dry_run(app, jobid, dataid)
-    store, project = app.store, app.project
-    catalogue = store.catalogue()
-    decrypted = passwords(catalogue, catalogue.job(jobid), secrets.find_key(os.environ))
-    store.check_environment(project.environment.name)
-    claims = store.claim(jobid, dataid=dataid, lease=lease)
-    if not claims:
-        return report(app, refused(store, catalogue, project, jobid, dataid), fail_if_none=True)
-    no = admitted(store, catalogue, project, claims[0])
-    if no is not None:
-        return report(app, no, fail_if_none=True)
-    manifests = {
-        (item.datasetid, item.dataid): store.manifest(item.datasetid, item.dataid, item.version)
-        for item in claims[0].inputs
-    }
-    found = variables(catalogue, project.environment, claims[0], manifests, decrypted) | dict(catalogue.job(jobid).env)
-    app.show(found, lambda: [f"export {name}={shlex.quote(value)}" for name, value in found.items()], raw=True)
+        return _dry_run(worker_of(app), app, jobid, dataid)
+    values = begun(app, Asked(jobid, dataid, lease=lease))
+    if isinstance(values, int):
+        return values
+    app.show(values, lambda: [f"export {name}={shlex.quote(value)}" for name, value in values.items()], raw=True)
     return 0
+
+
+def begun(app: App, asked: Asked) -> dict[str, str] | int:
+    """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
+    from ..run.attempt import Result, begin
+    from ..run.context import variables
+
+    attempt = begin(worker_of(app), asked)
+    if isinstance(attempt, Result):
+        return report(app, attempt, fail_if_none=True)
+    values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+    return values | dict(attempt.job.env)
 
 
 @verb("end")
@@ -259,13 +245,14 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
       odf end 17 READY
       odf end 17 FAILED --why "the file was cut"
     """
-    from ..errors import UnknownStatus
-    from ..model import FAILED, READY, canonical
-    from ..run.script import outputs_of
+    from ..errors import JobFailed, UnknownStatus
+    from ..model import FAILED, READY, RESUBMIT, canonical
+    from ..run.attempt import Done, finish
+    from ..run.executors.script import Handshake
 
     word = canonical(status)
     if word not in (READY, FAILED):
-        raise UnknownStatus(f"a run ends READY or FAILED, not {word}", hint=f"for instance: odf end {run} READY")
+        raise UnknownStatus(f"a run ends READY or FAILED, not {word}", hint=f"Write it like this: odf end {run} READY")
     claim = app.store.claim_of(run)
     if dry_run:
         app.show(
@@ -273,14 +260,14 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
             lambda: [f"run {run} of {claim.jobid} {claim.dataid} would end {word}"],
         )
         return 0
-    if word == READY:
-        catalogue = app.store.catalogue()
-        app.store.commit(claim, outputs_of(app.store, catalogue, app.project, catalogue.job(claim.jobid), claim))
-    else:
-        word = app.store.fail(claim, "JOB_FAILED", why)
+    worker = worker_of(app)
+    done = Done() if word == READY else Done(problem=JobFailed(why or ""))
+    result = finish(worker, claim, Handshake(worker), done)
+    if result.status not in ((READY,) if word == READY else (FAILED, RESUBMIT)):
+        return report(app, result, fail_if_none=False)
     app.show(
-        {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word},
-        lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {word}"],
+        {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": result.status},
+        lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {result.status}"],
     )
     return 0
 

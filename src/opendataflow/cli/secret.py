@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,31 @@ from .common import App, table, verb
 
 if TYPE_CHECKING:
     from ..secrets import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose password is meant: that of a dataset, of the store, or of every dataset."""
+
+    dataset: str | None
+    for_store: bool
+    everything: bool
+
+    def __post_init__(self) -> None:
+        if self.dataset is not None and self.for_store:
+            raise UsageError("--for and --for-store exclude each other")
+        if self.dataset is not None:
+            check_id("dataset", self.dataset)
+
+    def context(self) -> str:
+        """What the one password that is meant is bound to."""
+        from ..secrets import STORE_CONTEXT, dataset_context
+
+        if self.dataset is not None:
+            return dataset_context(self.dataset)
+        if self.for_store:
+            return STORE_CONTEXT
+        raise UsageError("whose password is it?", hint="Say --for DATASET or --for-store.")
 
 
 @verb("crypt")
@@ -26,20 +52,12 @@ if TYPE_CHECKING:
 @click.argument("action", type=click.Choice(["encrypt", "decrypt", "rekey"]))
 @click.argument("token", required=False)
 def crypt_verb(
-    app: App,
-    action: str,
-    token: str | None,
-    dataset: str | None,
-    for_store: bool,
-    everything: bool,
-    from_input: bool,
-    yes_print: bool,
-    dry_run: bool,
+    app: App, action: str, token: str | None, from_input: bool, yes_print: bool, dry_run: bool, **owner: Any
 ) -> int:
     """Encrypt, decrypt or re-encrypt passwords.
 
     The key comes from PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND, the value from a hidden prompt or the input. A token is
-    bound to its dataset: under another one it cannot be read. decrypt and rekey read the Java tool's values too.
+    bound to its dataset: it cannot be read for another one. decrypt and rekey read the Java tool's values too.
 
     \b
       odf crypt encrypt --for orders_pg
@@ -48,22 +66,15 @@ def crypt_verb(
       NEW_PASSKEY_FILE=new.key odf crypt rekey --all --dry-run
       NEW_PASSKEY_FILE=new.key odf crypt rekey --for orders_pg
     """
-    if dataset is not None and for_store:
-        raise UsageError("--for and --for-store cannot both be meant")
-    if dataset is not None:
-        check_id("dataset", dataset)
+    whose = Owner(**owner)
     if action == "rekey":
-        return _rekey(app, dataset, for_store, everything, dry_run)
-    from ..insight.secrets_of import STORE_CONTEXT, dataset_context
-
-    if dataset is None and not for_store:
-        raise UsageError("a secret belongs somewhere", hint="say --for DATASET or --for-store")
-    context = dataset_context(dataset) if dataset is not None else STORE_CONTEXT
+        return _rekey(app, whose, dry_run)
+    context = whose.context()
     if action == "encrypt":
         if token is not None:
             raise UsageError(
-                "the value is never an argument: everybody could see it with ps",
-                hint="leave it out and type it when asked, or pipe it in",
+                "the value cannot be an argument: everybody could see it with ps",
+                hint="Leave it out and type it when asked, or pipe it in.",
             )
         return _encrypt(app, context, from_input)
     return _decrypt(app, context, token, from_input, yes_print)
@@ -75,7 +86,7 @@ def _encrypt(app: App, context: str, from_input: bool) -> int:
     key = secrets.require_key(os.environ, "encrypt")
     value = _read("value", from_input, confirm=True)
     if not value:
-        raise UsageError("there is nothing to encrypt", hint="type the value when asked, or pipe it in")
+        raise UsageError("there is nothing to encrypt", hint="Type the value when asked, or pipe it in.")
     sealed = secrets.encrypt(value, key, context)
     app.show({"token": sealed, "context": context}, lambda: [sealed])
     return 0
@@ -86,7 +97,7 @@ def _decrypt(app: App, context: str, token: str | None, from_input: bool, yes_pr
 
     if not yes_print and (app.as_json or not sys.stdout.isatty()):
         raise UsageError(
-            "the plaintext is shown only on a terminal", hint="say --yes-print if it is really meant to go elsewhere"
+            "the plaintext is shown only on a terminal", hint="Say --yes-print if it is really meant to go elsewhere."
         )
     key = secrets.require_key(os.environ, "decrypt")
     sealed = token if token is not None else _read("token", from_input, confirm=False)
@@ -94,7 +105,7 @@ def _decrypt(app: App, context: str, token: str | None, from_input: bool, yes_pr
     app.show({"plaintext": value, "context": context}, lambda: [value], raw=True)
     if secrets.is_java(sealed):
         app.say(
-            "this is the Java tool's form: it is bound to nothing, and quick to guess. To renew it: odf crypt rekey"
+            "this is the Java tool's form, which is bound to no dataset and quick to guess; to renew it: odf crypt rekey"
         )
     return 0
 
@@ -106,28 +117,30 @@ def _read(what: str, from_input: bool, *, confirm: bool) -> str:
     return raw.removesuffix("\n").removesuffix("\r") if raw.endswith("\n") else raw
 
 
-def _rekey(app: App, dataset: str | None, for_store: bool, everything: bool, dry_run: bool) -> int:
+def _rekey(app: App, whose: Owner, dry_run: bool) -> int:
     from ..insight import secrets_of
 
-    if not (dataset or for_store or everything):
-        raise UsageError("which secrets?", hint="say --for DATASET, --for-store or --all")
+    if not (whose.dataset or whose.for_store or whose.everything):
+        raise UsageError("which passwords?", hint="Say --for DATASET, --for-store or --all.")
     old, new = secrets_of.keys(os.environ)
-    if for_store:
+    if whose.for_store:
         return _rekey_store(app, old, new)
-    found = secrets_of.rekeyed(app.store.catalogue(), [dataset] if dataset else [], old, new)
+    renewed = secrets_of.rekeyed(app.store.catalogue(), [whose.dataset] if whose.dataset else [], old, new)
     if not dry_run:
-        secrets_of.put(app.store, found)
-    data = [{"dataset": each.datasetid, "was": each.was, "token": each.dataset.encryptedpass} for each in found]
+        app.store.register([secret.dataset for secret in renewed])
+    data = [
+        {"dataset": secret.datasetid, "was": secret.was, "token": secret.dataset.encryptedpass} for secret in renewed
+    ]
     would = "would be" if dry_run else "is"
-    rows = [(each.datasetid, each.was, f"{would} under the new key") for each in found]
+    rows = [(secret.datasetid, secret.was, f"{would} under the new key") for secret in renewed]
     app.show(
         {"rekeyed": data, "dry_run": dry_run},
         lambda: table(["dataset", "was", "now"], rows) if rows else ["no dataset has an encrypted password"],
     )
     declared = [
-        each.datasetid
-        for each in app.project.datasets
-        if each.encryptedpass and each.datasetid in {one.datasetid for one in found}
+        dataset.datasetid
+        for dataset in app.project.datasets
+        if dataset.encryptedpass and dataset.datasetid in {one.datasetid for one in renewed}
     ]
     if declared and not dry_run:
         app.say(
@@ -139,15 +152,14 @@ def _rekey(app: App, dataset: str | None, for_store: bool, everything: bool, dry
 
 def _rekey_store(app: App, old: Key, new: Key) -> int:
     from .. import secrets
-    from ..insight.secrets_of import STORE_CONTEXT
 
     sealed = app.project.environment.store_encrypted
     if not sealed:
         raise UsageError(
             f"environment {app.project.environment.name} has no encrypted store password",
-            hint="see store.encrypted in dataflow.toml",
+            hint="Declare it in dataflow.toml: store.encrypted.",
         )
-    renewed = secrets.rekey(sealed, old, new, STORE_CONTEXT)
-    app.show({"token": renewed, "context": STORE_CONTEXT}, lambda: [renewed])
+    renewed = secrets.rekey(sealed, old, new, secrets.STORE_CONTEXT)
+    app.show({"token": renewed, "context": secrets.STORE_CONTEXT}, lambda: [renewed])
     app.say("nothing was changed: put this into dataflow.toml as store.encrypted")
     return 0

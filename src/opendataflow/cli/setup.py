@@ -13,7 +13,7 @@ from .common import App, confirm, plain, table, verb
 
 
 @verb("migrate")
-@click.option("--dry-run", is_flag=True, help="Say what would be applied, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be applied, and change nothing.")
 def migrate_verb(app: App, dry_run: bool) -> int:
     """Create the store's tables, or bring them up to date.
 
@@ -21,12 +21,7 @@ def migrate_verb(app: App, dry_run: bool) -> int:
       odf migrate
       odf migrate --store postgresql://etl@db/dataflow
     """
-    store = (
-        app.open_store(create=not dry_run and app.url.startswith("sqlite:"), check=False)
-        if not dry_run
-        else app.open_store(create=False, check=False)
-    )
-    app._store = store
+    store = app.open_store(create=not dry_run and app.url.startswith("sqlite:"), check=False)
     steps = store.migrate(dry_run=dry_run)
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]
@@ -39,7 +34,7 @@ def migrate_verb(app: App, dry_run: bool) -> int:
 @click.option("--prune", is_flag=True, help="Also remove what is registered but not declared.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
-    """Bring the store in line with dataflow.toml: shows the difference first, then applies it in one transaction.
+    """Bring the store in line with dataflow.toml: show the difference, then apply it in one transaction.
 
     Jobs that only a decorator declares, @job(reads=…, writes=…) in the project's code, are registered as well.
 
@@ -50,7 +45,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
     """
     project = app.project
     if project.file is None or project.file.suffix != ".toml":
-        raise BadConfig("there is no dataflow.toml here or in a folder above", hint="make one with: odf init")
+        raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
     from ..run.declared import jobs_of
 
     jobs = jobs_of(project)
@@ -111,7 +106,7 @@ NEXT = {
 
 
 @verb("init")
-@click.option("--dry-run", is_flag=True, help="Say which files would be made, and make none.")
+@click.option("--dry-run", is_flag=True, help="Show which files would be created, and create none.")
 @click.option(
     "--template",
     type=click.Choice(list(NEXT)),
@@ -121,7 +116,7 @@ NEXT = {
 )
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
 def init_verb(app: App, folder: Path, template: str, dry_run: bool) -> int:
-    """Make a small project that runs at once, with comments that teach.
+    """Create a small project that runs right away, with comments that teach.
 
     \b
       odf init flights && cd flights
@@ -133,7 +128,7 @@ def init_verb(app: App, folder: Path, template: str, dry_run: bool) -> int:
     made = [folder / path.relative_to(source) for path in files]
     there = [path for path in made if path.exists()]
     if there:
-        raise BadConfig(f"{there[0]} is there already", hint="choose an empty folder: odf init NAME")
+        raise BadConfig(f"{there[0]} exists already", hint="Choose an empty folder: odf init NAME")
     if not dry_run:
         for path, target in zip(files, made, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +136,7 @@ def init_verb(app: App, folder: Path, template: str, dry_run: bool) -> int:
             target.write_text(text, encoding="utf-8")
             if target.suffix == ".sh":
                 target.chmod(0o755)
-    verb_ = "would make" if dry_run else "made"
+    verb_ = "would create" if dry_run else "created"
     commands = NEXT[template] if str(folder) == "." else (f"cd {folder}", *NEXT[template])
     after = ["", "next:", *(f"  {command}" for command in commands)]
     app.show(
@@ -152,7 +147,7 @@ def init_verb(app: App, folder: Path, template: str, dry_run: bool) -> int:
 
 @verb("doctor")
 def doctor_verb(app: App) -> int:
-    """Check Python, Java, Spark, store, key, roots and clock, and say how to mend each.
+    """Check Python, Java, Spark, store, key, roots and clock, and say how to fix each.
 
     \b
       odf doctor
@@ -161,10 +156,14 @@ def doctor_verb(app: App) -> int:
 
     findings = examine(app, os.environ)
     marks = {True: "ok", False: "PROBLEM", None: "note"}
-    rows = [(marks[each.ok], each.what, each.found) for each in findings]
+    rows = [(marks[finding.ok], finding.what, finding.found) for finding in findings]
     lines = table(["", "what", "found"], rows)
-    lines += [f"  {each.what}: {each.mend}" for each in findings if each.ok is not True and each.mend]
+    lines += [f"  {finding.what}: {finding.mend}" for finding in findings if finding.ok is not True and finding.mend]
     app.show(
-        [{"what": each.what, "ok": each.ok, "found": each.found, "mend": each.mend} for each in findings], lambda: lines
+        [
+            {"what": finding.what, "ok": finding.ok, "found": finding.found, "mend": finding.mend}
+            for finding in findings
+        ],
+        lambda: lines,
     )
-    return 0 if all(each.ok is not False for each in findings) else 1
+    return 0 if all(finding.ok is not False for finding in findings) else 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
+from ..model.bounds import Size
 from .common import App, Line, confirm, plain, table, verb
 
 if TYPE_CHECKING:
@@ -23,43 +25,51 @@ _is_size = re.compile(r"([0-9]{1,15})\s*([A-Za-z]{0,3})").fullmatch
 
 def bytes_of(word: str) -> int:
     """A size as people write it, 100MB or 64MiB, in bytes."""
-    found = _is_size(word.strip())
-    unit = found[2].upper() if found else ""
+    match = _is_size(word.strip())
+    unit = match[2].upper() if match else ""
     name = unit.replace("I", "")
-    if found is None or name not in _UNITS or int(found[1]) == 0:
-        raise UsageError(f"{word[:40]!r} is not a size", hint="for instance 100MB, 64MiB or 1GB")
-    return int(found[1]) * int((1024 if "I" in unit else 1000) ** _UNITS[name])
+    if match is None or name not in _UNITS or int(match[1]) == 0:
+        raise UsageError(f"{word[:40]!r} is not a size", hint="For instance 100MB, 64MiB or 1GB.")
+    return int(match[1]) * int((1024 if "I" in unit else 1000) ** _UNITS[name])
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How a person wants the data cut: by which key, and how many chunks or how large; only new rows with extend."""
+
+    by: str | None
+    count: int | None
+    rows: int | None
+    size: str | None
+    extend: bool
+
+    @property
+    def chunk_size(self) -> Size:
+        """The one way that was named, if any."""
+        if sum(given is not None for given in (self.count, self.rows, self.size)) > 1:
+            raise UsageError("--count, --rows and --size exclude one another", hint="Give only one of them.")
+        return Size(self.count, self.rows, bytes_of(self.size) if self.size else None)
 
 
 @verb("shard")
-@click.option("--by", metavar="COLUMN", help="The key column, where the dataset does not name one.")
-@click.option("--count", type=click.IntRange(1, _MOST_CHUNKS), metavar="N", help="Into so many chunks.")
-@click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Chunks of so many rows.")
+@click.option("--by", metavar="COLUMN", help="The key column (default: the dataset's).")
+@click.option("--count", type=click.IntRange(1, _MOST_CHUNKS), metavar="N", help="Into this many chunks.")
+@click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Chunks of this many rows.")
 @click.option("--size", metavar="100MB", help="Chunks of about this many bytes, as stored.")
-@click.option("--extend", is_flag=True, help="Only what lies beyond the chunks that are there; those stay as they are.")
+@click.option("--extend", is_flag=True, help="Add chunks for rows beyond the existing ones, which stay as they are.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--master", metavar="URL", help="Where Spark runs.")
 @click.option("--dry-run", is_flag=True, help="Show the chunks, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.argument("dataset")
 def shard_verb(
-    app: App,
-    dataset: str,
-    by: str | None,
-    count: int | None,
-    rows: int | None,
-    size: str | None,
-    extend: bool,
-    why: str | None,
-    master: str | None,
-    dry_run: bool,
-    yes: bool,
+    app: App, dataset: str, why: str | None, master: str | None, dry_run: bool, yes: bool, **cut: Any
 ) -> int:
     """Cut a table or file set into chunks of partition type range, evenly by its data, and announce them.
 
     The key is a number, a date, a timestamp, a text or a uuid. Spark computes the bounds: each chunk holds the keys from its
-    lower bound up to, but without, its upper one, and the rows of one key stay together. Rows that come later lie in no chunk
-    until --extend makes new ones for them; it makes them as large as the others unless told otherwise.
+    lower bound up to, but not including, its upper bound, and the rows of one key stay together. Rows that come later are in
+    no chunk until --extend makes new ones for them, as large as the others unless told otherwise.
 
     \b
       odf shard orders_pg --count 10000
@@ -69,19 +79,16 @@ def shard_verb(
     from .. import secrets
     from ..run.sharding import announce, plan, session_of
 
-    if sum(each is not None for each in (count, rows, size)) > 1:
-        raise UsageError("--count, --rows and --size exclude one another", hint="say one of them")
+    asked = _Cut(**cut)
     planned = plan(
         app.store,
         app.project,
         dataset,
         session_of(app.project, master, app.say),
         secrets.find_key(os.environ),
-        by=by,
-        count=count,
-        rows=rows,
-        bytes=bytes_of(size) if size else None,
-        extend=extend,
+        by=asked.by,
+        size=asked.chunk_size,
+        extend=asked.extend,
     )
     done = False
     if planned.chunks and not dry_run:
@@ -108,14 +115,14 @@ def shard_verb(
 def _plan_lines(planned: Sharding) -> list[Line]:
     name = planned.dataset.datasetid
     if not planned.chunks:
-        return [f"{name}: no rows lie beyond its {planned.known:,} chunks"]
+        return [f"{name}: no rows beyond its {planned.known:,} chunks"]
     shown = [*planned.chunks[:_LISTED]]
-    rows = [(each.dataid, _key(each.lower), _key(each.upper), f"{each.rows:,}") for each in shown]
+    rows = [(chunk.dataid, _key(chunk.lower), _key(chunk.upper), f"{chunk.rows:,}") for chunk in shown]
     lines: list[Line] = [*table(["dataid", "from", "up to", "rows"], rows)]
     if len(planned.chunks) > _LISTED:
         last = planned.chunks[-1]
         lines.append(f"… up to {last.dataid}: {_key(last.lower)} up to {_key(last.upper)}, {last.rows:,} rows")
-    counts = [each.rows for each in planned.chunks]
+    counts = [chunk.rows for chunk in planned.chunks]
     lines.append(
         f"{name} by {planned.column} ({planned.kind}): {len(counts):,} chunks, {sum(counts):,} rows, "
         f"from {min(counts):,} to {max(counts):,} each"
@@ -148,11 +155,11 @@ def _key(text: str) -> str:
 @click.argument("dataset")
 @click.argument("dataids", metavar="[DATAID|FROM..TO]", required=False)
 def prove_verb(app: App, dataset: str, dataids: str | None, rows: bool, master: str | None) -> int:
-    """Show that the published chunks of a dataset cover its source exactly once, or name what is missing or too much.
+    """Show that the published chunks of a dataset cover its source exactly once, or name what is missing or duplicated.
 
-    Looked at are the chunks that should be there, the bounds of ranges, the versions that were consumed, and whether the files
-    are still what was published. With --rows Spark counts the source in one pass: of a copy the rows and fingerprints of every
-    chunk must be the same; of any other job rows in, out and rejected are shown.
+    It compares the chunks that should be there, the bounds of ranges, the versions that were consumed, and the files with
+    what was published. With --rows Spark counts the source in one pass: for a copy, the rows and fingerprints of every chunk
+    must be the same; for any other job, it shows the rows in, out and rejected.
 
     \b
       odf prove orders_lake
@@ -169,7 +176,7 @@ def prove_verb(app: App, dataset: str, dataids: str | None, rows: bool, master: 
 
     first, dots, last = (dataids or "").partition("..")
     if dots and not (first and last):
-        raise UsageError(f"{dataids!r} is not a range of dataids", hint="for instance 2013-01-01..2013-01-31")
+        raise UsageError(f"{dataids!r} is not a range of dataids", hint="For instance 2013-01-01..2013-01-31.")
     proof = prove(
         app.store,
         app.project,
@@ -191,7 +198,7 @@ def _proof_lines(proof: Proof) -> list[Line]:
         lines.append(_rows_line(proof.rows))
     lines += proof.notes
     for problem in proof.problems[:_LISTED]:
-        shown = ", ".join(f"{first}..{last}" if first != last else first for first, last in problem.ranges[:_LISTED])
+        shown = ", ".join(map(str, problem.ranges[:_LISTED]))
         more = f" and {len(problem.ranges) - _LISTED:,} more" if len(problem.ranges) > _LISTED else ""
         lines.append([(problem.name, "no"), (f": {problem.text}{f' ({shown}{more})' if shown else ''}", "")])
         lines += [[("  ", ""), (command, "command")] for command in problem.commands]

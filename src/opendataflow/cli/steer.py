@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -12,6 +13,21 @@ from .common import App, Line, confirm, table, verb
 
 _LISTED = 20
 _Changes = list[tuple[str, str, str | None, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What a person asks for: which chunks, and how."""
+
+    dataset: str | None
+    dataids: tuple[str, ...]
+    failed: bool
+    job: str | None
+    everything: bool
+    why: str | None
+    force: bool
+    dry_run: bool
+    yes: bool
 
 
 def _chunk_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +40,7 @@ def _chunk_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--force", is_flag=True, help="Take RUNNING chunks away from their runs, which then cannot publish."
         ),
         click.option("--why", metavar="TEXT", help="The reason, for the history."),
-        click.option("--all", "everything", is_flag=True, help="Every chunk of the dataset that this can be done to."),
+        click.option("--all", "everything", is_flag=True, help="Every chunk of the dataset that the verb applies to."),
         click.option("--job", metavar="JOB", help="What this job produces, instead of a dataset."),
         click.option(
             "--failed", is_flag=True, help="Only FAILED chunks; without a dataset, of everything that jobs produce."
@@ -34,51 +50,37 @@ def _chunk_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _steer(
-    app: App,
-    name: str,
-    statuses: Sequence[str],
-    dataset: str | None,
-    dataids: tuple[str, ...],
-    failed: bool,
-    job: str | None,
-    everything: bool,
-    why: str | None,
-    force: bool,
-    dry_run: bool,
-    yes: bool,
-    new_ones: bool = False,
-) -> int:
-    from ..insight.selection import select
+def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_ones: bool = False) -> int:
+    from ..insight.selection import Wanted, select
 
-    if job is not None and dataset is not None:
-        dataids, dataset = (dataset, *dataids), None  # with --job, all words are dataids
-    selection = select(
-        app.store,
-        dataset=dataset,
-        words=dataids,
-        jobid=job,
-        failed=failed,
-        everything=everything,
-        statuses=statuses,
-        new_ones=new_ones,
-    )
+    dataset, words = order.dataset, order.dataids
+    if order.job is not None and dataset is not None:
+        words, dataset = (dataset, *words), None  # with --job, all words are dataids
+    app.store.fold_in()
+    wanted = Wanted(dataset, words, order.job, order.failed, order.everything, statuses, new_ones)
+    selection = select(app.store, wanted)
     steer = getattr(app.store, {"fail": "fail_chunks"}.get(name, name))
-    planned: _Changes = [
-        change for datasetid, ids in selection for change in steer(datasetid, ids, why=why, force=force, dry_run=True)
-    ]
-    if dry_run or not planned:
+
+    def changes(dry_run: bool) -> _Changes:
+        return [
+            change
+            for datasetid, dataids in selection
+            for change in steer(datasetid, dataids, why=order.why, force=order.force, dry_run=dry_run)
+        ]
+
+    planned = changes(dry_run=True)
+    if order.dry_run or not planned:
         app.show(
-            _data(name, planned, dry_run),
+            _data(name, planned, order.dry_run),
             lambda: _shown(planned, f"{name}: would change") if planned else ["nothing to change"],
         )
         return 0
-    if len(planned) > 1 and not yes:
+    if len(planned) > 1 and not order.yes:
         for line in _shown(planned, f"{name}: would change"):
             app.say(str(line))
-        confirm(app, f"{name} {len(planned):,} chunks?", yes)
-    done: _Changes = [change for datasetid, ids in selection for change in steer(datasetid, ids, why=why, force=force)]
-    app.show(_data(name, done, dry_run), lambda: _shown(done, f"{name}: changed"))
+        confirm(app, f"{name} {len(planned):,} chunks?", order.yes)
+    done = changes(dry_run=False)
+    app.show(_data(name, done, order.dry_run), lambda: _shown(done, f"{name}: changed"))
     return 0
 
 
@@ -99,7 +101,9 @@ def _shown(changes: _Changes, what: str) -> list[Line]:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
     due = sum(before == after for *_, before, after in changes)
     if due:
-        lines.append(f"{due:,} of them RESUBMIT already, but put off after a failed attempt: due at once")
+        lines.append(
+            f"{due:,} of them {'is' if due == 1 else 'are'} RESUBMIT already, but deferred after a failure: due at once"
+        )
     return [*lines, f"{what} {len(changes):,} chunk{'s' * (len(changes) != 1)}"]
 
 
@@ -108,7 +112,7 @@ def _shown(changes: _Changes, what: str) -> list[Line]:
 def resubmit_verb(app: App, **how: Any) -> int:
     """Have chunks produced again, before anything new. The next ordinary run takes them, in order.
 
-    A chunk that waits for its next try is due at once.
+    A chunk that is deferred until its next try is due at once.
 
     \b
       odf resubmit flights_clean 2013-01-05
@@ -117,51 +121,51 @@ def resubmit_verb(app: App, **how: Any) -> int:
       odf resubmit --job clean_flights --failed
       odf resubmit flights_clean --all --dry-run
     """
-    return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING, RESUBMIT), **how)
+    return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING, RESUBMIT), _Order(**how))
 
 
 @verb("hold")
 @_chunk_options
 def hold_verb(app: App, **how: Any) -> int:
-    """Set chunks aside: nobody reads or produces them until they are released. Also for dataids that are not there yet.
+    """Set chunks aside: nobody reads or produces them until they are released. Works for future dataids too.
 
     \b
-      odf hold flights_raw 2013-01-05 --why "the vendor is asked"
+      odf hold flights_raw 2013-01-05 --why "waiting for the vendor"
       odf hold flights_clean 2013-02-01..2013-02-28 --yes
     """
-    return _steer(app, "hold", (READY, FAILED, RESUBMIT, PENDING), **how, new_ones=True)
+    return _steer(app, "hold", (READY, FAILED, RESUBMIT, PENDING), _Order(**how), new_ones=True)
 
 
 @verb("release")
 @_chunk_options
 def release_verb(app: App, **how: Any) -> int:
-    """Give held chunks back what they were before.
+    """Restore held chunks to the status that they had before.
 
     \b
       odf release flights_raw 2013-01-05
       odf release flights_raw --all
     """
-    return _steer(app, "release", (HOLD, PENDING), **how)
+    return _steer(app, "release", (HOLD, PENDING), _Order(**how))
 
 
 @verb("fail")
 @_chunk_options
 def fail_verb(app: App, **how: Any) -> int:
-    """Say that chunks are bad: nobody reads them until they are produced again.
+    """Mark chunks as bad: nobody reads them until they are produced again.
 
     \b
       odf fail flights_clean 2013-01-05 --why "half the airports are missing"
     """
-    return _steer(app, "fail", (READY, RESUBMIT, HOLD, PENDING), **how, new_ones=True)
+    return _steer(app, "fail", (READY, RESUBMIT, HOLD, PENDING), _Order(**how), new_ones=True)
 
 
 @verb("forget")
 @_chunk_options
 def forget_verb(app: App, **how: Any) -> int:
-    """Make chunks never produced: their rows go, history and versions stay. The job may then produce them anew.
+    """Treat chunks as never produced: their rows go, history and versions stay. The job may then produce them anew.
 
     \b
       odf forget flights_clean 2013-01-05
       odf forget flights_clean --all --yes
     """
-    return _steer(app, "forget", (READY, FAILED, RESUBMIT, HOLD, PENDING), **how)
+    return _steer(app, "forget", (READY, FAILED, RESUBMIT, HOLD, PENDING), _Order(**how))

@@ -13,16 +13,16 @@ _LISTED = 50
 
 
 @verb("rollback")
-@click.option("--to", type=click.IntRange(min=1), metavar="VERSION", help="This version, instead of the one before.")
+@click.option("--to", type=click.IntRange(min=1), metavar="VERSION", help="This version, instead of the previous one.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.argument("dataset")
 @click.argument("dataid")
 def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str | None, dry_run: bool) -> int:
-    """Let a READY chunk be an older version of itself again: the one before, or --to. Whoever reads it next reads that.
+    """Make an older version of a READY chunk the current one again: the previous one, or --to. The next reader reads it.
 
     Nothing is copied or removed, so it can be undone the same way. What was made from the newer version stays as it is;
-    odf resubmit has it made again. Versions are those of: odf explain DATASET DATAID
+    odf resubmit has it made again. To see the versions: odf explain DATASET DATAID
 
     \b
       odf rollback flights_clean 2013-01-05
@@ -32,10 +32,11 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
 
     changed = rollback(app.store, app.project, dataset, dataid, to, why=why, dry_run=dry_run)
     data = [
-        {"datasetid": name, "dataid": each, "before": before, "after": after} for name, each, before, after in changed
+        {"datasetid": name, "dataid": dataid, "before": before, "after": after}
+        for name, dataid, before, after in changed
     ]
     would = "would be" if dry_run else "is"
-    lines = [f"{name} {each} {would} version {after}; it was {before}" for name, each, before, after in changed]
+    lines = [f"{name} {dataid} {would} version {after}; it was {before}" for name, dataid, before, after in changed]
     app.show({"verb": "rollback", "dry_run": dry_run, "changed": data}, lambda: lines)
     return 0
 
@@ -45,16 +46,16 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
     "--keep",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many of the newest versions of each chunk stay (default: the dataset's keep, or 2); the current one always does.",
+    help="How many of the newest versions of each chunk stay (default: the dataset's keep, or 2). The current one always stays.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.argument("datasets", metavar="[DATASET…]", nargs=-1)
 def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: bool, yes: bool) -> int:
     """Remove what no version points to: what failed and killed attempts wrote, and versions older than the newest N.
 
-    Never the current version, what runs or is being read, what somebody else put there, or anything outside the
-    environment's roots. Manifests stay: what an old version was remains known.
+    The current version stays, and so does what runs or is being read, what somebody else put there, and everything
+    outside the environment's roots. Manifests stay too: they say what an old version was.
 
     \b
       odf vacuum --dry-run
@@ -67,7 +68,9 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
     planned = vacuum.plan(app.store, app.project, datasets, keep)
     for note in planned.left_out:
         app.say(f"left out {note}")
-    rows = [(each.datasetid, each.dataid, f"{each.what} {each.number}", size(each.bytes)) for each in planned.strays]
+    rows = [
+        (stray.datasetid, stray.dataid, f"{stray.what} {stray.number}", size(stray.bytes)) for stray in planned.strays
+    ]
     lines = table(["dataset", "dataid", "what", "size"], rows[:_LISTED]) if rows else []
     if len(rows) > _LISTED:
         lines.append(f"… and {len(rows) - _LISTED:,} more")
@@ -75,7 +78,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
     if dry_run:
         lines.append(f"would remove {total}" if rows else "nothing to remove")
         if planned.tables:
-            lines.append("and the staging tables of " + ", ".join(each.datasetid for each, _ in planned.tables))
+            lines.append("and the staging tables of " + ", ".join(dataset.datasetid for dataset, _ in planned.tables))
         app.show({"dry_run": True, "removed": planned.strays, "bytes": planned.bytes}, lambda: lines)
         return 0
     if rows and not yes:
@@ -86,7 +89,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
     dropped, more = vacuum.drop_staging_tables(app.store, planned.tables, secrets.find_key(os.environ))
     for problem in [*problems, *more]:
         app.say(f"not removed: {problem}")
-    freed = sum(each.bytes for each in gone)
+    freed = sum(stray.bytes for stray in gone)
     last = f"removed {len(gone):,} folder{'s' * (len(gone) != 1)}, {size(freed)}" if gone else "nothing to remove"
     if dropped:
         last = f"{last if gone else 'removed'}{' and' * bool(gone)} {dropped} staging table{'s' * (dropped != 1)}"

@@ -40,8 +40,8 @@ def axis(type_name: str, low: int, high: int, width: int) -> Axis:
     dataid_type = TYPES[type_name]
     if high - low < width:
         return Axis(tuple(_single(dataid_type.format(n)) for n in range(low, high + 1)), f"one {type_name}")
-    coarser = [each for each in TYPES.values() if 0 < each.width < dataid_type.width]
-    for period in sorted(coarser, key=lambda each: -each.width):
+    coarser = [period for period in TYPES.values() if 0 < period.width < dataid_type.width]
+    for period in sorted(coarser, key=lambda period: -period.width):
         if _periods(dataid_type, period, low, high) <= width:
             return Axis(tuple(_by_period(dataid_type, period, low, high)), f"one {period.name}")
     step = _nice_step(high - low + 1, width)
@@ -124,21 +124,33 @@ def _period(dataid_type: DataidType, dataid: str) -> str:
     )
 
 
-def ranges(partition: Partition, dataids: list[str]) -> list[tuple[str, str]]:
-    """Dataids in order as (first, last) of those that follow one another."""
+class DataidRange(NamedTuple):
+    """Dataids that follow one another, as people write them: 3, or 1..5."""
+
+    first: str
+    last: str
+
+    def __str__(self) -> str:
+        return self.first if self.first == self.last else f"{self.first}..{self.last}"
+
+
+def ranges(partition: Partition, dataids: Iterable[str]) -> list[DataidRange]:
+    """Dataids in order, as the ranges that they form."""
     dataid_type = TYPES[partition.type]
-    found: list[list[str]] = []
+    formed: list[DataidRange] = []
     before: int | None = None
     for dataid in dataids:
-        try:
-            n = dataid_type.parse(dataid)
-        except (ValueError, LookupError, TypeError):
-            found.append([dataid, dataid])
-            before = None
-            continue
-        if before is not None and n == before + 1:
-            found[-1][1] = dataid
+        number = _number(dataid_type, dataid)
+        if before is not None and number == before + 1:
+            formed[-1] = formed[-1]._replace(last=dataid)
         else:
-            found.append([dataid, dataid])
-        before = n
-    return [(first, last) for first, last in found]
+            formed.append(DataidRange(dataid, dataid))
+        before = number
+    return formed
+
+
+def _number(dataid_type: DataidType, dataid: str) -> int | None:
+    try:
+        return dataid_type.parse(dataid)
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -1,10 +1,8 @@
-"""The doctor: what this machine and project need, whether it is there, and how to mend what is not."""
+"""The doctor: what this machine and project need, whether it is there, and how to fix what is not."""
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 import time
@@ -13,8 +11,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from .. import probe, secrets
+from .. import files, secrets
 from ..errors import OdfError
+from ..spark.java import INSTALL_JAVA, find_java
+from .words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +45,20 @@ def _safely(
         yield Finding(look.__name__.strip("_"), False, f"{error.name}: {error.message}", error.hint)
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding(
-            look.__name__.strip("_"), False, str(error), "check that it is installed, and may be read and run"
+            look.__name__.strip("_"), False, str(error), "Check that it is installed, and that you may read and run it."
         )
 
 
 def _python(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+    yield Finding("python", sys.version_info >= (3, 11), version, "Install Python 3.11 or newer.")
 
 
 def _java(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
-    home = environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    mend = "only Spark jobs need it: install Java 17 or 21, for instance apt-get install openjdk-17-jre-headless"
-    if not java or not os.path.exists(java):
-        yield Finding("java", None, f"JAVA_HOME={home} has no java" if home else "not found", mend)
-        return
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
-    number = int(found[1]) if found else 0
-    yield Finding("java", number >= 17, f"version {number} ({java})" if found else "does not say its version", mend)
+    java = find_java(environ)
+    # Only Spark jobs need one: that there is none is no fault.
+    ok = None if not java.path else not java.problem
+    yield Finding("java", ok, java.problem or f"version {java.version} ({java.path})", INSTALL_JAVA)
 
 
 def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -73,20 +67,25 @@ def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
             "spark",
             None,
             "pyspark is not installed",
-            "only Spark jobs and checks need it: pip install 'opendataflow[spark]'",
+            "Only Spark jobs and checks need it: pip install 'opendataflow[spark]'",
         )
         return
     from importlib.metadata import version
 
     number = version("pyspark")
-    yield Finding("spark", int(number.split(".")[0]) >= 4, f"pyspark {number}", "pip install 'pyspark>=4'")
+    yield Finding(
+        "spark", int(number.split(".")[0]) >= 4, f"pyspark {number}", "Install a newer one: pip install 'pyspark>=4'"
+    )
 
 
 def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     project = app.project
     if project.file is None:
         yield Finding(
-            "project", None, "no dataflow.toml here or above", "fine for plain SQL registration; else: odf init"
+            "project",
+            None,
+            "no dataflow.toml here or above",
+            "You need none if you register jobs by SQL. Otherwise: odf init",
         )
     else:
         yield Finding("project", True, f"{project.file} ({project.environment.name})")
@@ -94,7 +93,7 @@ def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _key(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     key = secrets.find_key(environ)
-    mend = "only encrypted passwords need it: set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND"
+    mend = "Only encrypted passwords need it. Set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND."
     yield Finding("key", True if key is not None else None, "given" if key is not None else "not given", mend)
 
 
@@ -102,10 +101,10 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     for root in app.project.environment.roots:
         remote = "://" in root
         there = remote or os.path.isdir(root)
-        usable = there and probe.is_writable(root)
-        state = "is there and writable" if usable else "cannot be written" if there else "is not there"
+        usable = there and files.is_writable(root)
+        state = "exists and is writable" if usable else "cannot be written" if there else "does not exist"
         yield Finding(
-            "root", usable, f"{root} {state}", f"make it: mkdir -p {root}" if not there else "check its permissions"
+            "root", usable, f"{root} {state}", "Check its permissions." if there else f"Make it: mkdir -p {root}"
         )
 
 
@@ -118,19 +117,21 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         "environment",
         stamped in (None, name),
         f"{name}; the store is {'not stamped yet' if stamped is None else stamped}",
-        "choose the right --env or --store",
+        "Choose the right --env or --store.",
     )
     drift = abs(store.clock() - time.time())
     yield Finding(
         "clock",
         drift < 60,
         f"{drift:.1f} s between this machine and the store",
-        "set the clock (leases do not depend on it, but people read times)",
+        "Set the clock. Leases do not depend on it, but people read times.",
     )
     over = store.expired()
     yield Finding(
         "leases",
         not over,
-        f"{len(over)} runs lost their lease and wait for a claim or a rescue" if over else "none ran out",
-        "odf rescue",
+        f"{count(len(over), 'run')} lost the lease and {'waits' if len(over) == 1 else 'wait'} for the next claim or rescue"
+        if over
+        else "none ran out",
+        "End them: odf rescue",
     )

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ..errors import BadDataid, BadId
 from ..model import (
     OUT_LOCKS,
-    QUESTIONS,
-    READY,
     Answer,
     Catalogue,
     Dataset,
-    Job,
+    Facts,
+    InputFact,
+    Limit,
+    Look,
     Receipt,
+    answer_reader,
     check_dataid,
     check_form,
-    may_produce,
-    may_read,
+    validation,
 )
 from ..store import Chunk, Event, Published, Run, Store
-from .matrix import see_changes
 
 _MOST_EVENTS = 500
+_MOST_OUTPUTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,14 @@ class Source:
         return self.version_now is not None and self.version_now != self.version
 
 
+class Made(NamedTuple):
+    """One chunk that a reader makes of this one."""
+
+    datasetid: str
+    dataid: str
+    status: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """One job's relation to this chunk, with the outputs that it makes of it."""
@@ -49,7 +59,7 @@ class Reader:
     jobid: str
     status: str | None
     version: int | None
-    outputs: tuple[tuple[str, str, str | None], ...]  # (datasetid, dataid, status)
+    outputs: tuple[Made, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +96,15 @@ class Explanation:
 
 def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
     """The five questions about one chunk, now and at each past run."""
-    see_changes(store)
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     chunk = store.chunk(datasetid, dataid)
     if chunk is None:
-        check_dataid(
-            dataset.partition, dataid, datasetid
-        )  # a chunk that cannot be is an error, one that is not yet is a fact
+        # A chunk that cannot be is an error, one that is not yet is a fact.
+        check_dataid(dataset.partition, dataid, datasetid)
     producer = catalogue.producer(datasetid)
-    manifests = store.manifests(datasetid, dataid)
-    published = next((each for each in manifests if chunk and each.version == chunk.version), None)
+    versions = store.manifests(datasetid, dataid)
+    published = next((version for version in versions if chunk and version.version == chunk.version), None)
     runs = store.runs(jobid=producer.jobid, dataid=dataid, n=100) if producer else []
     events = store.last_events(datasetid, dataid, _MOST_EVENTS)[::-1]
     status = chunk.status if chunk else None
@@ -110,8 +118,8 @@ def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
         producer.jobid if producer else None,
         chunk,
         published,
-        tuple(each.version for each in manifests),
-        tuple(_answers(store, catalogue, dataset, dataid, chunk, published, producer, sources)),
+        tuple(version.version for version in versions),
+        answer_reader(_facts(store, dataset, dataid, chunk, published, sources)),
         sources,
         tuple(_readers(store, catalogue, datasetid, dataid)),
         tuple(runs),
@@ -129,136 +137,83 @@ def _sources(store: Store, published: Published | None, runs: list[Run], chunk: 
     consumed = published.manifest.inputs if published else ()
     if not consumed and chunk is not None:
         consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
-    found = []
-    for datasetid, dataid, version in consumed:
-        now = store.chunk(datasetid, dataid)
-        found.append(Source(datasetid, dataid, version, now.status if now else None, now.version if now else None))
-    return tuple(found)
+    sources = []
+    for item in consumed:
+        now = store.chunk(item.datasetid, item.dataid)
+        sources.append(Source(*item, now.status if now else None, now.version if now else None))
+    return tuple(sources)
 
 
 def _readers(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) -> list[Reader]:
     rows = {row.jobid: row for row in store.readers(datasetid, dataid)}
-    found = []
+    readers = []
     for job, item in catalogue.consumers(datasetid):
         try:
             dataids = catalogue.outputs_of(job, item, dataid)
         except (BadDataid, BadId):
             dataids = []
-        outputs = [(name, each) for each in dataids[:1000] for name in job.outputs]
+        outputs = [(name, output) for output in dataids[:_MOST_OUTPUTS] for name in job.outputs]
         statuses = store.given_chunks(outputs)
         row = rows.pop(job.jobid, None)
-        found.append(
-            Reader(
-                job.jobid,
-                row.status if row else None,
-                row.version if row else None,
-                tuple((*each, statuses.get(each)) for each in outputs),
-            )
-        )
+        made = tuple(Made(*output, statuses.get(output)) for output in outputs)
+        readers.append(Reader(job.jobid, row.status if row else None, row.version if row else None, made))
     # A job that no longer reads this dataset still did.
-    found += [Reader(row.jobid, row.status, row.version, ()) for row in rows.values()]
-    return found
+    return readers + [Reader(row.jobid, row.status, row.version, ()) for row in rows.values()]
 
 
-def _answers(
+# The facts for somebody who wants to read it now --------------------------------------------------------------------
+
+
+def _facts(
     store: Store,
-    catalogue: Catalogue,
     dataset: Dataset,
     dataid: str,
     chunk: Chunk | None,
     published: Published | None,
-    producer: Job | None,
     sources: tuple[Source, ...],
-) -> list[Answer]:
-    """What the store can say about this chunk to somebody who wants to read it now."""
-    status = chunk.status if chunk else None
-    return [
-        Answer(
-            "ready",
-            may_read(status),
-            {"status": status},
-            "" if status == READY else f"it is {status}" if status else "it was never produced",
+) -> Facts:
+    readers = dataset.options.get("readers")
+    return Facts(
+        jobid="",
+        dataid=dataid,
+        inputs=(
+            InputFact(dataset.datasetid, dataid, chunk.status, chunk.version)
+            if chunk
+            else InputFact(dataset.datasetid, dataid, None),
         ),
-        _right(dataset, dataid, chunk, sources),
-        _place(dataset, dataid, published),
-        _validated(dataset, chunk, published),
-        _safe(store, catalogue, chunk, producer),
-    ]
+        limits=(
+            (Limit("dataset", dataset.datasetid, readers, store.readers_running(dataset.datasetid)),)
+            if isinstance(readers, int)
+            else ()
+        ),
+        partition=dataset.partition.type,
+        right=_right(dataset, dataid, sources),
+        place=_place(dataset, dataid, published),
+        validated=validation(dataset, dataid, published.manifest if published else None),
+    )
 
 
-def _right(dataset: Dataset, dataid: str, chunk: Chunk | None, sources: tuple[Source, ...]) -> Answer:
+def _right(dataset: Dataset, dataid: str, sources: tuple[Source, ...]) -> Look:
     try:
         check_form(dataset.partition, dataid, dataset.datasetid)
     except (BadDataid, BadId) as error:
-        return Answer("right", False, {}, error.message)
-    newer = [each for each in sources if each.is_newer]
-    if newer:
-        first = newer[0]
-        text = (
-            f"{len(newer)} of its inputs were published again since, or rolled back: {first.datasetid} {first.dataid} "
-            f"is version {first.version_now}, and version {first.version} was read"
-        )
-        return Answer(
-            "right",
-            True,
-            {"newer": [[each.datasetid, each.dataid, each.version, each.version_now] for each in newer]},
-            text,
-        )
-    return Answer(
-        "right", True if chunk else None, {"type": dataset.partition.type, "version": chunk.version if chunk else None}
-    )
+        return Look(error.message)
+    newer = [
+        [source.datasetid, source.dataid, source.version, source.version_now] for source in sources if source.is_newer
+    ]
+    return Look("", {"newer": newer} if newer else {})
 
 
-def _place(dataset: Dataset, dataid: str, published: Published | None) -> Answer:
+def _place(dataset: Dataset, dataid: str, published: Published | None) -> Look | str:
+    """Where it was published, which somebody looked at then; else the reason why nobody looks."""
     if published is not None and published.manifest.location:
-        return Answer(
-            "place",
-            True,
-            {"location": published.manifest.location},
-            "where it was published; looked at again before every run",
-        )
+        return Look("", {"location": published.manifest.location})
     if dataset.location:
         try:
-            return Answer("place", None, {"location": dataset.location_of(dataid)}, "where it would be")
+            return f"nobody looked at {dataset.location_of(dataid)} yet"
         except (BadDataid, BadId) as error:
-            return Answer("place", False, {}, error.message)
+            return Look(error.message)
     if dataset.hostname or dataset.tablename:
-        return Answer(
-            "place",
-            None,
-            {"host": dataset.hostname, "table": ".".join(filter(None, (dataset.schemaname, dataset.tablename)))},
-        )
-    return Answer("place", True, {}, "only tracked: no location is declared")
-
-
-def _validated(dataset: Dataset, chunk: Chunk | None, published: Published | None) -> Answer:
-    if not dataset.checks and (published is None or not published.manifest.checks):
-        return Answer("validated", True if chunk else None, {}, "no checks are declared")
-    if published is None:
-        return Answer("validated", False if chunk else None, {}, "nothing was published, so nothing was checked")
-    failed = [
-        str(check.get("name") or check.get("kind"))
-        for check in published.manifest.checks
-        if check.get("passed") is not True
-    ]
-    return Answer(
-        "validated",
-        published.manifest.passed,
-        {"checks": len(published.manifest.checks), "failed": failed},
-        ", ".join(failed),
-    )
-
-
-def _safe(store: Store, catalogue: Catalogue, chunk: Chunk | None, producer: Job | None) -> Answer:
-    status = chunk.status if chunk else None
-    evidence: dict[str, object] = {"may_be_read": may_read(status), "may_be_produced": may_produce(status)}
-    if producer is not None and producer.pool:
-        pool = catalogue.pools.get(producer.pool)
-        evidence["pool"] = [producer.pool, store.slots_taken(producer.pool), pool.slots if pool else None]
-    locked = not may_read(status) and not may_produce(status)
-    return Answer("safe", not locked, evidence, f"{status}: nobody reads or produces it" if locked else "")
-
-
-def question_text(name: str) -> str:
-    """The question as it is asked."""
-    return next(question.text for question in QUESTIONS if question.name == name)
+        table = ".".join(filter(None, (dataset.schemaname, dataset.tablename)))
+        return "nobody looked at " + " on ".join(filter(None, (f"table {table}" if table else "", dataset.hostname)))
+    return "only tracked: no location is declared"

@@ -9,13 +9,13 @@ from ..model import TODAY, Catalogue
 
 def datasets_in_order(catalogue: Catalogue) -> list[str]:
     """All datasets but the built-in one, producers before their consumers; what no job touches comes last."""
-    found: dict[str, None] = {}
+    ordered: dict[str, None] = {}
     for jobid in catalogue.order():
         job = catalogue.jobs[jobid]
-        found |= dict.fromkeys(sorted(item.datasetid for item in job.inputs))
-        found |= dict.fromkeys(job.outputs)
-    found |= dict.fromkeys(sorted(catalogue.datasets))
-    return [datasetid for datasetid in found if datasetid != TODAY.datasetid]
+        ordered |= dict.fromkeys(sorted(item.datasetid for item in job.inputs))
+        ordered |= dict.fromkeys(job.outputs)
+    ordered |= dict.fromkeys(sorted(catalogue.datasets))
+    return [datasetid for datasetid in ordered if datasetid != TODAY.datasetid]
 
 
 def chosen(catalogue: Catalogue, named: Iterable[str]) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ..errors import BadDataid, StoreReadOnly
+from ..errors import BadDataid
 from ..model import (
     FAILED,
     HOLD,
@@ -23,7 +24,7 @@ from ..model import (
     sort_key,
 )
 from ..store import Chunk, Store
-from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, ranges, single_columns
+from .axis import FIRST_KEY, LAST_KEY, Axis, Column, DataidRange, axis, first_key, last_key, ranges, single_columns
 from .flow import chosen
 
 # The worst first: what a cell that stands for many chunks shows.
@@ -35,11 +36,21 @@ _LISTED = 200
 LONGEST_NAME = 32  # longer names are cut, so that the cells find room
 
 
+class Window(NamedTuple):
+    """A stretch of a dataset's order: the first and the last key in it."""
+
+    low: str = FIRST_KEY
+    high: str = LAST_KEY
+
+
+EVERYTHING = Window()
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """What a column holds of a dataset: its worst status, how many chunks have it, and how many chunks there are.
 
-    chunks is None where nobody counted, because there are too many.
+    chunks is None where there are too many to count.
     """
 
     status: str | None
@@ -54,7 +65,7 @@ class Exceptions:
     datasetid: str
     status: str
     n: int
-    ranges: tuple[tuple[str, str], ...]
+    ranges: tuple[DataidRange, ...]
     more: bool
 
 
@@ -67,7 +78,7 @@ class Line:
     first: str | None
     last: str | None
     counts: dict[str, int]
-    at_least: bool  # there are more chunks than anybody counted
+    at_least: bool  # counting stopped there
     cells: tuple[Cell, ...] = ()
     malformed: int = 0
 
@@ -103,7 +114,6 @@ def overview(
     exact: bool = False,
 ) -> Overview:
     """The matrix of these datasets, or of all, for lines of this width."""
-    see_changes(store)
     catalogue = store.catalogue()
     names = chosen(catalogue, named)
     wanted = canonical(status) if status else None
@@ -111,7 +121,7 @@ def overview(
     if since or until:
         names = [name for name in names if windows[name] is not None]
         if not names:
-            raise BadDataid(f"no dataset has dataids like {since or until}", hint="see: odf datasets")
+            raise BadDataid(f"no dataset has dataids like {since or until}", hint="See: odf datasets")
     lines = _lines(store, catalogue, names, windows, exact=exact)
     if wanted:
         lines = {name: line for name, line in lines.items() if line.counts.get(wanted)}
@@ -122,47 +132,39 @@ def overview(
         _block(
             store,
             catalogue,
-            [line for name, line in filled.items() if catalogue.datasets[name].partition.type == each],
-            each,
+            [line for name, line in filled.items() if catalogue.datasets[name].partition.type == type_name],
+            type_name,
             windows,
             room,
         )
-        for each in types
+        for type_name in types
     ]
     exceptions = [
-        _exceptions(store, catalogue, line, each, windows[line.datasetid])
+        _exceptions(store, catalogue, line, bad, windows[line.datasetid])
         for line in filled.values()
-        for each in WORST_FIRST
-        if line.counts.get(each) and wanted in (None, each)
+        for bad in WORST_FIRST
+        if line.counts.get(bad) and wanted in (None, bad)
     ]
     return Overview(
         tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled)
     )
 
 
-def see_changes(store: Store) -> None:
-    """Fold in what was typed as SQL, so that it shows where it belongs; a store that cannot be written is read as it is."""
-    try:
-        store.fold_in()
-    except StoreReadOnly:
-        return
-
-
-def window(partition: Partition, since: str | None, until: str | None) -> tuple[str, str] | None:
-    """The first and last key of a window; None when this type has no such dataids."""
+def window(partition: Partition, since: str | None, until: str | None) -> Window | None:
+    """The window from one dataid or period to another; None when this type has no such dataids."""
     try:
         low = first_key(partition, check_id("dataid", since)) if since else FIRST_KEY
         high = last_key(partition, check_id("dataid", until)) if until else LAST_KEY
     except BadDataid:
         return None
-    return low, high
+    return Window(low, high)
 
 
 def _lines(
-    store: Store, catalogue: Catalogue, names: Sequence[str], windows: dict[str, tuple[str, str] | None], *, exact: bool
+    store: Store, catalogue: Catalogue, names: Sequence[str], windows: dict[str, Window | None], *, exact: bool
 ) -> dict[str, Line]:
-    spans = {name: (name, *(windows[name] or (FIRST_KEY, LAST_KEY))) for name in names}
-    found = {}
+    spans = {name: (name, *(windows[name] or EVERYTHING)) for name in names}
+    lines = {}
     counted, most = _counted(store, spans, exact=exact)
     malformed = store.span_counts([(name, "", "") for name in names], 1000)
     for name, bad in zip(names, malformed, strict=True):
@@ -175,14 +177,14 @@ def _lines(
         ends = store.ends(name) if total else None
         producer = catalogue.producer(name)
         first, last = ends or (None, None)
-        found[name] = Line(name, producer.jobid if producer else None, first, last, by_status, at_least, (), bad[""])
-    return found
+        lines[name] = Line(name, producer.jobid if producer else None, first, last, by_status, at_least, (), bad[""])
+    return lines
 
 
 def _counted(
     store: Store, spans: dict[str, tuple[str, str, str]], *, exact: bool
 ) -> tuple[dict[str, dict[str, int]], int]:
-    """What each span holds, and how far anybody counted: small datasets leave what they do not need to large ones."""
+    """What each span holds, and where counting stopped: small datasets leave what they do not need to large ones."""
     few = _COUNTED_FIRST
     counts = dict(zip(spans, store.span_counts(list(spans.values()), few), strict=True))
     large = {name: span for name, span in spans.items() if counts[name][""] >= few}
@@ -204,20 +206,20 @@ def _block(
     catalogue: Catalogue,
     lines: list[Line],
     type_name: str,
-    windows: dict[str, tuple[str, str] | None],
+    windows: dict[str, Window | None],
     width: int,
 ) -> Block:
     partitions = {line.datasetid: catalogue.datasets[line.datasetid].partition for line in lines}
     if TYPES[type_name].is_ordinal:
-        found = _ordinal_axis(lines, partitions, type_name, windows, width)
+        scale = _ordinal_axis(lines, partitions, type_name, windows, width)
     else:
-        found = _text_axis(store, lines, windows, width)
-    if found is None or not found.columns:
+        scale = _text_axis(store, lines, windows, width)
+    if scale is None or not scale.columns:
         return Block(type_name, "", (), tuple(lines), False)
-    if found.is_single:
-        cells = {line.datasetid: _single_cells(store, line, partitions[line.datasetid], found) for line in lines}
-        return Block(type_name, found.each, found.columns, _with(lines, cells), True)
-    chunks = sum(column.size for column in found.columns) * len(lines)
+    if scale.is_single:
+        cells = {line.datasetid: _single_cells(store, line, partitions[line.datasetid], scale) for line in lines}
+        return Block(type_name, scale.each, scale.columns, _with(lines, cells), True)
+    chunks = sum(column.size for column in scale.columns) * len(lines)
     most = 10_000 if chunks <= _COUNTED_IN_CELLS else 1
     spans = [
         (
@@ -226,11 +228,11 @@ def _block(
             sort_key(partitions[line.datasetid], column.last),
         )
         for line in lines
-        for column in found.columns
+        for column in scale.columns
     ]
     counted = iter(store.span_counts(spans, most))
-    cells = {line.datasetid: tuple(_cell(next(counted), most) for _ in found.columns) for line in lines}
-    return Block(type_name, found.each, found.columns, _with(lines, cells), most > 1)
+    cells = {line.datasetid: tuple(_cell(next(counted), most) for _ in scale.columns) for line in lines}
+    return Block(type_name, scale.each, scale.columns, _with(lines, cells), most > 1)
 
 
 def _with(lines: list[Line], cells: dict[str, tuple[Cell, ...]]) -> tuple[Line, ...]:
@@ -247,14 +249,14 @@ def _cell(counts: dict[str, int], most: int) -> Cell:
     return Cell(READY if total else None, total, total if most > 1 else None)
 
 
-def _single_cells(store: Store, line: Line, partition: Partition, found: Axis) -> tuple[Cell, ...]:
-    low, high = sort_key(partition, found.columns[0].first), sort_key(partition, found.columns[-1].first)
+def _single_cells(store: Store, line: Line, partition: Partition, scale: Axis) -> tuple[Cell, ...]:
+    low, high = sort_key(partition, scale.columns[0].first), sort_key(partition, scale.columns[-1].first)
     there = {
-        dataid: status for dataid, _, status in store.chunks_between(line.datasetid, low, high, len(found.columns) + 1)
+        dataid: status for dataid, _, status in store.chunks_between(line.datasetid, low, high, len(scale.columns) + 1)
     }
     return tuple(
         Cell(there.get(column.first), int(column.first in there), int(column.first in there))
-        for column in found.columns
+        for column in scale.columns
     )
 
 
@@ -262,7 +264,7 @@ def _ordinal_axis(
     lines: list[Line],
     partitions: dict[str, Partition],
     type_name: str,
-    windows: dict[str, tuple[str, str] | None],
+    windows: dict[str, Window | None],
     width: int,
 ) -> Axis | None:
     placed = [line for line in lines if line.first is not None and line.last is not None]
@@ -271,7 +273,7 @@ def _ordinal_axis(
     low = min(ordinal(partitions[line.datasetid], str(line.first)) for line in placed)
     high = max(ordinal(partitions[line.datasetid], str(line.last)) for line in placed)
     partition = partitions[placed[0].datasetid]
-    since, until = windows[placed[0].datasetid] or (FIRST_KEY, LAST_KEY)
+    since, until = windows[placed[0].datasetid] or EVERYTHING
     return axis(type_name, _not_before(partition, low, high, since), _not_after(partition, low, high, until), width)
 
 
@@ -290,24 +292,22 @@ def _not_after(partition: Partition, low: int, high: int, key: str) -> int:
     return _not_before(partition, low, high, key + LAST_KEY) - 1
 
 
-def _text_axis(store: Store, lines: list[Line], windows: dict[str, tuple[str, str] | None], width: int) -> Axis | None:
+def _text_axis(store: Store, lines: list[Line], windows: dict[str, Window | None], width: int) -> Axis | None:
     keys: dict[str, str] = {}
     for line in lines:
-        low, high = windows[line.datasetid] or (FIRST_KEY, LAST_KEY)
+        low, high = windows[line.datasetid] or EVERYTHING
         keys |= {dataid: key for dataid, key, _ in store.chunks_between(line.datasetid, low, high, width + 1)}
         if len(keys) > width:
             return None
     return single_columns(sorted(keys, key=keys.__getitem__))
 
 
-def _exceptions(
-    store: Store, catalogue: Catalogue, line: Line, status: str, span: tuple[str, str] | None
-) -> Exceptions:
+def _exceptions(store: Store, catalogue: Catalogue, line: Line, status: str, span: Window | None) -> Exceptions:
     partition = catalogue.datasets[line.datasetid].partition
-    low, high = span or (FIRST_KEY, LAST_KEY)
-    found = list(chunks_in(store, line.datasetid, low, high, status=status, n=_LISTED))
-    listed = ranges(partition, [chunk.dataid for chunk in found])
-    return Exceptions(line.datasetid, status, line.counts[status], tuple(listed), len(found) >= _LISTED)
+    low, high = span or EVERYTHING
+    chunks = list(chunks_in(store, line.datasetid, low, high, status=status, n=_LISTED))
+    listed = ranges(partition, [chunk.dataid for chunk in chunks])
+    return Exceptions(line.datasetid, status, line.counts[status], tuple(listed), len(chunks) >= _LISTED)
 
 
 def chunks_in(
@@ -335,14 +335,13 @@ def chunk_list(
     n: int = 1000,
 ) -> list[Chunk]:
     """The chunks themselves, at most n, in the order of the flow and of their dataids; malformed ones first."""
-    see_changes(store)
     catalogue = store.catalogue()
-    found: list[Chunk] = []
+    chunks: list[Chunk] = []
     for name in chosen(catalogue, named):
         span = window(catalogue.dataset(name).partition, since, until)
-        if span is not None and len(found) < n:
-            low = "" if span[0] == FIRST_KEY else span[0]
-            found += chunks_in(
-                store, name, low, span[1], status=canonical(status) if status else None, n=n - len(found)
+        if span is not None and len(chunks) < n:
+            low = "" if span.low == FIRST_KEY else span.low
+            chunks += chunks_in(
+                store, name, low, span.high, status=canonical(status) if status else None, n=n - len(chunks)
             )
-    return found
+    return chunks

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..store import Store
-from .matrix import see_changes
 
 _MOST = 10_000
 
@@ -17,7 +16,7 @@ Change = tuple[float, int | None]
 class PoolUse:
     """A pool, or a dataset that limits its readers, and its use; slots is None without a limit.
 
-    now is what holds at this moment, by the hours of a pool; changes is when that is next something else, and then what.
+    now is how many there are at this moment, by the hours of a pool; changes is when that changes next, and to what.
     """
 
     poolid: str
@@ -33,12 +32,12 @@ class PoolUse:
 
     @property
     def waiting_text(self) -> str:
-        """How many wait, as far as anybody counted."""
+        """How many wait; ≥ where counting stopped."""
         return f"≥{self.waiting:,}" if self.at_least else f"{self.waiting:,}"
 
     @property
     def now_text(self) -> str:
-        """What holds now, and until when."""
+        """How many slots there are now, and until when."""
         change = change_text(self.changes)
         return slots_text(self.now) + (f", {change}" if change else "")
 
@@ -49,23 +48,22 @@ def slots_text(slots: int | None) -> str:
 
 
 def change_text(change: Change | None) -> str:
-    """When how many slots hold next: 20 from Mon 18:00."""
+    """When the number of slots changes next, and to what: 20 from Mon 18:00."""
     if change is None:
         return ""
-    when = datetime.fromtimestamp(change[0], UTC).astimezone()
-    return f"{slots_text(change[1])} from {when:%a %H:%M}"
+    moment, slots = change
+    return f"{slots_text(slots)} from {datetime.fromtimestamp(moment, UTC).astimezone():%a %H:%M}"
 
 
 def pools(store: Store) -> list[PoolUse]:
     """All pools with their use, then all datasets that limit their readers."""
-    see_changes(store)
     catalogue = store.catalogue()
-    found = []
+    uses = []
     for poolid, pool in sorted(catalogue.pools.items()):
         jobs = tuple(sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid))
         now, changes = store.pool_now(poolid)
         lines = pool.options.get("hours")
-        found.append(
+        uses.append(
             PoolUse(
                 poolid,
                 pool.slots,
@@ -82,8 +80,8 @@ def pools(store: Store) -> list[PoolUse]:
         if isinstance(readers, int):
             jobs = tuple(sorted(job.jobid for job, _ in catalogue.consumers(datasetid)))
             taken = store.readers_running(datasetid)
-            found.append(PoolUse(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
-    return found
+            uses.append(PoolUse(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
+    return uses
 
 
 def _waiting(store: Store, jobs: tuple[str, ...]) -> tuple[int, bool]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..model import FAILED, Limit
 from ..run.drain import Drained, Failure, Took
 from ..store import Store
+from .words import duration
 
 _MOST = 100_000
 _SPAN = 60.0  # the rate is that of the last minute
@@ -39,7 +40,7 @@ class Progress:
 
     def total(self, what: str) -> int:
         """The sum over all jobs of done, running, failed or waiting."""
-        return sum(getattr(each, what) for each in self.jobs)
+        return sum(getattr(job, what) for job in self.jobs)
 
     @property
     def left(self) -> float | None:
@@ -79,7 +80,7 @@ class Watch:
         while len(self._seen) > 2 and now - self._seen[0][0] > _SPAN:
             self._seen.popleft()
         since, before = self._seen[0]
-        failed = Counter(each.jobid for each in drained.failures)
+        failed = Counter(failure.jobid for failure in drained.failures)
         jobs = tuple(
             JobProgress(
                 jobid,
@@ -139,20 +140,21 @@ def report(store: Store, drained: Drained) -> Report:
     return Report(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
-        tuple(_causes(drained.failures)),
+        tuple(causes(drained.failures)),
         tuple(sorted(drained.slowest, reverse=True)[:5]),
         tuple(_commands(store, drained.failures)),
     )
 
 
-def _causes(failures: Iterable[Failure]) -> list[Cause]:
+def causes(failures: Iterable[Failure]) -> list[Cause]:
+    """Failures that look alike together, the largest group first."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
-    for each in failures:
-        groups.setdefault((each.jobid, each.outcome, _alike(each)), []).append(each)
+    for failure in failures:
+        groups.setdefault((failure.jobid, failure.outcome, _alike(failure)), []).append(failure)
     return sorted(
         (
-            Cause(jobid, outcome, len(found), found[0], tuple(each.dataid for each in found[:_NAMED]))
-            for (jobid, outcome, _), found in groups.items()
+            Cause(jobid, outcome, len(alike), alike[0], tuple(failure.dataid for failure in alike[:_NAMED]))
+            for (jobid, outcome, _), alike in groups.items()
         ),
         key=lambda cause: -cause.chunks,
     )
@@ -166,7 +168,11 @@ def _alike(failure: Failure) -> str:
 
 def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:
     catalogue = store.catalogue()
-    chunks = [(catalogue.jobs[each.jobid].outputs[0], each.dataid) for each in failures if each.jobid in catalogue.jobs]
+    chunks = [
+        (catalogue.jobs[failure.jobid].outputs[0], failure.dataid)
+        for failure in failures
+        if failure.jobid in catalogue.jobs
+    ]
     failed: dict[str, list[str]] = {}
     for (datasetid, dataid), status in store.given_chunks(chunks).items():
         if status == FAILED:
@@ -175,10 +181,3 @@ def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:
         f"odf resubmit {datasetid} {' '.join(dataids) if len(dataids) <= _NAMED else '--failed'} --yes"
         for datasetid, dataids in failed.items()
     ]
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

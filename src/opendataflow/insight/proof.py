@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from ..errors import DataNotReady, NotValidated, OdfError, WrongData
 from ..model import Catalogue, Dataset, Job
 from ..store import Chunk, Published
-from .axis import ranges
+from .axis import DataidRange, ranges
 
 PROVEN = "PROVEN"
-
-_MOST_WORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +21,13 @@ class Problem:
     text: str
     outcome: type[OdfError]
     chunks: int = 0
-    ranges: tuple[tuple[str, str], ...] = ()
+    ranges: tuple[DataidRange, ...] = ()
     commands: tuple[str, ...] = ()
 
     def to_data(self) -> dict[str, object]:
         """The same as plain data."""
         facts = {"name": self.name, "outcome": self.outcome.name, "text": self.text, "chunks": self.chunks}
-        return facts | {"ranges": [list(each) for each in self.ranges], "commands": list(self.commands)}
+        return facts | {"ranges": [list(dataids) for dataids in self.ranges], "commands": list(self.commands)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,8 @@ class Proof:
     @property
     def outcome(self) -> type[OdfError] | None:
         """The worst that is wrong; None when nothing is."""
-        found = {problem.outcome for problem in self.problems}
-        return next((each for each in (WrongData, NotValidated, DataNotReady) if each in found), None)
+        outcomes = {problem.outcome for problem in self.problems}
+        return next((outcome for outcome in (WrongData, NotValidated, DataNotReady) if outcome in outcomes), None)
 
     @property
     def verdict(self) -> str:
@@ -89,31 +87,11 @@ class Case:
     possible: frozenset[str]  # those whose inputs are all READY
     is_all: bool
 
-    def shown(self, dataids: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Dataids in order as the ranges that they form."""
-        return tuple(ranges(self.dataset.partition, list(dataids)))
+    def ranges(self, dataids: Iterable[str]) -> tuple[DataidRange, ...]:
+        """Dataids in order, as the ranges that they form."""
+        return tuple(ranges(self.dataset.partition, dataids))
 
 
 def drain(case: Case) -> tuple[str, ...]:
     """The command by which a dataset's job goes on."""
     return (f"odf drain {case.job.jobid}",) if case.job else ()
-
-
-def words(shown: Sequence[tuple[str, str]]) -> str:
-    """Ranges of dataids as a command line takes them; the rest of very many is for the next proof."""
-    return " ".join(first if first == last else f"{first}..{last}" for first, last in shown[:_MOST_WORDS])
-
-
-def chunks_text(n: int) -> str:
-    """So many chunks."""
-    return f"{n:,} chunk{'s' * (n != 1)}"
-
-
-def are(chunks: Sequence[str] | Mapping[str, object]) -> str:
-    """The verb for so many chunks."""
-    return "is" if len(chunks) == 1 else "are"
-
-
-def have(chunks: Sequence[str] | Mapping[str, object]) -> str:
-    """The verb for so many chunks."""
-    return "has" if len(chunks) == 1 else "have"

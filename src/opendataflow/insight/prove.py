@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from .. import probe
+from .. import files
 from ..errors import DataNotReady, MissingDependency, NotValidated, OdfError, UsageError, WrongData
 from ..model import (
     FAILED,
@@ -31,9 +31,10 @@ from ..project import Project
 from ..run.sharding import Spark, bounds_of
 from ..secrets import Key
 from ..store import Chunk, Store
-from .matrix import see_changes
-from .proof import Case, Problem, Proof, are, chunks_text, drain, words
+from .axis import DataidRange
+from .proof import Case, Problem, Proof, drain
 from .reconcile import PARTS, reconciled
+from .words import are, many, ranges_as_arguments
 
 _MOST = 1_000_000
 _LOOKERS = 16
@@ -50,7 +51,6 @@ def prove(
     key: Key | None = None,
 ) -> Proof:
     """Compare what is published with what should be; where Spark is given, with the rows of the source as well."""
-    see_changes(store)
     store.check_environment(project.environment.name)
     case = _case(store, datasetid, first, last)
     notes: list[str] = []
@@ -86,7 +86,7 @@ def _case(store: Store, datasetid: str, first: str | None, last: str | None) -> 
     dataset = catalogue.dataset(datasetid)
     job = catalogue.producer(datasetid)
     chunks = {chunk.dataid: chunk for chunk in store.all_chunks(datasetid)}
-    published = {each.dataid: each for each in store.all_published(datasetid)}
+    published = {version.dataid: version for version in store.all_published(datasetid)}
     read = [item.datasetid for item in job.inputs if not item.mapping.is_dynamic] if job else []
     sources = {name: {chunk.dataid: chunk for chunk in store.all_chunks(name)} for name in read if name != datasetid}
     possible = frozenset(_possible(catalogue, job, sources)) if job else frozenset[str]()
@@ -96,23 +96,24 @@ def _case(store: Store, datasetid: str, first: str | None, last: str | None) -> 
 
 
 def _window(dataset: Dataset, first: str, last: str) -> list[str]:
-    found = list(islice(dataids(dataset.partition, first, last), _MOST + 1))
-    if len(found) > _MOST:
+    wanted = list(islice(dataids(dataset.partition, first, last), _MOST + 1))
+    if len(wanted) > _MOST:
         raise UsageError(f"{first}..{last} are more than {_MOST:,} chunks", hint="Prove them in smaller steps.")
-    return found
+    return wanted
 
 
 def _possible(catalogue: Catalogue, job: Job, sources: Mapping[str, Mapping[str, Chunk]]) -> Iterator[str]:
     """The outputs that a job could have produced by now: all of their inputs are READY."""
     named = [item for item in job.inputs if item.datasetid in sources and item.mapping.kind in (*PARTS, "fan_out")]
-    found: dict[str, None] = {}
+    outputs: dict[str, None] = {}
     for item in named:
+        dataset = catalogue.dataset(item.datasetid)
         for dataid, chunk in sources[item.datasetid].items():
-            if chunk.status == READY:
-                found |= dict.fromkeys(catalogue.outputs_of(job, item, dataid))
-    for output in found:
-        needed = ((name, each) for name, each in catalogue.inputs_of(job, output) if name in sources)
-        if all(_status(sources[name], each) == READY for name, each in needed):
+            if chunk.status == READY and _is_well_formed(dataset, dataid):
+                outputs |= dict.fromkeys(catalogue.outputs_of(job, item, dataid))
+    for output in outputs:
+        needed = ((name, dataid) for name, dataid in catalogue.inputs_of(job, output) if name in sources)
+        if all(_status(sources[name], dataid) == READY for name, dataid in needed):
             yield output
 
 
@@ -149,35 +150,32 @@ def _status(chunks: Mapping[str, Chunk], dataid: str) -> str | None:
 
 def _gaps(case: Case) -> Iterator[Problem]:
     """Chunks that are expected and not published, by what they are instead."""
-    found: dict[tuple[str | None, bool], list[str]] = {}
+    gaps: dict[tuple[str | None, bool], list[str]] = {}
     for dataid in case.wanted:
         status = _status(case.chunks, dataid)
         if status != READY:
-            found.setdefault((status, dataid in case.possible), []).append(dataid)
-    for (status, is_possible), missing in found.items():
-        never = f"{'was' if len(missing) == 1 else 'were'} never produced"
-        want = "" if is_possible or not case.job else ", for want of input"
-        text = f"{chunks_text(len(missing))} of {case.dataset.datasetid} {f'{are(missing)} {status}' if status else never + want}"
-        shown = case.shown(missing)
-        commands = _ways_out(case, status, is_possible, shown)
-        yield Problem(GAP, text, DataNotReady, len(missing), shown, commands)
+            gaps.setdefault((status, dataid in case.possible), []).append(dataid)
+    for (status, is_possible), missing in gaps.items():
+        n = len(missing)
+        never = f"{'was' if n == 1 else 'were'} never produced"
+        lack = "" if is_possible or not case.job else " because inputs are missing"
+        text = f"{many(n)} of {case.dataset.datasetid} {f'{are(n)} {status}' if status else never + lack}"
+        formed = case.ranges(missing)
+        yield Problem(GAP, text, DataNotReady, n, formed, _ways_out(case, status, is_possible, formed))
 
 
-def _ways_out(
-    case: Case, status: str | None, is_possible: bool, missing: tuple[tuple[str, str], ...]
-) -> tuple[str, ...]:
-    name, jobid = case.dataset.datasetid, case.job.jobid if case.job else ""
-    first = f"{name} {words(missing[:1])}"
-    drain = (f"odf drain {jobid}",) if jobid else ()
+def _ways_out(case: Case, status: str | None, is_possible: bool, missing: tuple[DataidRange, ...]) -> tuple[str, ...]:
+    name = case.dataset.datasetid
+    first = f"{name} {missing[0]}"
     if status == FAILED:
-        return (f"odf resubmit {name} --failed", *drain)
+        return (f"odf resubmit {name} --failed", *drain(case))
     if status == RUNNING:
         return ("odf runs",)
     if status in (HOLD, PENDING):
-        return (f"odf release {first}", *drain)
+        return (f"odf release {first}", *drain(case))
     if status == RESUBMIT or is_possible:
-        return drain
-    return (f"odf why {jobid} {missing[0][0]}",) if jobid else (f"odf ready {first}",)
+        return drain(case)
+    return (f"odf why {case.job.jobid} {missing[0].first}",) if case.job else (f"odf ready {first}",)
 
 
 def _bounds(case: Case) -> Iterator[Problem]:
@@ -191,20 +189,19 @@ def _bounds(case: Case) -> Iterator[Problem]:
             break
     name = dataset.datasetid
     inside = [chunks[dataid] for dataid in case.wanted if dataid in chunks]
-    found = breaks(bounds_of(dataset, inside))
     anew = (f"odf forget {name} --all", f"odf shard {name}")
-    for each in found:
-        keys = f"from {each.lower!r} up to {each.upper!r}"
-        if each.what == BACKWARDS:
-            text = f"the bounds of {name} {each.before} run backwards, {keys}"
-        elif each.what == GAP:
-            text = f"no chunk of {name} holds the keys {keys}, between {each.before} and {each.after}"
+    for broken in breaks(bounds_of(dataset, inside)):
+        keys = f"from {broken.lower!r} up to {broken.upper!r}"
+        if broken.what == BACKWARDS:
+            text = f"the bounds of {name} {broken.before} run backwards, {keys}"
+        elif broken.what == GAP:
+            text = f"no chunk of {name} holds the keys {keys}, between {broken.before} and {broken.after}"
         else:
-            text = f"{name} {each.before} and {each.after} both hold the keys {keys}"
-        outcome = DataNotReady if each.what == GAP else WrongData
+            text = f"{name} {broken.before} and {broken.after} both hold the keys {keys}"
+        outcome = DataNotReady if broken.what == GAP else WrongData
         # A window need not be all in one piece: chunks of a later sharding may lie below the first ones.
-        if case.is_all or each.what != GAP:
-            yield Problem(OVERLAP if each.what == BACKWARDS else each.what, text, outcome, 0, (), anew)
+        if case.is_all or broken.what != GAP:
+            yield Problem(OVERLAP if broken.what == BACKWARDS else broken.what, text, outcome, 0, (), anew)
 
 
 def _without_source(case: Case) -> Iterator[Problem]:
@@ -216,9 +213,10 @@ def _without_source(case: Case) -> Iterator[Problem]:
             continue
         extra = [dataid for dataid in case.wanted if _status(case.chunks, dataid) == READY and dataid not in there]
         if extra:
-            name, shown = case.dataset.datasetid, case.shown(extra)
-            text = f"{chunks_text(len(extra))} of {name} {are(extra)} published, but {item.datasetid} has no such chunk"
-            yield Problem("extra", text, WrongData, len(extra), shown, (f"odf forget {name} {words(shown)}",))
+            name, formed, n = case.dataset.datasetid, case.ranges(extra), len(extra)
+            text = f"{many(n)} of {name} {are(n)} published, but {item.datasetid} has no such chunk"
+            forget = f"odf forget {name} {ranges_as_arguments(formed)}"
+            yield Problem("extra", text, WrongData, n, formed, (forget,))
 
 
 def _stale(case: Case) -> Iterator[Problem]:
@@ -227,14 +225,14 @@ def _stale(case: Case) -> Iterator[Problem]:
     for dataid in case.wanted:
         manifest = case.published[dataid].manifest if dataid in case.published else None
         consumed = manifest.inputs if manifest else ()
-        now = [(case.sources.get(each.datasetid, {}).get(each.dataid), each.version) for each in consumed]
+        now = [(case.sources.get(item.datasetid, {}).get(item.dataid), item.version) for item in consumed]
         if any(chunk is not None and chunk.status == READY and chunk.version != version for chunk, version in now):
             old.append(dataid)
     if old:
-        name, shown = case.dataset.datasetid, case.shown(old)
-        text = f"{chunks_text(len(old))} of {name} {are(old)} made from an older version of the source"
-        again = f"odf resubmit {name} {words(shown)}"
-        yield Problem("stale", text, WrongData, len(old), shown, (again, *drain(case)))
+        name, formed, n = case.dataset.datasetid, case.ranges(old), len(old)
+        text = f"{many(n)} of {name} {are(n)} made from an older version of the source"
+        again = f"odf resubmit {name} {ranges_as_arguments(formed)}"
+        yield Problem("stale", text, WrongData, n, formed, (again, *drain(case)))
 
 
 def _changed(case: Case, notes: list[str]) -> Iterator[Problem]:
@@ -244,14 +242,16 @@ def _changed(case: Case, notes: list[str]) -> Iterator[Problem]:
     wanted = [case.published[dataid] for dataid in case.wanted if dataid in case.published]
     try:
         with ThreadPoolExecutor(_LOOKERS) as lookers:
-            differences = list(lookers.map(lambda each: probe.difference(each.manifest), wanted))
+            differences = list(lookers.map(lambda version: files.difference(version.manifest), wanted))
     except MissingDependency as error:
         notes.append(f"the files were not looked at: {error.message}")
         return
-    found = {each.dataid: difference for each, difference in zip(wanted, differences, strict=True) if difference}
-    if found:
-        name, shown = case.dataset.datasetid, case.shown(found)
-        first = next(iter(found))
-        text = f"{chunks_text(len(found))} of {name} {are(found)} not what was published; {first}: {found[first]}"
-        again = f"odf resubmit {name} {words(shown)}" if case.job else f"odf explain {name} {first}"
-        yield Problem("changed", text, NotValidated, len(found), shown, (again, *drain(case)))
+    changed = {
+        version.dataid: difference for version, difference in zip(wanted, differences, strict=True) if difference
+    }
+    if changed:
+        name, formed, n = case.dataset.datasetid, case.ranges(changed), len(changed)
+        first = next(iter(changed))
+        text = f"{many(n)} of {name} {are(n)} not what was published; {first}: {changed[first]}"
+        again = f"odf resubmit {name} {ranges_as_arguments(formed)}" if case.job else f"odf explain {name} {first}"
+        yield Problem("changed", text, NotValidated, n, formed, (again, *drain(case)))

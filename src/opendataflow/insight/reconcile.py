@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import DataNotReady, UsageError, WrongData
-from ..model import Dataset, Input, Job
+from ..model import Dataset, Input, InputChunk, Job
 from ..project import Project
 from ..run.sharding import Spark, check_location, password_of
 from ..secrets import Key
 from ..store import Chunk, Published, Store
-from .proof import Case, Problem, Rows, are, chunks_text, drain, have, words
+from .axis import DataidRange
+from .proof import Case, Problem, Rows, drain
+from .words import are, count, have, many, ranges_as_arguments
 
 if TYPE_CHECKING:
     from ..spark.proving import Content, Contents
@@ -20,40 +23,55 @@ if TYPE_CHECKING:
 PARTS = ("identity", "rollup")
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is counted: a dataset, its chunks, the output that each of them belongs to, and the job that only copies them."""
+
+    dataset: Dataset
+    chunks: Mapping[str, Chunk]
+    groups: Mapping[str, str]
+    copy: Job | None
+
+
 def reconciled(
     store: Store, project: Project, case: Case, spark: Spark, key: Key | None, notes: list[str]
 ) -> tuple[list[Problem], Rows | None]:
+    """What differs between the rows of the source and those that are published, and how many there are of each."""
     item = _part(case)
     if case.job is not None and item is None:
         notes.append(
-            f"no input of job {case.job.jobid} says which of its rows belong to which chunk: rows not compared"
+            f"no input of job {case.job.jobid} says which of its rows belong to which chunk: rows were not compared"
         )
         return [], None
-    source = case.catalogue.dataset(item.datasetid) if item else case.dataset
+    dataset = case.catalogue.dataset(item.datasetid) if item else case.dataset
     chunks = case.sources[item.datasetid] if item else case.chunks
     groups = {dataid: dataid for dataid in case.wanted if dataid in chunks}
     if item is not None and case.job is not None:
         groups = {
-            each: out for out in case.wanted for each in case.catalogue.needed(case.job, item, out) if each in chunks
+            dataid: output
+            for output in case.wanted
+            for dataid in case.catalogue.needed(case.job, item, output)
+            if dataid in chunks
         }
     if not groups:
         return [], None
     copy = case.job if case.job is not None and "copy" in case.job.options else None
-    found = _contents(store, project, case, source, chunks, groups, copy, spark, key)
+    contents = _contents(store, project, case, _Source(dataset, chunks, groups, copy), spark, key)
     published = {dataid: case.published[dataid] for dataid in case.wanted if dataid in case.published}
-    problems = [*_outside(case, source, found)] if case.is_all else []
-    unknown = [dataid for dataid, each in published.items() if each.manifest.rows is None] if case.job else []
+    problems = [*_outside(dataset, contents)] if case.is_all else []
+    unknown = [dataid for dataid, version in published.items() if version.manifest.rows is None] if case.job else []
     if unknown:
-        notes.append(f"{chunks_text(len(unknown))} {are(unknown)} published without a count of rows: not compared")
-    counted = {dataid: each for dataid, each in published.items() if each.manifest.rows is not None}
+        n = len(unknown)
+        notes.append(f"{many(n)} {are(n)} published without a count of rows: not compared")
+    counted = {dataid: version for dataid, version in published.items() if version.manifest.rows is not None}
     same = 0
     if copy is not None or case.job is None:
-        differing, same = _compared(case, source, found.chunks, counted)
+        differing, same = _compared(case, dataset, contents.chunks, counted)
         problems += differing
     rows = Rows(
-        sum(content.rows for content in found.chunks.values()) + sum(found.outside.values()),
-        sum(each.manifest.rows or 0 for each in counted.values()),
-        sum(_rejected(each) for each in counted.values()),
+        sum(content.rows for content in contents.chunks.values()) + sum(contents.outside.values()),
+        sum(version.manifest.rows or 0 for version in counted.values()),
+        sum(_rejected(version) for version in counted.values()),
         same,
         copy is not None,
     )
@@ -66,68 +84,59 @@ def _part(case: Case) -> Input | None:
     return next((item for item in items if item.datasetid in case.sources and item.mapping.kind in PARTS), None)
 
 
-def _contents(
-    store: Store,
-    project: Project,
-    case: Case,
-    source: Dataset,
-    chunks: Mapping[str, Chunk],
-    groups: Mapping[str, str],
-    copy: Job | None,
-    spark: Spark,
-    key: Key | None,
-) -> Contents:
-    if not source.kind:
+def _contents(store: Store, project: Project, case: Case, source: _Source, spark: Spark, key: Key | None) -> Contents:
+    dataset, chunks = source.dataset, source.chunks
+    if not dataset.kind:
         raise UsageError(
-            f"dataset {source.datasetid} is only tracked: there are no rows to compare with", hint="Leave --rows out."
+            f"dataset {dataset.datasetid} is only tracked: there are no rows to compare with", hint="Leave out --rows."
         )
-    check_location(project, source)
-    password = password_of(case.catalogue, [source.datasetid], key)
+    check_location(project, dataset, next(iter(source.groups)))
+    password = password_of(case.catalogue, [dataset.datasetid], key)
     session = spark()
     from ..spark.proving import contents_of
-    from ..spark.reading import InputChunk
 
     own = (
         case.published
-        if source is case.dataset
-        else {each.dataid: each for each in store.all_published(source.datasetid)}
+        if dataset is case.dataset
+        else {version.dataid: version for version in store.all_published(dataset.datasetid)}
     )
     inputs = [
         InputChunk(
+            dataset.datasetid,
             dataid,
             chunks[dataid].version,
             own[dataid].manifest if dataid in own else None,
             (chunks[dataid].lower, chunks[dataid].upper) if chunks[dataid].lower is not None else None,
         )
-        for dataid in groups
+        for dataid in source.groups
     ]
-    return contents_of(session, project, source, inputs, groups, password, copy, is_all=case.is_all)
+    return contents_of(session, project, dataset, inputs, source.groups, password, source.copy, is_all=case.is_all)
 
 
-def _outside(case: Case, source: Dataset, found: Contents) -> Iterator[Problem]:
+def _outside(source: Dataset, contents: Contents) -> Iterator[Problem]:
     """Rows of the source that no chunk holds."""
-    for where, rows in found.outside.items():
+    for where, rows in contents.outside.items():
         is_new = source.partition.type == "range" and where != "without a key"
         command = f"odf shard {source.datasetid} --extend" if is_new else f"odf status {source.datasetid}"
-        text = f"{rows:,} row{'s' * (rows != 1)} of {source.datasetid} {'lie' if rows != 1 else 'lies'} {where}"
+        text = f"{count(rows, 'row')} of {source.datasetid} {'lie' if rows != 1 else 'lies'} {where}"
         yield Problem("outside", text, DataNotReady, 0, (), (command,))
 
 
 def _compared(
-    case: Case, source: Dataset, found: Mapping[str, Content], published: Mapping[str, Published]
+    case: Case, source: Dataset, contents: Mapping[str, Content], published: Mapping[str, Published]
 ) -> tuple[list[Problem], int]:
     """Chunks whose rows or content differ from the source, and how many have the same fingerprint."""
     other_rows: dict[str, str] = {}
     other_content = []
     same = 0
-    for dataid, each in published.items():
-        manifest, content = each.manifest, found.get(dataid)
+    for dataid, version in published.items():
+        manifest, content = version.manifest, contents.get(dataid)
         if content is None:
-            continue  # told already: it has no source
-        rows = (manifest.rows or 0) + _rejected(each)
+            continue  # it has no source, which was told already
+        rows = (manifest.rows or 0) + _rejected(version)
         if rows != content.rows:
             other_rows[dataid] = f"{content.rows:,} rows in {source.datasetid}, {rows:,} published"
-        elif _rejected(each) or not _is_comparable(manifest.fingerprint):
+        elif _rejected(version) or not _is_comparable(manifest.fingerprint):
             continue
         elif manifest.fingerprint != content.fingerprint:
             other_content.append(dataid)
@@ -136,15 +145,13 @@ def _compared(
     problems = []
     name = case.dataset.datasetid
     if other_rows:
-        shown, first = case.shown(other_rows), next(iter(other_rows))
-        these = f"{chunks_text(len(other_rows))} of {name} {have(other_rows)}"
-        text = f"{these} not as many rows as the source; {first}: {other_rows[first]}"
-        problems.append(Problem("rows", text, WrongData, len(other_rows), shown, _again(case, shown)))
+        formed, n, first = case.ranges(other_rows), len(other_rows), next(iter(other_rows))
+        text = f"{many(n)} of {name} {have(n)} not as many rows as the source; {first}: {other_rows[first]}"
+        problems.append(Problem("rows", text, WrongData, n, formed, _again(case, formed)))
     if other_content:
-        shown = case.shown(other_content)
-        these = f"{chunks_text(len(other_content))} of {name} {have(other_content)}"
-        text = f"{these} as many rows as the source, but not the same content"
-        problems.append(Problem("content", text, WrongData, len(other_content), shown, _again(case, shown)))
+        formed, n = case.ranges(other_content), len(other_content)
+        text = f"{many(n)} of {name} {have(n)} as many rows as the source, but not the same content"
+        problems.append(Problem("content", text, WrongData, n, formed, _again(case, formed)))
     return problems, same
 
 
@@ -153,11 +160,13 @@ def _is_comparable(fingerprint: str | None) -> bool:
     return fingerprint is not None and not fingerprint.startswith("bytes:")
 
 
-def _rejected(each: Published) -> int:
-    found = each.manifest.extra.get("rejected", 0)
-    return found if isinstance(found, int) else 0
+def _rejected(version: Published) -> int:
+    rejected = version.manifest.extra.get("rejected", 0)
+    return rejected if isinstance(rejected, int) else 0
 
 
-def _again(case: Case, shown: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def _again(case: Case, differing: tuple[DataidRange, ...]) -> tuple[str, ...]:
     name = case.dataset.datasetid
-    return (f"odf resubmit {name} {words(shown)}", *drain(case)) if case.job else (f"odf explain {name} {shown[0][0]}",)
+    if case.job is None:
+        return (f"odf explain {name} {differing[0].first}",)
+    return (f"odf resubmit {name} {ranges_as_arguments(differing)}", *drain(case))

@@ -8,15 +8,8 @@ from dataclasses import dataclass, replace
 from .. import secrets
 from ..errors import BadConfig, UsageError
 from ..model import Catalogue, Dataset
-from ..store import Store
 
-STORE_CONTEXT = "store/password"
 NEW = "NEW_"
-
-
-def dataset_context(datasetid: str) -> str:
-    """What the password of a dataset is bound to."""
-    return f"dataset/{datasetid}/encryptedpass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +37,11 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
     chosen = [catalogue.dataset(name) for name in names] or list(catalogue.datasets.values())
     if names and not all(dataset.encryptedpass for dataset in chosen):
         bare = next(dataset.datasetid for dataset in chosen if not dataset.encryptedpass)
-        raise UsageError(f"dataset {bare} has no encrypted password", hint="see: odf datasets " + bare)
-    found = []
+        raise UsageError(f"dataset {bare} has no encrypted password", hint=f"See: odf datasets {bare}")
+    passwords = []
     for dataset in chosen:
         if token := dataset.encryptedpass:
-            renewed = secrets.rekey(token, old, new, dataset_context(dataset.datasetid))
+            renewed = secrets.rekey(token, old, new, secrets.dataset_context(dataset.datasetid))
             form = (
                 "Java's form"
                 if secrets.is_java(token)
@@ -56,10 +49,5 @@ def rekeyed(catalogue: Catalogue, names: Sequence[str], old: secrets.Key, new: s
                 if secrets.needs_rekey(token)
                 else "today's form"
             )
-            found.append(Rekeyed(dataset.datasetid, form, replace(dataset, encryptedpass=renewed)))
-    return found
-
-
-def put(store: Store, found: Sequence[Rekeyed]) -> None:
-    """Store all of them in one transaction."""
-    store.register([each.dataset for each in found])
+            passwords.append(Rekeyed(dataset.datasetid, form, replace(dataset, encryptedpass=renewed)))
+    return passwords

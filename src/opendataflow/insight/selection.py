@@ -3,67 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import BadDataid, UsageError
 from ..model import FAILED, TYPES, Catalogue, check_dataid, check_id, dataids, sort_key
 from ..store import Store
 from .axis import LAST_KEY
 from .flow import datasets_in_order
-from .matrix import chunks_in, see_changes
+from .matrix import chunks_in
 
 _MOST_NEW = 100_000
 _EVERYTHING = 2**62
 
-Selection = list[tuple[str, list[str]]]
 
-
-def select(
-    store: Store,
-    *,
-    dataset: str | None,
-    words: Sequence[str],
-    jobid: str | None = None,
-    failed: bool = False,
-    everything: bool = False,
-    statuses: Sequence[str] = (),
-    new_ones: bool = False,
-) -> Selection:
-    """(datasetid, dataids) of all that is meant.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person named: a dataset or a job, dataids and ranges, only what FAILED, or everything.
 
     statuses are those that `everything` means; new_ones says that a range means dataids without a chunk too.
     """
-    see_changes(store)
+
+    dataset: str | None
+    words: Sequence[str]
+    jobid: str | None = None
+    failed: bool = False
+    everything: bool = False
+    statuses: Sequence[str] = ()
+    new_ones: bool = False
+
+
+class Selected(NamedTuple):
+    """The chunks of one dataset that are meant."""
+
+    datasetid: str
+    dataids: list[str]
+
+
+def select(store: Store, wanted: Wanted) -> list[Selected]:
+    """All chunks that are meant."""
     catalogue = store.catalogue()
-    names = _datasets(catalogue, dataset, jobid, failed)
-    if not words and not failed and not everything:
+    names = _datasets(catalogue, wanted)
+    if not wanted.words and not wanted.failed and not wanted.everything:
         raise UsageError("which chunks?", hint="Name dataids or a range FROM..TO, or say --failed or --all.")
-    if words and everything:
-        raise UsageError("--all means every chunk: name no dataids with it")
-    found: Selection = []
+    if wanted.words and wanted.everything:
+        raise UsageError("--all means every chunk", hint="Leave out the dataids, or --all.")
+    selected: list[Selected] = []
     seen: set[tuple[tuple[str, ...], str]] = set()
     for name in names:
-        if words:
-            ids = [each for word in words for each in _dataids(store, catalogue, name, word, new_ones=new_ones)]
-            if failed:
-                there = store.given_chunks([(name, each) for each in ids])
-                ids = [each for each in ids if there.get((name, each)) == FAILED]
-        else:
-            wanted = (FAILED,) if failed else tuple(statuses)
-            chunks = [
-                each for status in wanted for each in chunks_in(store, name, "", LAST_KEY, status=status, n=_EVERYTHING)
-            ]
-            ids = [chunk.dataid for chunk in sorted(chunks, key=lambda chunk: (chunk.sort_key, chunk.dataid))]
         # One run writes all outputs of a job: what is said about one of them is said about the others too.
         producer = catalogue.producer(name)
         group = producer.outputs if producer else (name,)
-        ids = [each for each in dict.fromkeys(ids) if (group, each) not in seen]
-        seen |= {(group, each) for each in ids}
+        named = _named(store, catalogue, name, wanted) if wanted.words else _with_status(store, name, wanted)
+        ids = [dataid for dataid in dict.fromkeys(named) if (group, dataid) not in seen]
+        seen |= {(group, dataid) for dataid in ids}
         if ids:
-            found.append((name, ids))
-    return found
+            selected.append(Selected(name, ids))
+    return selected
 
 
-def _datasets(catalogue: Catalogue, dataset: str | None, jobid: str | None, failed: bool) -> list[str]:
+def _named(store: Store, catalogue: Catalogue, datasetid: str, wanted: Wanted) -> list[str]:
+    ids = [
+        dataid
+        for word in wanted.words
+        for dataid in _dataids(store, catalogue, datasetid, word, new_ones=wanted.new_ones)
+    ]
+    if not wanted.failed:
+        return ids
+    statuses = store.given_chunks([(datasetid, dataid) for dataid in ids])
+    return [dataid for dataid in ids if statuses.get((datasetid, dataid)) == FAILED]
+
+
+def _with_status(store: Store, datasetid: str, wanted: Wanted) -> list[str]:
+    chunks = [
+        chunk
+        for status in ((FAILED,) if wanted.failed else wanted.statuses)
+        for chunk in chunks_in(store, datasetid, "", LAST_KEY, status=status, n=_EVERYTHING)
+    ]
+    return [chunk.dataid for chunk in sorted(chunks, key=lambda chunk: (chunk.sort_key, chunk.dataid))]
+
+
+def _datasets(catalogue: Catalogue, wanted: Wanted) -> list[str]:
+    dataset, jobid = wanted.dataset, wanted.jobid
     if jobid is not None:
         outputs = list(catalogue.job(check_id("job", jobid)).outputs)
         if dataset is not None and dataset not in outputs:
@@ -74,7 +95,7 @@ def _datasets(catalogue: Catalogue, dataset: str | None, jobid: str | None, fail
         return [dataset] if dataset is not None else outputs
     if dataset is not None:
         return [catalogue.dataset(check_id("dataset", dataset)).datasetid]
-    if failed:
+    if wanted.failed:
         return [name for name in datasets_in_order(catalogue) if catalogue.producer(name)]
     raise UsageError("which dataset?", hint="Name one, or a job with --job JOB, or say --failed for all that failed.")
 
@@ -86,7 +107,7 @@ def _dataids(store: Store, catalogue: Catalogue, datasetid: str, word: str, *, n
         return [check_dataid(partition, word, datasetid)]
     if not TYPES[partition.type].is_ordinal:
         raise BadDataid(
-            f"{word[:60]!r} names nothing: the dataids of {datasetid} are texts without an order of steps",
+            f"{word[:60]!r} is not a range: the dataids of {datasetid} are text, and no text comes next after another",
             hint="Name them one by one.",
         )
     named = dataids(partition, check_id("dataid", first), check_id("dataid", last))
@@ -94,8 +115,8 @@ def _dataids(store: Store, catalogue: Catalogue, datasetid: str, word: str, *, n
         low, high = sort_key(partition, first), sort_key(partition, last)
         return [chunk.dataid for chunk in chunks_in(store, datasetid, low, high, n=_EVERYTHING)]
     listed = []
-    for each in named:
-        listed.append(each)
+    for dataid in named:
+        listed.append(dataid)
         if len(listed) > _MOST_NEW:
             raise UsageError(f"{word} are more than {_MOST_NEW:,} chunks", hint="Do it in smaller steps.")
     return listed

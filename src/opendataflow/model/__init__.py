@@ -18,14 +18,16 @@ from .decision import (
     ReadFact,
     Unresolved,
     answer_all,
+    answer_reader,
     candidacy,
     decide,
     locked_by,
+    validation,
 )
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
 from .job import Input, Job, Pool, Retry
-from .manifest import Consumed, File, InputChunk, Manifest
+from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
     Partition,
@@ -35,9 +37,7 @@ from .partition import (
     comparable,
     dataids,
     from_ordinal,
-    next_dataid,
     ordinal,
-    previous_dataid,
     sort_key,
     span,
 )
@@ -89,6 +89,7 @@ __all__ = [
     "Answer",
     "Catalogue",
     "Check",
+    "CheckResult",
     "Consumed",
     "DataidType",
     "Dataset",
@@ -113,6 +114,7 @@ __all__ = [
     "Retry",
     "Unresolved",
     "answer_all",
+    "answer_reader",
     "bounds",
     "candidacy",
     "canonical",
@@ -131,15 +133,14 @@ __all__ = [
     "may_consume",
     "may_produce",
     "may_read",
-    "next_dataid",
     "ordinal",
     "outputs",
     "parse_checks",
-    "previous_dataid",
     "resolve",
     "seconds",
     "sort_key",
     "span",
     "takes_all",
     "touches",
+    "validation",
 ]

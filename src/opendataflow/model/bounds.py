@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
@@ -33,6 +34,18 @@ class Range(NamedTuple):
     upper: str
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a chunk is to be: so many of them, or so many rows or bytes each; as large as the others if none is set."""
+
+    count: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+EVEN = Size()
+
+
 class Break(NamedTuple):
     """Where ranges do not follow one another: the keys in question, and the chunks before and after."""
 
@@ -49,7 +62,7 @@ def after(kind: str, key: str) -> str:
         return _AFTER[kind.partition("(")[0]](key, kind)
     except (OverflowError, ValueError, InvalidOperation):
         raise BadDefinition(
-            f"the greatest key {key!r} is the last that there can be: no bound can be written above it",
+            f"the greatest key {key!r} is the last possible one: no bound can be written above it",
             hint="Give that row an ordinary key, or shard by another column: --by COLUMN.",
         ) from None
 
@@ -174,24 +187,24 @@ def order_by(kind: str) -> Callable[[str], Any]:
 
 def ends(ranges: Sequence[Range]) -> tuple[str, str]:
     """The least lower and the greatest upper bound."""
-    order = order_of(bound for each in ranges for bound in each[1:])
-    return min((each.lower for each in ranges), key=order), max((each.upper for each in ranges), key=order)
+    order = order_of(bound for part in ranges for bound in part[1:])
+    return min((part.lower for part in ranges), key=order), max((part.upper for part in ranges), key=order)
 
 
 def breaks(ranges: Sequence[Range]) -> list[Break]:
     """Every gap and overlap between ranges, from the least key to the greatest; none when they cover one line once."""
-    order = order_of(bound for each in ranges for bound in each[1:])
-    found = []
+    order = order_of(bound for part in ranges for bound in part[1:])
+    broken = []
     reach: Range | None = None
-    for each in sorted(ranges, key=lambda each: (order(each.lower), order(each.upper))):
-        if order(each.lower) >= order(each.upper):
-            found.append(Break(BACKWARDS, each.lower, each.upper, each.dataid, each.dataid))
+    for part in sorted(ranges, key=lambda part: (order(part.lower), order(part.upper))):
+        if order(part.lower) >= order(part.upper):
+            broken.append(Break(BACKWARDS, part.lower, part.upper, part.dataid, part.dataid))
             continue
-        if reach is not None and order(each.lower) > order(reach.upper):
-            found.append(Break(GAP, reach.upper, each.lower, reach.dataid, each.dataid))
-        elif reach is not None and order(each.lower) < order(reach.upper):
-            upper = min(each.upper, reach.upper, key=order)
-            found.append(Break(OVERLAP, each.lower, upper, reach.dataid, each.dataid))
-        if reach is None or order(each.upper) > order(reach.upper):
-            reach = each
-    return found
+        if reach is not None and order(part.lower) > order(reach.upper):
+            broken.append(Break(GAP, reach.upper, part.lower, reach.dataid, part.dataid))
+        elif reach is not None and order(part.lower) < order(reach.upper):
+            upper = min(part.upper, reach.upper, key=order)
+            broken.append(Break(OVERLAP, part.lower, upper, reach.dataid, part.dataid))
+        if reach is None or order(part.upper) > order(reach.upper):
+            reach = part
+    return broken

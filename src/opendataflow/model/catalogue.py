@@ -92,14 +92,14 @@ class Catalogue(NamedTuple):
 
     def upstream(self, datasetid: str) -> list[str]:
         """Every job that has a part in producing this dataset, its producer first."""
-        found: dict[str, None] = {}
+        jobids: dict[str, None] = {}
         queue = [datasetid]
         while queue:
             job = self.producer(queue.pop())
-            if job is not None and job.jobid not in found:
-                found[job.jobid] = None
+            if job is not None and job.jobid not in jobids:
+                jobids[job.jobid] = None
                 queue += [item.datasetid for item in job.inputs]
-        return list(found)
+        return list(jobids)
 
     def outputs_of(self, job: Job, input: Input, input_id: str) -> list[str]:
         """The output dataids that this input chunk names; none when the mapping depends on which chunks exist.
@@ -119,8 +119,8 @@ class Catalogue(NamedTuple):
             return list(sorter.static_order())
         except CycleError as problem:
             raise Cycle(
-                f"jobs wait for one another in a circle: {' → '.join(problem.args[1])}",
-                hint="A job may read an earlier chunk of what comes after it, with the mapping lag.",
+                f"jobs wait for each other in a circle: {' → '.join(problem.args[1])}",
+                hint="With the mapping lag, a job may read an earlier chunk of what comes after it.",
             ) from None
 
     def _waits_for(self, job: Job) -> list[str]:
@@ -143,7 +143,7 @@ class Catalogue(NamedTuple):
         elif job.inputs and all(item.mapping.is_dynamic for item in job.inputs):
             raise BadMapping(
                 f"job {job.jobid}: no input names the dataid of the output",
-                hint="latest and all only join what another input names; the dataset today names every day.",
+                hint="The mappings latest and all only join what another input names. The dataset today names every day.",
             )
 
 
@@ -153,12 +153,12 @@ def takes_all(job: Job) -> bool:
 
 
 def _by_id(what: str, pairs: Iterable[tuple[str, _T]]) -> dict[str, _T]:
-    found: dict[str, _T] = {}
+    by_id: dict[str, _T] = {}
     for name, value in pairs:
-        if name in found:
+        if name in by_id:
             raise BadDefinition(f"{what} {name} is defined twice")
-        found[name] = value
-    return found
+        by_id[name] = value
+    return by_id
 
 
 def _named(known: dict[str, _T], what: str, name: str, error: type[OdfError]) -> _T:
@@ -182,7 +182,9 @@ def _check_datasets_exist(job: Job, datasets: dict[str, Dataset]) -> None:
                     f"job {job.jobid} {verb} dataset {name}, which does not exist", hint=_nearest(name, datasets)
                 )
     if TODAY.datasetid in job.outputs:
-        raise BadDefinition(f"job {job.jobid} writes dataset {TODAY.datasetid}, which is built in: nobody writes it")
+        raise BadDefinition(
+            f"job {job.jobid} writes dataset {TODAY.datasetid}, which is built in and cannot be written"
+        )
 
 
 def _add_markers(datasets: dict[str, Dataset], jobs: dict[str, Job]) -> tuple[Dataset, ...]:
@@ -192,7 +194,10 @@ def _add_markers(datasets: dict[str, Dataset], jobs: dict[str, Job]) -> tuple[Da
         if job.outputs:
             continue
         if job.jobid == TODAY.datasetid:
-            raise BadDefinition(f"job {job.jobid} needs an output", hint="Its own name is that of a built-in dataset.")
+            raise BadDefinition(
+                f"job {job.jobid} needs an output",
+                hint="Its name is that of a built-in dataset, so it cannot have a marker dataset of its own.",
+            )
         if job.jobid not in datasets:
             marker = Dataset(job.jobid, partition=_marker_partition(job, datasets))
             datasets[job.jobid] = marker
@@ -258,6 +263,7 @@ def _narrowed(a: Partition, b: Partition, job: Job) -> Partition:
     end = min(bounds(a)[1], bounds(b)[1])
     if start > end:
         raise BadDefinition(
-            f"the outputs of job {job.jobid} have no dataid in common", hint="Compare start, end and count."
+            f"the outputs of job {job.jobid} have no dataid in common",
+            hint="Compare start, end and count of their partitions.",
         )
     return replace(a, start=from_ordinal(a, start), end=from_ordinal(a, end))

@@ -139,7 +139,7 @@ def _write_keys(params: list[Params]) -> object:
 
 
 def _write_by(key: str, item: Callable[[Params], object]) -> Callable[[list[Params]], object]:
-    return lambda params: {str(each[key]): item(each) for each in params}
+    return lambda params: {str(param[key]): item(param) for param in params}
 
 
 def _write_bounds(params: Params) -> object:

@@ -42,7 +42,7 @@ def _check_severity(kind: str, severity: object) -> str:
         return str(severity)
     raise BadDefinition(
         f"{kind}: there is no severity {shown(severity)}",
-        hint="It is error or warn. A column that is called severity goes into a table under the key value.",
+        hint="Write error or warn. A column called severity goes into a table under the key value.",
     )
 
 
@@ -55,7 +55,7 @@ def _checked_params(name: str, params: Params) -> Params:
                 f"{name} has no {shown(key)}", hint=f"It may have {', '.join(known) or 'no parameters'}."
             )
         if not known[key](value):
-            raise BadDefinition(f"{name}: {shown(value)} cannot be its {key}", hint=f"Write {kind.shape}.")
+            raise BadDefinition(f"{name}: {shown(value)} is not a valid {key}", hint=f"Write {kind.shape}.")
     missing = [key for key in kind.needs if key not in params]
     if missing or (kind.one_of and not any(key in params for key in kind.one_of)):
         wanted = " and ".join(missing) or " or ".join(kind.one_of)
@@ -66,7 +66,7 @@ def _checked_params(name: str, params: Params) -> Params:
     if "within_percent" in params:
         params.setdefault("trailing", TRAILING)
     elif "trailing" in params:
-        raise BadDefinition(f"{name}: trailing means nothing without within_percent", hint=f"Write {kind.shape}.")
+        raise BadDefinition(f"{name}: trailing has no meaning without within_percent", hint=f"Write {kind.shape}.")
     return {key: params[key] for key in known if key in params}
 
 
@@ -79,7 +79,7 @@ def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:
 def parse_checks(data: Mapping[str, object], where: str) -> tuple[Check, ...]:
     """The checks that a project file declares for a dataset."""
     if not isinstance(data, Mapping):
-        raise BadDefinition(f"{within(where)}checks are a table, not {shown(data)}")
+        raise BadDefinition(f"{within(where)}checks must be a table, not {shown(data)}")
     checks: list[Check] = []
     for kind, value in data.items():
         if kind not in KINDS:
@@ -103,10 +103,10 @@ def _parse(kind: str, value: object, where: str) -> list[Check]:
     value, severity = _severity_apart(kind, plain(value, key))
     try:
         severity = _check_severity(kind, severity)
-        found = KINDS[kind].read(value)
-        if found is None:
+        declared = KINDS[kind].read(value)
+        if declared is None:
             raise BadDefinition(f"{shown(value)} is not what {kind} needs", hint=f"Write {KINDS[kind].shape}.")
-        return [Check(kind, params, severity) for params in found]
+        return [Check(kind, params, severity) for params in declared]
     except BadDefinition as problem:
         raise BadDefinition(f"{key}: {problem.message}", hint=problem.hint) from None
 

@@ -47,7 +47,8 @@ class Dataset:
                 raise BadDefinition(f"{where}: {name} must be text, not {shown(getattr(self, name))}")
         if self.kind not in KINDS:
             raise BadDefinition(
-                f"{where}: there is no kind {shown(self.kind)}", hint="It is file or table, or nothing: only tracked."
+                f"{where}: there is no kind {shown(self.kind)}",
+                hint="Write file or table; without a kind the dataset is only tracked.",
             )
         if not isinstance(self.partition, Partition):
             raise BadDefinition(f"{where}: {shown(self.partition)} is not a partition")
@@ -64,17 +65,22 @@ class Dataset:
             if name not in known:
                 raise BadDefinition(
                     f"{where}: location has the unknown placeholder {{{name}}}",
-                    hint=f"A {self.partition.type} partition has {' '.join(f'{{{each}}}' for each in known)}.",
+                    hint=f"A {self.partition.type} partition has {' '.join(f'{{{name}}}' for name in known)}.",
                 )
         if set("{}") & set(_placeholder.sub("", self.location)):
-            raise BadDefinition(f"{where}: location {shown(self.location)} has a brace without its partner")
+            raise BadDefinition(f"{where}: location {shown(self.location)} has an unmatched brace")
+
+    @property
+    def is_only_tracked(self) -> bool:
+        """Whether there is nothing to look at: no kind, location, host or checks are declared."""
+        return not (self.kind or self.location or self.hostname or self.checks)
 
     def location_of(self, dataid: str) -> str:
         """The location of one chunk by the location template; empty when the dataset has none."""
         check_form(self.partition, dataid, self.datasetid)
         values = {"dataid": dataid, "datasetid": self.datasetid}
         values |= {name: dataid[part] for name, part in _PARTS_OF_TIME.items()}
-        return _placeholder.sub(lambda found: values[found[1]], self.location)
+        return _placeholder.sub(lambda placeholder: values[placeholder[1]], self.location)
 
 
 def placeholders(partition: Partition) -> tuple[str, ...]:

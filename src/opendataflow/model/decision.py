@@ -7,9 +7,11 @@ Everybody else only phrases the receipt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
+from .dataset import Dataset
+from .manifest import Manifest
 from .receipt import QUESTIONS, Answer, Receipt
 from .status import READY, RESUBMIT, RUNNING, may_consume, may_produce, may_read
 
@@ -71,16 +73,14 @@ class Limit(NamedTuple):
         return f"{self.what} {self.name} is full: {self.taken} of {self.slots} {kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """What somebody saw who looked at the data itself: what is wrong (empty when nothing is), and the evidence."""
 
     problem: str = ""
-    evidence: Mapping[str, object] = field(default_factory=dict, hash=False)
+    evidence: Mapping[str, object] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Everything that decides whether one chunk of a job may run.
 
     `right`, `place` and `validated` need a look at the data: a Look, or the reason why nobody looks. As long as neither
@@ -146,6 +146,43 @@ def candidacy(is_ready: bool, outputs: Sequence[str | None], reads: Sequence[str
     return CLAIMABLE if is_ready else WAITING
 
 
+def answer_reader(facts: Facts) -> tuple[Answer, ...]:
+    """All five answers to somebody who only wants to read the one chunk in `inputs`: its status locks, nothing else does.
+
+    Of a chunk that was never produced there is nothing to ask but whether it is there, and where it would be.
+    """
+    (chunk,) = facts.inputs
+    ready, right, place, validated, safe = answer_all(facts)
+    if chunk.status is None:
+        right, validated, safe = (
+            Answer(question, None, why="there is nothing to read yet") for question in ("right", "validated", "safe")
+        )
+    elif not may_read(chunk.status) and not may_produce(chunk.status):
+        evidence: dict[str, object] = {"input": [chunk.datasetid, chunk.dataid, chunk.status]}
+        locked = f"{chunk.datasetid} {chunk.dataid} is {chunk.status}: nobody may read or produce it"
+        safe = Answer("safe", False, evidence, locked)
+    return ready, right, place, validated, safe
+
+
+def validation(dataset: Dataset, dataid: str, manifest: Manifest | None) -> Look | str:
+    """Whether one version of a chunk passed the checks that its dataset declares; where none ran, the reason.
+
+    Whether the data is still what the manifest says needs a look at the data itself.
+    """
+    here = f"{dataset.datasetid} {dataid}"
+    if manifest is None or not manifest.checks:
+        if not dataset.checks:
+            return "no checks are declared"
+        return Look(
+            f"{here} declares checks, and this version was published without them"
+            if manifest
+            else f"{here} declares checks, and nothing says that this version passed them"
+        )
+    failed = [result.check for result in manifest.checks if not result.passed]
+    problem = "" if manifest.passed else f"{here} failed its checks: {', '.join(failed)}"
+    return Look(problem, {"checks": len(manifest.checks), "failed": failed})
+
+
 # The five answers ----------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +215,8 @@ def _looked(question: str, look: Look | str) -> Answer:
 
 
 def _safe(facts: Facts) -> Answer:
+    if facts.malformed:
+        return Answer("safe", None, why="a dataid that is not well formed has no chunk")
     statuses = [item.status for item in facts.outputs]
     outputs: dict[str, object] = {"outputs": {item.datasetid: item.status for item in facts.outputs}}
     lock = locked_by(statuses, [item.status for item in facts.reads])

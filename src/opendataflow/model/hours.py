@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cache, lru_cache
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 
 from ..errors import BadDefinition
 from .ids import shown
@@ -26,7 +26,7 @@ _WINDOW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of the week and the slots that hold in it: from start up to end, in minutes, on the days it begins."""
+    """A part of the week and the number of slots in it: from start up to end, in minutes, on the days it begins."""
 
     days: frozenset[int]
     start: int
@@ -52,39 +52,26 @@ def parse_window(text: object) -> Window:
 def _window(text: str) -> Window:
     parts = _WINDOW.fullmatch(text.strip())
     if parts is None:
-        raise BadDefinition(f"{shown(text)} does not say when how many slots hold", hint=f"Write it like {EXAMPLE}.")
+        raise BadDefinition(f"{shown(text)} is not a valid schedule", hint=f"Write it like this: {EXAMPLE}")
     start = int(parts[2]) * 60 + int(parts[3])
     end = int(parts[4]) * 60 + int(parts[5]) if parts[4] else _MINUTES
     if start == end:
-        raise BadDefinition(f"{shown(text)} ends when it begins", hint="The whole day is 00:00-24:00.")
+        raise BadDefinition(f"{shown(text)} ends where it begins", hint="The whole day is 00:00-24:00.")
     slots = None if parts[6].lower() == "unlimited" else int(parts[6])
     return Window(_days(parts[1] or "mon-sun"), start, end, slots)
 
 
 def _days(text: str) -> frozenset[int]:
-    found: set[int] = set()
+    days: set[int] = set()
     for part in text.lower().replace(" ", "").split(","):
         first, _, last = part.partition("-")
         begin, end = DAYS.index(first), DAYS.index(last or first)
-        found |= {(begin + step) % 7 for step in range((end - begin) % 7 + 1)}
-    return frozenset(found)
-
-
-@cache
-def zone(name: str) -> tzinfo:
-    """The time zone of this name."""
-    if name == "UTC":
-        return UTC
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        raise BadDefinition(f"there is no time zone {shown(name)}", hint="For instance Europe/Paris.") from None
+        days |= {(begin + step) % 7 for step in range((end - begin) % 7 + 1)}
+    return frozenset(days)
 
 
 def slots_at(slots: int | None, windows: Iterable[Window], where: tzinfo, now: float) -> int | None:
-    """How many slots hold at a moment (seconds since 1970): those of the first window that it lies in, else the pool's own.
+    """How many slots there are at a moment (seconds since 1970): by the first window that it lies in, else the pool's own.
 
     A pool of 0 slots is paused, whatever its hours say.
     """
@@ -111,7 +98,7 @@ def _moments(windows: Sequence[Window], where: tzinfo, now: float) -> list[float
     """Every moment of the coming week at which something can change."""
     today = datetime.fromtimestamp(now, where).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     bounds = {minute for window in windows for minute in (window.start, window.end)}
-    found = {
+    moments = {
         (today + timedelta(days=day, minutes=minute)).replace(tzinfo=where, fold=fold).timestamp()
         for day in range(9)
         for minute in bounds
@@ -119,5 +106,5 @@ def _moments(windows: Sequence[Window], where: tzinfo, now: float) -> list[float
     }
     # Where clocks are changed, an hour may be missing or come twice: that happens on a full or half hour.
     first = int(now) // _HALF_HOUR + 1
-    found |= {float(_HALF_HOUR * (first + step)) for step in range(9 * 48)}
-    return sorted(moment for moment in found if moment > now)
+    moments |= {float(_HALF_HOUR * (first + step)) for step in range(9 * 48)}
+    return sorted(moment for moment in moments if moment > now)

@@ -23,5 +23,5 @@ def check_id(what: str, value: object) -> str:
         return value
     raise BadId(
         f"{shown(value)} cannot be the id of a {what}",
-        hint="An id has 1 to 128 letters (A-Z a-z), digits and . _ = - and begins with a letter or a digit.",
+        hint="An id consists of 1 to 128 letters (A-Z a-z), digits and . _ = - and begins with a letter or a digit.",
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ..errors import BadDefinition
-from .hours import Hours, next_change, parse_window, slots_at, zone
+from .hours import Hours, next_change, parse_window, slots_at
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping
 from .plain import plain_table
+from .timezone import time_zone
 
 _MOST_DOUBLINGS = 64
 
@@ -29,7 +30,7 @@ def _is_number_from(least: float, value: object) -> bool:
 
 def _names(names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
-        raise BadDefinition(f"outputs are a list of datasets, not {shown(names)}")
+        raise BadDefinition(f"outputs must be a list of datasets, not {shown(names)}")
     return tuple(names)
 
 
@@ -66,7 +67,9 @@ class Retry:
         object.__setattr__(self, "on", tuple(self.on))
         for outcome in self.on:
             if not _is_outcome(outcome):
-                raise BadDefinition(f"{shown(outcome)} is not the name of an outcome", hint="For instance JOB_FAILED.")
+                raise BadDefinition(
+                    f"{shown(outcome)} is not the name of an outcome", hint="Write for instance JOB_FAILED."
+                )
 
     def delay(self, tries: int, jitter: float = 0.0) -> float:
         """Seconds to wait after this many tries: backoff, doubled with each try up to backoff_max.
@@ -125,13 +128,13 @@ class Job:
 
     def _check_env(self) -> None:
         if not isinstance(self.env, Table):
-            raise BadDefinition(f"job {self.jobid}: env is a table of names and texts, not {shown(self.env)}")
+            raise BadDefinition(f"job {self.jobid}: env must be a table of names and texts, not {shown(self.env)}")
         object.__setattr__(self, "env", dict(self.env))
         for name, value in self.env.items():
             if not _is_env_name(name):
                 raise BadDefinition(
                     f"job {self.jobid}: {shown(name)} cannot be the name of an env item",
-                    hint="It has letters, digits and _ and does not begin with a digit.",
+                    hint="Use letters, digits and _, and do not begin with a digit.",
                 )
             if not isinstance(value, str) or "\0" in value:
                 raise BadDefinition(f"job {self.jobid}: env item {name} must be text, not {shown(value)}")
@@ -151,7 +154,7 @@ class Job:
 class Pool:
     """How many runs of the jobs in it may run at the same time; None is unlimited, 0 is paused.
 
-    options["hours"] names parts of the week in which other slots hold, options["timezone"] where it is that week.
+    options["hours"] names parts of the week with another number of slots, options["timezone"] the zone of that week.
     """
 
     poolid: str
@@ -163,24 +166,24 @@ class Pool:
         if self.slots is not None and (not isinstance(self.slots, int) or not _is_number_from(0, self.slots)):
             raise BadDefinition(
                 f"pool {self.poolid}: slots must be a whole number from 0, not {shown(self.slots)}",
-                hint="0 pauses the pool; leave it out for no limit.",
+                hint="With 0 the pool is paused; leave slots out for no limit.",
             )
         object.__setattr__(self, "options", plain_table(self.options, f"pool {self.poolid}"))
         if "hours" in self.options or "timezone" in self.options:
             self.hours()
 
     def hours(self) -> Hours:
-        """The windows in which other slots hold, and the time zone that they are meant in; BadDefinition if they are wrong."""
+        """The windows with another number of slots, and their time zone; BadDefinition if they are wrong."""
         lines, name = self.options.get("hours", []), self.options.get("timezone", "UTC")
         if not isinstance(lines, list) or not isinstance(name, str):
-            raise BadDefinition(f"pool {self.poolid}: hours are a list of texts, and timezone is a text")
+            raise BadDefinition(f"pool {self.poolid}: hours must be a list of texts, and timezone a text")
         try:
-            return tuple(map(parse_window, lines)), zone(name)
+            return tuple(map(parse_window, lines)), time_zone(name)
         except BadDefinition as problem:
             raise BadDefinition(f"pool {self.poolid}: {problem.message}", hint=problem.hint) from None
 
     def slots_at(self, now: float) -> int | None:
-        """How many slots hold at a moment; None is unlimited."""
+        """How many slots there are at a moment; None is unlimited."""
         return slots_at(self.slots, *self.hours(), now) if "hours" in self.options else self.slots
 
     def next_change(self, now: float) -> tuple[float, int | None] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import BadDefinition
@@ -29,6 +30,35 @@ class Consumed(NamedTuple):
     version: int
 
 
+class CheckResult(NamedTuple):
+    """What one check said of one version, and the figures that say so."""
+
+    check: str
+    kind: str
+    severity: str = ERROR
+    passed: bool = False
+    figures: Mapping[str, object] = MappingProxyType({})
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it keeps the version from being published."""
+        return self.severity == ERROR and not self.passed
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, object]) -> CheckResult:
+        """A result as it is stored: one that does not say `passed` did not pass, and what is unknown is a figure."""
+        table = plain_table(data, "manifest.checks")
+        kind = str(table.pop("kind", ""))
+        check = str(table.pop("check", kind))
+        severity, passed = str(table.pop("severity", ERROR)), table.pop("passed", False) is True
+        figures = plain_table(table.pop("figures", {}), "manifest.checks.figures")
+        return cls(check, kind, severity, passed, {**table, **figures})
+
+    def to_data(self) -> dict[str, object]:
+        """The same as plain data."""
+        return {**self._asdict(), "figures": dict(self.figures)}
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The facts that were recorded when a version was published."""
@@ -42,7 +72,7 @@ class Manifest:
     span_lower: str | None = None
     span_upper: str | None = None
     fingerprint: str | None = None
-    checks: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    checks: tuple[CheckResult, ...] = field(default=(), hash=False)
     inputs: tuple[Consumed, ...] = ()
     spark_app: str = ""
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
@@ -50,13 +80,13 @@ class Manifest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "files", tuple(_row(File, file) for file in self.files))
         object.__setattr__(self, "inputs", tuple(_row(Consumed, item) for item in self.inputs))
-        object.__setattr__(self, "checks", tuple(plain_table(check, "manifest.checks") for check in self.checks))
+        object.__setattr__(self, "checks", tuple(map(_check_result, self.checks)))
         object.__setattr__(self, "extra", plain_table(self.extra, "manifest.extra"))
 
     @property
     def passed(self) -> bool:
-        """Whether no check of severity error failed; a check that does not say `passed` did not pass."""
-        return all(check.get("passed") is True for check in self.checks if check.get("severity", ERROR) == ERROR)
+        """Whether no check of severity error failed."""
+        return not any(result.refuses for result in self.checks)
 
     def to_data(self) -> dict[str, object]:
         """The same as plain data, without what is not set."""
@@ -66,7 +96,7 @@ class Manifest:
             if item.name in ("files", "inputs"):
                 value = [list(row) for row in value]
             elif item.name == "checks":
-                value = [dict(check) for check in value]
+                value = [result.to_data() for result in value]
             elif item.name == "extra":
                 value = dict(value)
             if value is not None and value != "" and value != [] and value != {}:
@@ -93,6 +123,10 @@ class InputChunk(NamedTuple):
     version: int
     manifest: Manifest | None = None
     bounds: tuple[str | None, str | None] | None = None
+
+
+def _check_result(given: CheckResult | Mapping[str, object]) -> CheckResult:
+    return CheckResult.from_data(given.to_data() if isinstance(given, CheckResult) else given)
 
 
 def _row(shape: Any, row: Sequence[object]) -> Any:

@@ -120,7 +120,7 @@ class Mapping:
         if self.n != 1 and not KINDS[self.kind].has_number:
             raise BadMapping(f"{self.kind} takes no number, but was given {self.n}")
         if self.kind == "window" and self.n > _LONGEST_WINDOW:
-            raise BadMapping(f"a window of {self.n} is too long", hint=f"The longest is {_LONGEST_WINDOW}.")
+            raise BadMapping(f"a window of {self.n} is too long", hint=f"The longest window is {_LONGEST_WINDOW}.")
 
     @classmethod
     def from_data(cls, data: str | abc.Mapping[str, object] | Mapping | None, where: str = "") -> Mapping:

@@ -55,7 +55,9 @@ class Partition:
             if bound is None:
                 continue
             if not TYPES[self.type].is_ordinal:
-                raise BadDefinition(f"a {self.type} partition has no {name}", hint="Its dataids have no bounds.")
+                raise BadDefinition(
+                    f"a {self.type} partition has no {name}", hint="Only dataids that are numbered have bounds."
+                )
             try:
                 number = TYPES[self.type].parse(bound)
             except _MALFORMED:
@@ -73,7 +75,7 @@ class Partition:
         if self.type != "range" and (self.lower is not None or self.upper is not None):
             raise BadDefinition(
                 f"a {self.type} partition has no lower and upper",
-                hint="They are the bounds of the keys of type range; the bounds of dataids are start and end.",
+                hint="Only type range has them, as bounds of its keys. The bounds of dataids are start and end.",
             )
         if is_backwards(self.lower, self.upper):
             raise BadDefinition(f"lower {self.lower} is not below upper {self.upper}")
@@ -84,7 +86,7 @@ class Partition:
         if isinstance(data, str):
             data = {"type": data}
         if not isinstance(data, Mapping):
-            raise BadDefinition(f"{within(where)}a partition is a type or a table, not {shown(data)}")
+            raise BadDefinition(f"{within(where)}a partition must be a type or a table, not {shown(data)}")
         known = [field.name for field in fields(cls)]
         for key in data:
             if key not in known:
@@ -138,7 +140,7 @@ def _ordinal_type(partition: Partition) -> DataidType:
     dataid_type = TYPES[partition.type]
     if not dataid_type.is_ordinal:
         raise BadDefinition(
-            f"a {partition.type} partition has no next dataid: its dataids are not numbered",
+            f"a {partition.type} partition has no order of steps: its dataids are not numbered",
             hint=f"Types with an order of steps are {', '.join(t.name for t in TYPES.values() if t.is_ordinal)}.",
         )
     return dataid_type
@@ -169,7 +171,7 @@ def check_dataid(partition: Partition, dataid: str, datasetid: str = "") -> str:
         raise BadDataid(
             f"there is no {partition.type} {dataid}{of_dataset}: "
             f"its dataids go from {dataid_type.format(first)} to {dataid_type.format(last)}",
-            hint="Change start, end or count of its partition if they should go further.",
+            hint="To allow it, change start, end or count of its partition.",
         )
     return dataid
 
@@ -202,27 +204,6 @@ def sort_key(partition: Partition, dataid: str) -> str:
         raise _malformed(partition, dataid) from None
 
 
-def _step(partition: Partition, dataid: str, step: int) -> str:
-    n = ordinal(partition, dataid) + step
-    first, last = bounds(partition)
-    if not first <= n <= last:
-        raise BadDataid(
-            f"there is no {partition.type} {'after' if step > 0 else 'before'} {dataid}",
-            hint=f"The dataids go from {from_ordinal(partition, first)} to {from_ordinal(partition, last)}.",
-        )
-    return from_ordinal(partition, n)
-
-
-def next_dataid(partition: Partition, dataid: str) -> str:
-    """The dataid one step later."""
-    return _step(partition, dataid, 1)
-
-
-def previous_dataid(partition: Partition, dataid: str) -> str:
-    """The dataid one step earlier."""
-    return _step(partition, dataid, -1)
-
-
 def dataids(partition: Partition, first: str, last: str) -> Iterator[str]:
     """Every dataid FROM..TO in order, both included."""
     check_dataid(partition, first)
@@ -231,7 +212,7 @@ def dataids(partition: Partition, first: str, last: str) -> Iterator[str]:
         return iter((first,))
     if not TYPES[partition.type].is_ordinal:
         raise BadDataid(
-            f"{first}..{last} names nothing: {partition.type} dataids are not numbered", hint="Name them one by one."
+            f"{first}..{last} is not a range: {partition.type} dataids are not numbered", hint="Name them one by one."
         )
     low, high = ordinal(partition, first), ordinal(partition, last)
     if low > high:

@@ -17,7 +17,7 @@ def plain(value: object, where: str) -> object:
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        raise BadDefinition(f"{where}: {value} is not a number that can be stored")
+        raise BadDefinition(f"{where}: {value} cannot be stored: it is not a finite number")
     if isinstance(value, Mapping):
         return plain_table(value, where)
     if isinstance(value, (list, tuple)):
@@ -43,5 +43,5 @@ def plain_table(table: object, where: str) -> dict[str, object]:
 
 
 def within(where: str) -> str:
-    """The beginning of a message about something that was declared at this index."""
+    """The beginning of a message about something that was declared there."""
     return f"{where}: " if where else ""

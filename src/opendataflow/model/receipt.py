@@ -50,6 +50,16 @@ class Answer:
             )
         object.__setattr__(self, "evidence", plain_table(self.evidence, f"evidence of {self.question}"))
 
+    @property
+    def word(self) -> str:
+        """The answer as people read it: yes, no, or not asked."""
+        return "not asked" if self.yes is None else "yes" if self.yes else "no"
+
+    def to_data(self) -> dict[str, object]:
+        """The same as plain data."""
+        facts: dict[str, object] = {"question": self.question, "answer": self.word, "yes": self.yes}
+        return facts | {"evidence": dict(self.evidence), "why": self.why}
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:

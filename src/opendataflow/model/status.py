@@ -65,7 +65,7 @@ _KNOWN = {
 def canonical(status: str, locktype: str = OUT) -> str:
     """The status as it is stored, whatever its case and whichever of its accepted words was used."""
     if locktype not in _KNOWN:
-        raise UnknownStatus(f"there is no locktype {shown(locktype)}", hint="The locktypes are IN, OUT.")
+        raise UnknownStatus(f"there is no locktype {shown(locktype)}", hint="The locktypes are IN and OUT.")
     known = _KNOWN[locktype]
     word = status.upper() if isinstance(status, str) else ""
     word = SYNONYMS.get(word, word)

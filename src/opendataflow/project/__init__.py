@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from .declared import Environment, Project
-from .jobcode import code_of
+from .jobcode import code_of, is_for_spark
 from .loading import find, load, without_file
 from .locations import is_inside, resolve_location
 
-__all__ = ["Environment", "Project", "code_of", "find", "is_inside", "load", "resolve_location", "without_file"]
+__all__ = [
+    "Environment",
+    "Project",
+    "code_of",
+    "find",
+    "is_for_spark",
+    "is_inside",
+    "load",
+    "resolve_location",
+    "without_file",
+]

@@ -9,9 +9,10 @@ from typing import Any
 from ..errors import UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
 from ..model.dataset import KINDS, POSTGRES
-from ..model.hours import zone
 from ..model.ids import shown
 from ..model.plain import plain
+from ..model.timezone import time_zone
+from ..secrets import holds_password
 from .locations import check_written
 from .section import COUNT, FLAG, SLOTS, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
 
@@ -64,7 +65,6 @@ _FORMATS = {
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 
 _is_format = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*").fullmatch
-_has_password = re.compile(r"://[^@/]*:[^@/]+@|[?&;](?:ssl)?(?:password|passwd|pass|pwd)=", re.IGNORECASE).search
 
 
 def read_dataset(section: Section, override: Section | None = None) -> Dataset:
@@ -73,7 +73,7 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     with section.at():
         check_id("dataset", datasetid)
     if datasetid == TODAY.datasetid:
-        raise section.wrong("", "this dataset is built in", "Its day begins by [project] timezone.")
+        raise section.wrong("", "this dataset is built in", "Its time zone is [project] timezone.")
     section.refuse_passwords("encryptedpass", skip=("checks",))
     section.only(KEYS)
     values = {key: section.text(key) for key in ("kind", "format", *ADDRESS) if key in section}
@@ -84,7 +84,7 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
         values |= {key: override.text(key) for key in override.data}
         homes |= dict.fromkeys(override.data, override)
     for key in values:
-        if _has_password(values[key]):
+        if holds_password(values[key]):
             raise homes[key].wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
     values["kind"] = _kind(section, values)
     values["format"] = _format(section, values)
@@ -110,7 +110,9 @@ def _kind(section: Section, values: dict[str, str]) -> str:
         return values["kind"]
     is_file, is_table = bool(values.get("location")), bool(values.get("tablename"))
     if is_file and is_table:
-        raise section.wrong("kind", "it has a location and a tablename, so it must say what it is", "file or table?")
+        raise section.wrong(
+            "kind", "it has a location and a tablename, so it must say what it is", "Is it a file or a table?"
+        )
     return "file" if is_file else "table" if is_table else ""
 
 
@@ -118,7 +120,7 @@ def _format(section: Section, values: dict[str, str]) -> str:
     declared = values.get("format", "")
     if declared and not _is_format(declared):
         raise section.wrong(
-            "format", f"{shown(declared)} is not a format", "For instance csv, json, parquet, orc, text."
+            "format", f"{shown(declared)} is not a format", "Write for instance csv, json, parquet, orc or text."
         )
     if declared or values["kind"] != "file":
         return declared
@@ -144,13 +146,15 @@ def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
     for key, shape in OPTIONS.items():
         if key in section:
             value = section.get(key, shape)
-            if key == "url" and _has_password(value):
+            if key == "url" and holds_password(value):
                 raise section.wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
             if key in OF_POSTGRES and not is_postgres:
-                raise section.wrong(key, "only a table of PostgreSQL can have it", "It has a tablename and no format.")
+                raise section.wrong(
+                    key, "only a table of PostgreSQL can have it", "Such a table has a tablename and no format."
+                )
             with section.at(key):
                 if key == "timezone":
-                    zone(value)
+                    time_zone(value)
                 options[key] = plain(value, key)
     return options
 

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote
 
 from ..errors import BadConfig
 from ..model import check_id
+from ..secrets import holds_password
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_STORE, Environment
 from .locations import absolute, check_written, store_address
 from .section import Section, nearest, quoted
 
-_has_login = re.compile(r"://[^@/]*:[^@]+@").search
-_has_password = re.compile(r"[?&;](?:ssl)?(?:password|passwd|pass|pwd)=", re.IGNORECASE).search
 _scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]{0,30}:/{0,3}").match
 
 
 def read_environments(root: Section, folder: Path) -> dict[str, Environment]:
     """Every environment that is declared, or the one that there is when none is."""
     url, encrypted = _store(root.inner("store"), DEFAULT_STORE, "", folder)
-    found = {}
-    for section in root.each("environment"):
+    environments = {}
+    for section in root.tables("environment"):
         with section.at():
             check_id("environment", section.name)
         section.only(("roots", "hosts", "store", "dataset"))
         its_url, its_encrypted = _store(section.inner("store"), url, encrypted, folder)
-        roots = tuple(_root(section, each, folder) for each in section.texts("roots"))
-        found[section.name] = Environment(section.name, roots, section.texts("hosts"), its_url, its_encrypted)
-    if not found:
+        roots = tuple(_root(section, path, folder) for path in section.texts("roots"))
+        environments[section.name] = Environment(section.name, roots, section.texts("hosts"), its_url, its_encrypted)
+    if not environments:
         return {DEFAULT_ENVIRONMENT: Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url, encrypted)}
-    return found
+    return environments
 
 
 def select(environments: dict[str, Environment], wanted: str | None, file: str) -> Environment:
@@ -51,7 +49,7 @@ def select(environments: dict[str, Environment], wanted: str | None, file: str) 
 
 def refuse_password(url: str) -> None:
     """Refuse an address that holds a password."""
-    if _has_login(url) or _has_password(unquote(url)):
+    if holds_password(url):
         raise BadConfig(
             "the address holds a password in plain text",
             hint="Never write a password into a file: encrypt it with `odf crypt encrypt` and declare encrypted.",

@@ -21,13 +21,15 @@ def code_of(project: Project, jobid: str) -> Path | None:
     where = f"{project.file.name}: [job.{jobid}]" if project.file else f"job {jobid}"
     if "script" in options:
         return _script(project, str(options["script"]), where)
-    found = list(dict.fromkeys(path for folder in project.job_folders for path in _named(folder, jobid)))
-    if found and "copy" in options:
-        raise BadConfig(f"{where} copy: there is also the code {found[0]}", hint="A copy needs no code: use one.")
-    if len(found) > 1:
-        names = " and ".join(map(str, found))
+    files = list(dict.fromkeys(path for folder in project.job_folders for path in _named(folder, jobid)))
+    if files and "copy" in options:
+        raise BadConfig(
+            f"{where} copy: there is also the code {files[0]}", hint="A copy needs no code: keep one of the two."
+        )
+    if len(files) > 1:
+        names = " and ".join(map(str, files))
         raise BadConfig(f"{where}: its code could be {names}", hint="Keep one of them, or name it: script = …")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _named(folder: Path, jobid: str) -> Iterator[Path]:
@@ -49,5 +51,13 @@ def _script(project: Project, script: str, where: str) -> Path:
 def _check_inside(path: Path, folder: Path) -> None:
     if not is_inside(str(path), [str(folder)]):
         raise InvalidPath(
-            f"{path} leads out of {folder}, to {os.path.realpath(path)}", hint="Job code lies in the project itself."
+            f"{path} leads out of {folder}, to {os.path.realpath(path)}",
+            hint="Job code must lie in the project itself.",
         )
+
+
+def is_for_spark(path: Path) -> bool:
+    """Whether a file of job code is run by Spark rather than as a process: SQL, or Python with an @job function."""
+    return path.suffix == ".sql" or (
+        path.suffix == ".py" and "@job" in path.read_text(encoding="utf-8", errors="replace")
+    )

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import errors
-from ..errors import BadConfig, OdfError, UnknownPool
+from ..errors import BY_NAME, BadConfig, UnknownPool
 from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
 from ..model.ids import shown
 from ..model.plain import plain
@@ -71,20 +70,22 @@ def check_pool(section: Section, job: Job, known: list[str]) -> None:
 
 def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     """The pools of [pool.X], and those of the short form [pools]."""
-    found = []
-    for section in root.each("pool"):
+    pools = []
+    for section in root.tables("pool"):
+        if "places" in section:
+            raise section.wrong("places", "a pool has slots", "Write slots instead of places.")
         section.only(("slots", *POOL))
         options = {key: section.get(key, shape) for key, shape in POOL.items() if key in section}
         for key in options:
             with section.at(key):
                 Pool("any", None, {key: options[key]})  # told with its key
-        found.append((section, _pool(section, section.name, "slots", section.data.get("slots"), options)))
+        pools.append((section, _pool(section, section.name, "slots", section.data.get("slots"), options)))
     short = root.inner("pools")
     for name, slots in short.data.items():
         if name in root.inner("pool"):
-            raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this or [pool.{name}].")
-        found.append((short, _pool(short, name, quoted(name), slots, {})))
-    return found
+            raise short.wrong(name, f"the pool {name} is declared twice", f"Keep this one or [pool.{name}].")
+        pools.append((short, _pool(short, name, quoted(name), slots, {})))
+    return pools
 
 
 def _pool(section: Section, name: str, key: str, slots: Any, options: dict[str, Any]) -> Pool:
@@ -96,11 +97,11 @@ def _pool(section: Section, name: str, key: str, slots: Any, options: dict[str, 
 
 def _reads(section: Section) -> tuple[Input, ...]:
     declared = section.data.get("reads", [])
-    found = []
+    inputs = []
     for index, item in enumerate(declared if isinstance(declared, list) else [declared]):
         key = f"reads[{index}]" if isinstance(declared, list) else "reads"
-        found.append(_input(section, key, item))
-    return tuple(found)
+        inputs.append(_input(section, key, item))
+    return tuple(inputs)
 
 
 def _input(section: Section, key: str, item: object) -> Input:
@@ -141,7 +142,7 @@ def _retry(section: Section) -> Retry:
         retry = replace(retry, backoff=_seconds(section, "backoff", or_none=True))
     if "backoff_max" in section:
         retry = replace(retry, backoff_max=_seconds(section, "backoff_max", or_none=True))
-    outcomes = sorted(_outcomes())
+    outcomes = sorted(BY_NAME)
     for name in section.texts("retry_on"):
         if name not in outcomes:
             raise section.wrong("retry_on", f"there is no error {shown(name)}", nearest(name, outcomes))
@@ -154,11 +155,6 @@ def _seconds(section: Section, key: str, *, or_none: bool = False) -> float:
         return 0.0 if or_none and value in (0, "0s") else seconds(value)
 
 
-def _outcomes() -> set[str]:
-    classes = (each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OdfError))
-    return {each.name for each in classes} - {OdfError.name}
-
-
 def _options(section: Section, folder: Path) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for key, shape in OPTIONS.items():
@@ -167,9 +163,11 @@ def _options(section: Section, folder: Path) -> dict[str, Any]:
                 options[key] = plain(section.get(key, shape), key)
     if "script" in options:
         if "copy" in options:
-            raise section.wrong("script", "a copy needs no code", "Use copy or script.")
+            raise section.wrong("script", "a copy needs no code", "Keep copy or script, not both.")
         if not section.text("script") or not is_inside(str(folder / options["script"]), [str(folder)]):
-            raise section.wrong("script", f"{shown(options['script'])} lies outside the project", f"It is in {folder}.")
+            raise section.wrong(
+                "script", f"{shown(options['script'])} lies outside the project", f"The project is {folder}."
+            )
     return options
 
 
@@ -181,13 +179,13 @@ def _copied(
     inner.only(COPY)
     for key, shape in COPY.items():
         if inner.get(key, shape) is None and key in ("from", "to"):
-            raise inner.wrong(key, "a copy needs it", 'Write copy = { from = "orders", to = "orders_lake" }.')
+            raise inner.wrong(key, "a copy needs this key", 'Write copy = { from = "orders", to = "orders_lake" }.')
     if "columns" in copy and not copy["columns"]:
         raise inner.wrong("columns", "the list is empty", "Leave it out to copy every column.")
     names = [item.datasetid for item in reads]
     for key, declared, implied in (("reads", names, copy["from"]), ("writes", list(writes), copy["to"])):
         if declared and declared != [implied]:
-            raise section.wrong(key, "it is not what copy says", "A copy implies reads and writes: leave them out.")
+            raise section.wrong(key, "it differs from copy", "A copy implies reads and writes: leave them out.")
     with inner.at("from"):
         reads = reads or (Input(copy["from"]),)
     with inner.at("to"):

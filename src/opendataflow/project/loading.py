@@ -11,6 +11,7 @@ from ..errors import BadConfig, BadMapping, Cycle, OdfError, UnknownDataset
 from ..model import TODAY, Catalogue, Dataset, Job, Pool
 from ..model.ids import shown
 from ..model.plain import plain_table
+from ..model.timezone import time_zone
 from .datasets import check_complete, check_references, read_dataset
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project
 from .environments import read_environments, select
@@ -27,10 +28,10 @@ _TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools",
 def find(start: Path) -> Path | None:
     """The project file of this folder, or of the nearest one above it."""
     folder = Path(os.path.abspath(start))
-    for each in (folder, *folder.parents):
+    for parent in (folder, *folder.parents):
         for name in (TOML, PROPERTIES):
-            if os.path.isfile(each / name):
-                return each / name
+            if os.path.isfile(parent / name):
+                return parent / name
     return None
 
 
@@ -80,7 +81,7 @@ def _tables(file: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise BadConfig(f"{file.name}: this is not TOML: {problem}") from None
     except RecursionError:
-        raise BadConfig(f"{file.name}: this is not TOML for us: it is nested too deeply") from None
+        raise BadConfig(f"{file.name}: this is not TOML that can be read: it is nested too deeply") from None
 
 
 def _from_tables(file: Path, root: Section, env: str | None) -> Project:
@@ -103,7 +104,7 @@ def _from_tables(file: Path, root: Section, env: str | None) -> Project:
         folder,
         file,
         project.text("name", folder.name) or folder.name,
-        tuple(Path(os.path.normpath(folder / each)) for each in project.texts("jobs", (DEFAULT_JOBS,))),
+        tuple(Path(os.path.normpath(folder / name)) for name in project.texts("jobs", (DEFAULT_JOBS,))),
         environment,
         tuple(environments),
         Path(os.path.normpath(folder / project.text("logs", DEFAULT_LOGS))),
@@ -117,23 +118,16 @@ def _from_tables(file: Path, root: Section, env: str | None) -> Project:
 
 def _timezone(project: Section) -> str:
     name = project.text("timezone", "UTC")
-    if name != "UTC":
-        from zoneinfo import ZoneInfo
-
-        try:
-            ZoneInfo(name)
-        except (LookupError, ValueError, OSError):
-            raise project.wrong(
-                "timezone", f"there is no time zone {shown(name)}", "For instance Europe/Berlin."
-            ) from None
+    with project.at("timezone"):
+        time_zone(name)
     return name
 
 
 def _datasets(root: Section, selected: str) -> list[Dataset]:
-    sections = {section.name: section for section in root.each("dataset")}
+    sections = {section.name: section for section in root.tables("dataset")}
     datasets = {name: read_dataset(section) for name, section in sections.items()}
-    for environment in root.each("environment"):
-        for override in environment.each("dataset"):
+    for environment in root.tables("environment"):
+        for override in environment.tables("dataset"):
             if override.name not in sections:
                 message = f"there is no dataset {shown(override.name)}"
                 raise override.wrong("", message, nearest(override.name, sections), UnknownDataset)
@@ -149,7 +143,7 @@ def _datasets(root: Section, selected: str) -> list[Dataset]:
 
 def _jobs(root: Section, folder: Path, pools: tuple[Pool, ...]) -> tuple[Job, ...]:
     jobs = []
-    for section in root.each("job"):
+    for section in root.tables("job"):
         job = read_job(section, folder)
         check_pool(section, job, [pool.poolid for pool in pools])
         jobs.append(job)

@@ -64,7 +64,7 @@ def check_written(location: str) -> str:
     """The location itself, or BadConfig for one that would be taken for something else."""
     if _slashless_url(location) and not _url(location) and not location.startswith("file:/"):
         raise BadConfig(
-            f"{shown(location)} is neither a path nor a URL", hint="Write the host, if empty: hdfs:///path."
+            f"{shown(location)} is neither a path nor a URL", hint="A URL has a host, which may be empty: hdfs:///path"
         )
     return location
 

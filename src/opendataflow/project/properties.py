@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
+from ..secrets import is_password_name
 from .declared import DEFAULT_ENVIRONMENT, Environment
 from .environments import check_store_url, refuse_password
 from .locations import store_address
-from .section import Section, is_password_name
+from .section import Section
 
 # What the JDBC driver and libpq both understand; the rest tunes the driver and means nothing here.
 _PARAMETERS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
@@ -23,12 +24,12 @@ _jdbc = re.compile(r"jdbc:postgresql:(?://([^/?]*)/?)?([^?]*)(?:\?(.*))?").fullm
 
 def parse_properties(text: str) -> dict[str, str]:
     """The pairs of a Java properties file."""
-    found = {}
+    pairs = {}
     for line in _logical_lines(text):
         pair = _pair(line)
         if pair and pair[1]:
-            found[_unescaped(pair[1])] = _unescaped(pair[2])
-    return found
+            pairs[_unescaped(pair[1])] = _unescaped(pair[2])
+    return pairs
 
 
 def read_properties(file: Path, text: str) -> Environment:
@@ -37,12 +38,12 @@ def read_properties(file: Path, text: str) -> Environment:
     section = Section(file.name, (), dict(data))
     for key in data:
         if is_password_name(key):
-            hint = "Encrypt it with `odf crypt encrypt` and write it as encrypted=…"
+            hint = "Encrypt it with `odf crypt encrypt` and write: encrypted=…"
             raise section.wrong(key, "this is a password in plain text", hint)
     if not data.get("url"):
-        raise section.wrong("url", "it is missing", "url=jdbc:postgresql://localhost:5432/dataflow")
+        raise section.wrong("url", "it is missing", "Write for instance: url=jdbc:postgresql://localhost:5432/dataflow")
     if data.get("schema", "dataflow") != "dataflow":
-        raise section.wrong("schema", "the tables live in schema dataflow", "schema=dataflow")
+        raise section.wrong("schema", "the tables live in schema dataflow", "Write: schema=dataflow")
     with section.at("url"):
         refuse_password(data["url"])
     url = _address(section, section.text("url"), section.text("user"))
@@ -65,7 +66,9 @@ def _address(section: Section, url: str, user: str) -> str:
         hint = "Use SQLite, which needs no server either: url=sqlite:///dataflow.db"
         raise section.wrong("url", "an H2 database cannot be the store", hint)
     if not parts:
-        raise section.wrong("url", "this is not the address of PostgreSQL", "jdbc:postgresql://host:5432/database")
+        raise section.wrong(
+            "url", "this is not the address of a PostgreSQL database", "Write: jdbc:postgresql://host:5432/database"
+        )
     host, database = parts[1] or "localhost", parts[2].strip("/")
     parameters = dict(parse_qsl(parts[3] or ""))
     if parameters.get("currentSchema", "dataflow") != "dataflow":
@@ -97,5 +100,5 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def _unescaped(text: str) -> str:
     return _escape.sub(
-        lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2] or ""), text
+        lambda escape: chr(int(escape[1], 16)) if escape[1] else _ESCAPES.get(escape[2], escape[2] or ""), text
     )

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from ..errors import BadConfig, OdfError
 from ..model.ids import shown
+from ..secrets import is_password_name
 
 _CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
-_WORDS_FOR_PASSWORD = ("password", "passwd", "pass", "pwd")
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]{1,128}").fullmatch
 _has_control = re.compile(r"[\x00-\x1f\x7f]").search
@@ -137,8 +137,8 @@ class Section:
 
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Lines of text; one may stand for a list of one."""
-        found = self.get(key, either(TEXT, TEXTS), list(default))
-        return tuple(self._line(key, item) for item in ([found] if isinstance(found, str) else found))
+        value = self.get(key, either(TEXT, TEXTS), list(default))
+        return tuple(self._line(key, item) for item in ([value] if isinstance(value, str) else value))
 
     def _line(self, key: str, text: str) -> str:
         if _has_control(text):
@@ -149,7 +149,7 @@ class Section:
         """The table under this key; empty where there is none."""
         return Section(self.file, (*self.path, key), self.get(key, TABLE, {}))
 
-    def each(self, key: str) -> list[Section]:
+    def tables(self, key: str) -> list[Section]:
         """The tables in the table under this key: [dataset.a] and [dataset.b]."""
         group = self.inner(key)
         for name in group.data:
@@ -161,19 +161,14 @@ class Section:
     def refuse_passwords(self, instead: str, skip: tuple[str, ...] = ()) -> None:
         """Refuse a password that anybody could read, at whatever depth."""
         data = {key: value for key, value in self.data.items() if key not in skip}
-        found = _password_key(data)
-        if found:
-            raise self.wrong(found, "this is a password in plain text", _CRYPT.format(instead))
+        key = _password_key(data)
+        if key:
+            raise self.wrong(key, "this is a password in plain text", _CRYPT.format(instead))
 
 
 def _instead(key: str, value: object) -> str:
     """What was found; not where it could be a secret."""
     return "" if key.startswith("encrypted") else f", not {shown(value)}"
-
-
-def is_password_name(name: str) -> bool:
-    """Whether a value under this name is a password."""
-    return name.lower().rpartition(".")[2] in _WORDS_FOR_PASSWORD
 
 
 def _password_key(value: object) -> str:

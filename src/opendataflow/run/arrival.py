@@ -8,12 +8,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import probe
-from ..errors import BadDataid, BadId, InvalidPath, NotValidated, OdfError
-from ..gate import leads_outside, location_of
-from ..model import READY, Dataset, File, Manifest, check_dataid
+from .. import files
+from ..errors import BadDataid, BadId, OdfError
+from ..model import READY, Dataset, File, check_dataid
 from ..project import Project
 from ..store import Announced, Store
+from .audit import seen_at_location
+from .worker import Worker
+
+_UNSEEN = "Is it there yet? To announce it without a look, add --unseen."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,7 @@ class Arrived:
 
 
 def announce(
-    store: Store,
-    project: Project,
+    worker: Worker,
     dataset: Dataset,
     dataids: Sequence[str],
     *,
@@ -37,54 +39,24 @@ def announce(
     dry_run: bool = False,
 ) -> Announced:
     """Announce chunks, all of them or none; with a look at each first where the dataset has a location."""
-    store.check_environment(project.environment.name)
+    store = worker.store
+    store.check_environment(worker.project.environment.name)
     for dataid in dataids:
         check_dataid(dataset.partition, dataid, dataset.datasetid)
-    manifests = (
-        {dataid: manifest for dataid in dataids if (manifest := looked_at(store, project, dataset, dataid)) is not None}
-        if look
-        else {}
-    )
+    seen = {dataid: seen_at_location(worker, dataset, dataid, hint=_UNSEEN) for dataid in dataids if look}
     if dry_run:
-        there = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
-        known = tuple(dataid for dataid, chunk in there.items() if chunk is not None and chunk.status == READY)
+        chunks = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
+        known = tuple(dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY)
         return Announced(tuple(dataid for dataid in dataids if dataid not in known), known)
+    manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
     return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)
 
 
-def looked_at(store: Store, project: Project, dataset: Dataset, dataid: str) -> Manifest | None:
-    """The manifest of what lies at a chunk's location; None for a dataset that is only tracked, or a table."""
-    location = location_of(project.environment, dataset, dataid)
-    if not location or dataset.kind == "table":
-        return None
-    if probe.files(location) is None:
-        raise InvalidPath(
-            f"{dataset.datasetid} {dataid}: nothing is at {location}",
-            hint="is it there yet? To announce it unseen: --unseen",
-        )
-    outside = leads_outside(project.environment, location)
-    if outside:
-        raise InvalidPath(
-            f"{dataset.datasetid} {dataid}: {outside} leads outside the roots of environment {project.environment.name}",
-            hint="put the file itself there instead of a link",
-        )
-    manifest = probe.light_manifest(location, dataset.format)
-    if not manifest.bytes and not dataset.options.get("empty"):
-        raise NotValidated(
-            f"{dataset.datasetid} {dataid} is empty ({location})",
-            hint="if an empty chunk is fine, set empty = true on the dataset",
-        )
-    if dataset.checks:
-        from .audit import audited
-
-        manifest = audited(store, store.catalogue(), project, dataset, dataid, manifest)
-    return manifest
-
-
 def discover(
-    store: Store, project: Project, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False
+    worker: Worker, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False
 ) -> list[Arrived]:
     """Find what arrived at the location's template, and announce each chunk on its own: one bad file stops no other."""
+    store, project = worker.store, worker.project
     store.check_environment(project.environment.name)
     rule = dataset.options.get("ready")
     marker = str(rule["marker"]) if isinstance(rule, dict) and "marker" in rule else ""
@@ -102,28 +74,28 @@ def discover(
     }
     new = {dataid: location for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
     if new and not marker:
-        before = {dataid: probe.files(location) for dataid, location in new.items()}
-        newest = max((file.mtime or 0.0 for files in before.values() for file in files or []), default=0.0)
+        before = {dataid: files.list_files(location) for dataid, location in new.items()}
+        newest = max((file.mtime or 0.0 for listed in before.values() for file in listed or ()), default=0.0)
         time.sleep(max(0.0, min(quiet, newest + quiet - time.time())))
         new = {
             dataid: location
             for dataid, location in new.items()
-            if probe.files(location) == before[dataid] and _is_quiet(before[dataid], quiet)
+            if files.list_files(location) == before[dataid] and _is_quiet(before[dataid], quiet)
         }
-    return [_arrived(store, project, dataset, dataid, dry_run) for dataid in new]
+    return [_arrived(worker, dataset, dataid, dry_run) for dataid in new]
 
 
-def _arrived(store: Store, project: Project, dataset: Dataset, dataid: str, dry_run: bool) -> Arrived:
+def _arrived(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Arrived:
     try:
-        announce(store, project, dataset, [dataid], dry_run=dry_run)
+        announce(worker, dataset, [dataid], dry_run=dry_run)
     except OdfError as error:
         return Arrived(dataid, error.name, error.message, error.exit_code)
     return Arrived(dataid, READY)
 
 
-def _is_quiet(files: list[File] | None, quiet: float) -> bool:
+def _is_quiet(listed: Sequence[File] | None, quiet: float) -> bool:
     now = time.time()
-    return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in files or [])
+    return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed or ())
 
 
 def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
@@ -134,14 +106,14 @@ def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
         return False
     if chunk.status != READY:
         return False
-    return published is None or not probe.difference(published.manifest)
+    return published is None or not files.difference(published.manifest)
 
 
 def _has_marker(location: str, marker: str, dataid: str) -> bool:
     path = os.path.join(
         location if os.path.isdir(location) else os.path.dirname(location), marker.replace("{dataid}", dataid)
     )
-    return probe.files(path) is not None
+    return files.exists(path)
 
 
 def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
@@ -172,7 +144,7 @@ def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
             path = os.path.join(folder, name)
             match = matcher.fullmatch(path) if path.count("/") == depth else None
             dataid = _dataid(dataset, match.groupdict()) if match else None
-            if dataid is not None and not name.startswith((".", "_")):
+            if dataid is not None and files.is_data(name):
                 found[dataid] = path
         folders[:] = [name for name in folders if os.path.join(folder, name).count("/") < depth]
     return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0]))

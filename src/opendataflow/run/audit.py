@@ -5,47 +5,75 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import MissingDependency
-from ..model import Catalogue, Dataset, Manifest
-from ..project import Project
+from .. import files
+from ..errors import InvalidPath, MissingDependency, NotValidated
+from ..files.quarantine import has_quarantine, rejected_id
+from ..gate import leads_outside, location_of
+from ..model import READY, Consumed, Dataset, InputChunk, Manifest
 from ..store import Store
 
 if TYPE_CHECKING:
     from ..spark.auditing import Past
-    from ..spark.reading import InputChunk
+    from .worker import Worker
+
+_MISSING = "Is the location right, and did the producer finish?"
 
 
-def audited(
-    store: Store, catalogue: Catalogue, project: Project, dataset: Dataset, dataid: str, found: Manifest
-) -> Manifest:
-    """What was found at a location, judged by the dataset's checks; NotValidated when it may not be published."""
+def seen_at_location(
+    worker: Worker, dataset: Dataset, dataid: str, inputs: tuple[Consumed, ...] = (), hint: str = _MISSING
+) -> Manifest | None:
+    """What lies at a chunk's location: it is there, inside the roots, not empty, and its declared checks pass.
+
+    None for a dataset that is only tracked, and for a table: whoever writes there vouches for it.
+    """
+    environment = worker.project.environment
+    location, here = location_of(environment, dataset, dataid), f"{dataset.datasetid} {dataid}"
+    if not location or dataset.kind == "table":
+        return None
+    if not files.exists(location):
+        raise InvalidPath(f"{here}: nothing is at {location}", hint=hint)
+    outside = leads_outside(environment, location)
+    if outside:
+        raise InvalidPath(
+            f"{here}: {outside} leads outside the roots of environment {environment.name}",
+            hint="Put the file itself there instead of a link.",
+        )
+    manifest = files.light_manifest(location, dataset.format, inputs=inputs)
+    if not manifest.bytes and dataset.options.get("empty") not in (True, "allow", "warn"):
+        raise NotValidated(
+            f"{here} is empty ({location})", hint="If an empty chunk is fine, set empty = true on the dataset."
+        )
+    return audited(worker, dataset, dataid, manifest) if dataset.checks else manifest
+
+
+def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Manifest:
+    """What lies at a location, judged by the dataset's checks; NotValidated when it may not be published."""
     try:
         from ..spark.auditing import Surroundings
         from ..spark.found import audit_location
         from ..spark.reading import read_chunks
-        from ..spark.session import session
     except ImportError as error:
         raise MissingDependency(
             f"the checks of {dataset.datasetid} run on Spark, and {error.name} is not installed",
-            hint="pip install 'opendataflow[spark]'",
+            hint="Install it: pip install 'opendataflow[spark]'",
         ) from None
-    spark = session(project.spark, app_name=f"odf {project.name}")
+    spark, store = worker.spark(), worker.store
+    catalogue = store.known
     around = Surroundings(
         past=past_of(store, dataset, dataid),
-        inputs=found.inputs,
+        inputs=seen.inputs,
         load=lambda name: read_chunks(
-            spark, project, catalogue.dataset(name), published_chunks(store, name), lambda each: ""
+            spark, worker.project, catalogue.dataset(name), published_chunks(store, name), worker.vault.password
         ),
     )
-    judged = audit_location(spark, dataset, found.location, dataid, around=around)
-    # The files as they were found, with their checksums; everything that needs the rows from Spark.
-    return replace(judged, files=found.files, bytes=found.bytes, fingerprint=judged.fingerprint or found.fingerprint)
+    judged = audit_location(spark, dataset, seen.location, dataid, around=around)
+    # The files as they were seen, with their checksums; everything that needs the rows comes from Spark.
+    return replace(judged, files=seen.files, bytes=seen.bytes, fingerprint=judged.fingerprint or seen.fingerprint)
 
 
 def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
     """What earlier publishes of a dataset say: its pinned schema, and the rows of the chunks before this one."""
     from ..spark.auditing import Past
-    from ..spark.quarantine import has_quarantine, rejected_id
 
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)
     beside = rejected_id(dataset.datasetid) if has_quarantine(dataset) else None
@@ -55,10 +83,6 @@ def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
 
 def published_chunks(store: Store, datasetid: str) -> list[InputChunk]:
     """Every published chunk of a dataset, as Spark reads it."""
-    from ..spark.reading import InputChunk
-
-    found = []
-    for chunk in store.all_chunks(datasetid, status="READY"):
-        published = store.manifest(datasetid, chunk.dataid, chunk.version)
-        found.append(InputChunk(chunk.dataid, chunk.version, published.manifest if published else None))
-    return found
+    manifests = {published.dataid: published.manifest for published in store.all_published(datasetid)}
+    chunks = store.all_chunks(datasetid, status=READY)
+    return [InputChunk(datasetid, chunk.dataid, chunk.version, manifests.get(chunk.dataid)) for chunk in chunks]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BadDefinition
 from ..gate import location_of
-from ..model import IN, OUT, Catalogue, Dataset, Job
+from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment
-from ..secrets import Key, child_environment, decrypt
-from ..store import Claim, Published
+from ..secrets import Key, Redactor, child_environment, dataset_context, decrypt, require_key
+from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
 # Names that a program obeys rather than reads: an item in the store must never reach them.
@@ -22,69 +22,86 @@ _OBEYED = re.compile(
 FIELDS = ("hostname", "database", "schemaname", "tablename", "username", "format", "kind")
 
 
-def context_of(secret: str) -> str:
-    """What the password of a dataset is bound to when it is encrypted."""
-    return f"dataset/{secret}/encryptedpass"
+class Vault:
+    """Decrypts the passwords of datasets, each once: deriving a key takes time on purpose."""
+
+    def __init__(self, key: Key | None) -> None:
+        self.key = key
+        self._opened: dict[tuple[str, str], str] = {}
+
+    def password(self, dataset: Dataset) -> str:
+        """The password of a dataset, empty when it has none; BadKey when it cannot be decrypted."""
+        token = dataset.encryptedpass
+        if not token:
+            return ""
+        key = self.key or require_key({}, f"dataset {dataset.datasetid}")
+        known = (dataset.datasetid, token)
+        if known not in self._opened:
+            self._opened[known] = decrypt(token, key, dataset_context(dataset.datasetid))
+        return self._opened[known]
+
+    def passwords(self, catalogue: Catalogue, job: Job) -> dict[str, str]:
+        """The passwords of the datasets of a job that have one."""
+        names = dict.fromkeys((*(item.datasetid for item in job.inputs), *job.outputs))
+        return {name: word for name in names if (word := self.password(catalogue.dataset(name)))}
+
+    def secrets(self) -> list[str | Key]:
+        """Everything that must not be seen: what was decrypted so far, and the key itself."""
+        return [*self._opened.values(), *([self.key] if self.key is not None else [])]
+
+    def redact(self, text: str) -> str:
+        """The text without any of these secrets."""
+        return Redactor(self.secrets()).redact(text)
 
 
 def passwords(catalogue: Catalogue, job: Job, key: Key | None) -> dict[str, str]:
-    """The decrypted passwords of the datasets of a job; BadKey before anything is claimed."""
-    found = {}
-    for name in dict.fromkeys((*(item.datasetid for item in job.inputs), *job.outputs)):
-        token = catalogue.dataset(name).encryptedpass
-        if token:
-            if key is None:
-                from ..secrets import require_key
-
-                require_key({}, f"dataset {name}")
-            assert key is not None
-            found[name] = decrypt(token, key, context_of(name))
-    return found
+    """The decrypted passwords of the datasets of a job."""
+    return Vault(key).passwords(catalogue, job)
 
 
 def variables(
     catalogue: Catalogue,
     environment: Environment,
     claim: Claim,
-    manifests: Mapping[tuple[str, str], Published | None],
+    inputs: Sequence[InputChunk],
     secrets: Mapping[str, str],
 ) -> dict[str, str]:
     """Everything about one claimed chunk, by the names that scripts use: dataid, <datasetid>_location, …"""
     job = catalogue.job(claim.jobid)
-    found: dict[str, str] = {
+    values: dict[str, str] = {
         "dataid": claim.dataid,
         "jobid": claim.jobid,
         "ODF_RUN": str(claim.runid),
         "ODF_ATTEMPT": str(claim.epoch),
+        "ODF_ENV": environment.name,
     }
-    found["ODF_ENV"] = environment.name
     owners: dict[str, str] = {}
-    for itemtype, name in [(IN, item.datasetid) for item in job.inputs] + [
-        (OUT, name) for name in job.outputs if name not in {item.datasetid for item in job.inputs}
-    ]:
+    read = {item.datasetid for item in job.inputs}
+    written = [name for name in job.outputs if name not in read]
+    for itemtype, name in [*((IN, item.datasetid) for item in job.inputs), *((OUT, name) for name in written)]:
         dataset = catalogue.dataset(name)
         prefix = _UNFIT.sub("_", name)
         if owners.setdefault(prefix, name) != name:
             raise BadDefinition(
                 f"datasets {owners[prefix]} and {name} would both be {prefix}_… in the script's environment",
-                hint="rename one of them",
+                hint="Rename one of them.",
             )
-        dataids = [item.dataid for item in claim.inputs if item.datasetid == name] if itemtype == IN else [claim.dataid]
+        chunks = [chunk for chunk in inputs if chunk.datasetid == name]
+        if itemtype == OUT:
+            chunks = [InputChunk(name, claim.dataid, 0, None, None)]
         facts: dict[str, Any] = {field: getattr(dataset, field) for field in FIELDS}
-        facts |= {"datasetid": name, "itemtype": itemtype, "dataid": " ".join(dataids)}
-        facts["location"] = " ".join(
-            _location(environment, dataset, dataid, manifests.get((name, dataid))) for dataid in dataids
-        )
+        facts |= {"datasetid": name, "itemtype": itemtype, "dataid": " ".join(chunk.dataid for chunk in chunks)}
+        facts["location"] = " ".join(_location(environment, dataset, chunk) for chunk in chunks)
         if name in secrets:
             facts["password"] = secrets[name]
-        found |= {f"{prefix}_{field}": str(value) for field, value in facts.items()}
-    return found
+        values |= {f"{prefix}_{field}": str(value) for field, value in facts.items()}
+    return values
 
 
-def _location(environment: Environment, dataset: Dataset, dataid: str, published: Published | None) -> str:
-    if published is not None and published.manifest.location:
-        return published.manifest.location
-    return location_of(environment, dataset, dataid)
+def _location(environment: Environment, dataset: Dataset, chunk: InputChunk) -> str:
+    if chunk.manifest is not None and chunk.manifest.location:
+        return chunk.manifest.location
+    return location_of(environment, dataset, chunk.dataid)
 
 
 def child_environ(inherited: Mapping[str, str], job: Job, found: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

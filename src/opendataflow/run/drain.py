@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..errors import JobFailed, LeaseLost, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
-from .script import Result
+from .attempt import Result
 from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
@@ -156,23 +156,22 @@ class Drain:
         began = time.monotonic()
         results: list[Result] = []
         try:
-            several = len(claims) > 1
-            results = self._worker.run_batch(catalogue, claims) if several else [self._worker.run(catalogue, claims[0])]
+            results = self._worker.run(catalogue, claims)
         finally:
-            each = (time.monotonic() - began) / len(claims)
+            seconds = (time.monotonic() - began) / len(claims)
             with self._lock:
                 self._running -= 1
                 self._finished += 1
                 self._drained.running[claims[0].jobid] -= len(claims)
                 for result in results:
-                    self._drained.count(result, each)
+                    self._drained.count(result, seconds)
             self._stirred.set()
         for result in results:
             self._on_result(result)
         is_bad = any(result.outcome != READY for result in results)
         if is_bad and self._worker.lost_spark() and not self._broken:
             # What runs as a process goes on to its end; nothing more is claimed.
-            self._broken.append(JobFailed("Spark died", hint="was its memory enough? Then: odf drain"))
+            self._broken.append(JobFailed("Spark died", hint="Did it have enough memory? Then run it again: odf drain"))
 
     def _next(self) -> Work | None:
         """The next chunk for an idle thread, or the next few where a job takes several together.

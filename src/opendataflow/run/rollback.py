@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import probe
+from .. import files
 from ..errors import BadTransition, InvalidPath
 from ..project import Project, is_inside
 from ..store import RolledBack, Store
@@ -28,15 +28,16 @@ def rollback(
         if location and environment.is_declared and not is_inside(location, environment.roots):
             raise InvalidPath(
                 f"{name} {chunk} version {version} is at {location}, outside the roots of environment {environment.name}",
-                hint="was the environment moved? Have it produced again: odf resubmit",
+                hint=f"If the environment was moved, have it produced again: odf resubmit {name} {chunk}",
             )
-        difference = probe.difference(published.manifest) if published else ""
+        difference = files.difference(published.manifest) if published else ""
         if difference:
             raise BadTransition(
                 f"{name} {chunk} version {version} is not what was published: {difference}",
-                hint=f"have it produced again: odf resubmit {name} {chunk}",
+                hint=f"Have it produced again: odf resubmit {name} {chunk}",
             )
     if dry_run:
         return planned
     # The version that was looked at, whatever is published meanwhile.
-    return store.rollback(datasetid, dataid, planned[0][3], why=why)
+    looked_at = next(version for name, chunk, _, version in planned if (name, chunk) == (datasetid, dataid))
+    return store.rollback(datasetid, dataid, looked_at, why=why)

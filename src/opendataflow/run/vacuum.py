@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
-import re
-import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import partial
 
-from .. import probe
+from .. import files
 from ..errors import BadDataid, BadId, InvalidPath, OdfError
+from ..files.quarantine import REJECTED
+from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
 from ..secrets import Key
-from ..spark.quarantine import REJECTED
-from ..spark.versions import OURS, chunk_location, is_plain, is_version, staging_location
 from ..store import Published, Store
 from .context import passwords
 
@@ -115,33 +112,16 @@ def drop_staging_tables(store: Store, tables: Sequence[tuple[Dataset, Job]], key
         if dataset.format in POSTGRES:
             try:
                 password = passwords(store.catalogue(), job, key).get(dataset.datasetid, "")
-                dropped += drop_staging(dataset, password, running=_NotOver(store, job.jobid))
+                dropped += drop_staging(dataset, password, may_go=partial(is_over, store, job.jobid))
             except OdfError as error:
                 problems.append(f"{dataset.datasetid}: {error.message}")
     return dropped, problems
 
 
-class _NotOver(Collection[tuple[str, int]]):
-    """The attempts (dataid, epoch) whose staging tables must stay: those that run, and those of another store.
-
-    It asks when it is asked, so that an attempt that begins after everything else was looked up is not overlooked.
-    """
-
-    def __init__(self, store: Store, jobid: str) -> None:
-        self._store, self._jobid = store, jobid
-
-    def __contains__(self, attempt: object) -> bool:
-        if not isinstance(attempt, tuple) or not isinstance(attempt[0], str):
-            return True
-        dataid, epoch = attempt
-        runs = self._store.runs(jobid=self._jobid, dataid=dataid, n=1_000_000)
-        return all(run.status == RUNNING for run in runs if run.epoch == epoch)
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter((run.dataid, run.epoch) for run in self._store.running() if run.jobid == self._jobid)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def is_over(store: Store, jobid: str, dataid: str, epoch: int) -> bool:
+    """Whether an attempt surely runs no more; one that this store does not know may be another store's."""
+    runs = [run for run in store.runs(jobid=jobid, dataid=dataid, n=1_000_000) if run.epoch == epoch]
+    return bool(runs) and all(run.status != RUNNING for run in runs)
 
 
 def _producer(catalogue: Catalogue, dataset: Dataset) -> Job | None:
@@ -179,26 +159,27 @@ def _unpublished(
 ) -> Iterator[Stray]:
     if not attempts:
         return
-    locations = {each.manifest.location for each in published}
-    for name in _names(location):
-        folder = posixpath.join(location, name)
-        epoch = int(name[1:].partition("-")[0]) if is_version(name) else 0
-        if epoch in attempts and folder not in locations and _is_of(folder, attempts[epoch]):
-            yield Stray(dataset.datasetid, dataid, ATTEMPT, epoch, folder, _size(folder))
+    locations = {version.manifest.location for version in published}
+    for name in files.names(location):
+        folder, epoch = posixpath.join(location, name), epoch_of(name)
+        if epoch is not None and epoch in attempts and folder not in locations and _is_of(folder, attempts[epoch]):
+            yield Stray(dataset.datasetid, dataid, ATTEMPT, epoch, folder, files.size(folder))
 
 
 def _staged(dataset: Dataset, dataid: str, location: str, attempts: Attempts) -> Iterator[Stray]:
     """What attempts prepared for a fixed location, and what they moved out of the way for it."""
-    parent, names = posixpath.dirname(location), set(_names(posixpath.dirname(location))) if attempts else set()
-    for epoch, started in sorted(attempts.items()):
-        staged = posixpath.basename(staging_location(location, epoch))
-        of_epoch = re.compile(re.escape(staged) + r"(?:-[0-9a-f]{6})?(\.old)?").fullmatch
-        for name in sorted(names):
-            match = of_epoch(name)
-            folder = posixpath.join(parent, name)
-            # What was moved out of the way is as old as it was; it is the only copy if the attempt died just then.
-            if match and (posixpath.basename(location) in names if match[1] else _is_of(folder, started)):
-                yield Stray(dataset.datasetid, dataid, ATTEMPT, epoch, folder, _size(folder))
+    if not attempts:
+        return
+    parent = posixpath.dirname(location)
+    names = files.names(parent)
+    is_there = posixpath.basename(location) in names
+    for name in names:
+        leftover, folder = leftover_of(name, location), posixpath.join(parent, name)
+        if leftover is None or leftover.epoch not in attempts:
+            continue
+        # What was moved out of the way is as old as it was; it is the only copy if the attempt died just then.
+        if is_there if leftover.is_replaced else _is_of(folder, attempts[leftover.epoch]):
+            yield Stray(dataset.datasetid, dataid, ATTEMPT, leftover.epoch, folder, files.size(folder))
 
 
 def _old(
@@ -207,69 +188,35 @@ def _old(
     chunk = store.chunk(dataset.datasetid, dataid)
     needed = {row.version for row in store.readers(dataset.datasetid, dataid) if row.status == RUNNING}
     needed |= {chunk.version} if chunk else set()
-    needed |= {each.version for each in published[:keep]}
-    locations = {each.manifest.location for each in published if each.version in needed}
-    for each in published:
-        location = each.manifest.location
-        # Only folders that an epoch of ours wrote: what somebody else announced is not ours to remove.
-        ours = each.manifest.extra.get("writer") == OURS and is_version(posixpath.basename(location))
-        if (
-            each.version in needed
-            or location in locations
-            or not ours
-            or not is_inside(location, project.environment.roots)
-        ):
+    needed |= {version.version for version in published[:keep]}
+    locations = {version.manifest.location for version in published if version.version in needed}
+    for version in published:
+        location = version.manifest.location
+        if version.version in needed or location in locations or not _is_ours(project, version):
             continue
-        if _exists(location):
-            yield Stray(dataset.datasetid, dataid, OLD, each.version, location, _size(location))
+        if files.is_folder(location):
+            yield Stray(dataset.datasetid, dataid, OLD, version.version, location, files.size(location))
 
 
-# Locations: a local disk, or whatever fsspec reaches ----------------------------------------------------------------------
-
-
-def _names(folder: str) -> list[str]:
-    if "://" not in folder:
-        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    system: Any = probe.file_system(folder)
-    if not system.isdir(folder):
-        return []
-    return sorted(posixpath.basename(path.rstrip("/")) for path in system.ls(folder, detail=False))
-
-
-def _exists(location: str) -> bool:
-    return os.path.isdir(location) if "://" not in location else bool(probe.file_system(location).exists(location))
+def _is_ours(project: Project, version: Published) -> bool:
+    """Whether an epoch of ours wrote its folder: what somebody else announced is not ours to remove."""
+    location = version.manifest.location
+    is_named_so = epoch_of(posixpath.basename(location)) is not None
+    is_written_so = version.manifest.extra.get("writer") == OURS
+    return is_named_so and is_written_so and is_inside(location, project.environment.roots)
 
 
 def _is_of(folder: str, started: datetime | None) -> bool:
-    """Whether an attempt that started then can have written this; what is older is not its own."""
-    if started is None:
+    """Whether an attempt that started then can have written this; what is older, or no folder, is not its own."""
+    if started is None or not files.is_folder(folder):
         return False
-    if "://" in folder:
-        times = [file.mtime for file in probe.files(folder) or () if file.mtime is not None]
-    else:
-        times = [os.lstat(folder).st_mtime] if os.path.isdir(folder) and not os.path.islink(folder) else [0.0]
-    return all(time >= started.timestamp() - _CLOCKS_DIFFER for time in times)
-
-
-def _size(location: str) -> int:
-    if "://" in location:
-        return int(probe.file_system(location).du(location))
-    total = 0
-    for folder, _, names in os.walk(location):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue  # gone meanwhile
-    return total
+    written = files.written(folder)
+    return written is None or written >= started.timestamp() - _CLOCKS_DIFFER
 
 
 def _remove(project: Project, location: str) -> None:
     if not is_inside(location, project.environment.roots):
         raise InvalidPath(f"it lies outside the roots of environment {project.environment.name}")
-    if "://" in location:
-        probe.file_system(location).rm(location, recursive=True)
-    elif os.path.islink(location):
-        raise InvalidPath("it is a symbolic link: nobody knows to what")
-    elif os.path.isdir(location):
-        shutil.rmtree(location)
+    if files.exists(location) and not files.is_folder(location):
+        raise InvalidPath("it is a file or a link, not a folder of ours")
+    files.remove(location)

@@ -12,14 +12,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadConfig, NotValidated
-from ..model import Consumed, Dataset, span
+from ..files.quarantine import has_quarantine
+from ..model import CheckResult, Consumed, Dataset, span
 from ..model.checks import ERROR, WARN
 from ..model.ids import shown
-from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences, probes
+from .check_kinds import probes
+from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
 from .columns import Bounds, column, lies_within, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .observing import Figures, computed
-from .quarantine import has_quarantine
 from .reading import declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
 
@@ -27,16 +28,14 @@ ROWS, BAD, LOWER, UPPER, MISFITS = "rows", "bad", "lower", "upper", "misfits"
 
 _SEVERITIES = {"refuse": ERROR, "error": ERROR, False: ERROR, "warn": WARN, "allow": "", True: ""}
 
-Result = dict[str, object]
-
 
 class ChecksFailed(NotValidated):
     """Checks of severity error did not pass; all results are along, for the receipt."""
 
-    def __init__(self, datasetid: str, dataid: str, results: Sequence[Mapping[str, object]], hint: str = "") -> None:
+    def __init__(self, datasetid: str, dataid: str, results: Sequence[CheckResult], hint: str = "") -> None:
         self.datasetid, self.dataid = datasetid, dataid
         self.results = tuple(results)
-        failed = "; ".join(map(described, filter(_refuses, results)))
+        failed = "; ".join(described(result) for result in results if result.refuses)
         super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
 
 
@@ -168,7 +167,7 @@ class Audit:
 
     def results(
         self, figures: Figures, rows: int, staged: Callable[[], DataFrame], *, total: int | None = None
-    ) -> list[Result]:
+    ) -> list[CheckResult]:
         """The verdict of every check, of drift and of emptiness; of quarantined rows where a total is given."""
         rejected = 0 if total is None else total - rows
         around = self.around
@@ -178,14 +177,13 @@ class Audit:
             result = probe.result(figures, facts)
             if total is not None and probe in self.row_checks:
                 # The rows that did not pass are not in the chunk.
-                result["passed"] = True
-                result["quarantined"] = True
+                result = result._replace(passed=True, figures={**result.figures, "quarantined": True})
             found.append(result)
         return found
 
-    def require(self, results: Sequence[Result], hint: str = "") -> None:
+    def require(self, results: Sequence[CheckResult], hint: str = "") -> None:
         """Raise when a check of severity error did not pass."""
-        if any(map(_refuses, results)):
+        if any(result.refuses for result in results):
             raise ChecksFailed(self.dataset.datasetid, self.dataid, results, hint)
 
     def _span(self) -> dict[str, Column]:
@@ -195,12 +193,12 @@ class Audit:
         value = column(self.schema, name)
         return {LOWER: F.min(value).cast("string"), UPPER: F.max(value).cast("string")}
 
-    def _emptiness(self, rows: int) -> list[Result]:
+    def _emptiness(self, rows: int) -> list[CheckResult]:
         if rows:
             return []
         policy = self.dataset.options.get("empty", "warn")
         severity = _severity(self.dataset, "empty", policy)
-        return [_result("empty", "empty", severity or WARN, not severity, rows=0)]
+        return [CheckResult("empty", "empty", severity or WARN, not severity, {"rows": 0})]
 
 
 class Drift:
@@ -219,7 +217,7 @@ class Drift:
         """Columns that were NOT NULL, whatever they are now."""
         return not_null_columns(self.expected) if self.expected is not None else []
 
-    def results(self, figures: Figures, nulls: Sequence[Difference] = ()) -> list[Result]:
+    def results(self, figures: Figures, nulls: Sequence[Difference] = ()) -> list[CheckResult]:
         """The verdict: no differences, or which."""
         if self.expected is None:
             return []
@@ -229,7 +227,7 @@ class Drift:
         if misfits:
             told["misfits"] = misfits
             told["example"] = str(figures.get("misfit", ""))[:200]
-        return [_result("drift", "drift", self.severity or WARN, not told or not self.severity, **told)]
+        return [CheckResult("drift", "drift", self.severity or WARN, not told or not self.severity, told)]
 
 
 def counted(conditions: Mapping[str, Column]) -> dict[str, Column]:
@@ -255,12 +253,10 @@ def in_expected_order(df: DataFrame, expected: StructType | None) -> DataFrame:
     return df if order == df.columns else df.select(*map(quoted, order))
 
 
-def described(result: Mapping[str, object]) -> str:
+def described(result: CheckResult) -> str:
     """A result in one line for people."""
-    figures = result.get("figures")
-    told = figures if isinstance(figures, Mapping) else {}
-    text = ", ".join(f"{key} {_shown(value)}" for key, value in told.items() if value not in (None, [], {}))
-    return f"{result.get('check')}: {text}" if text else str(result.get("check"))
+    told = ", ".join(f"{key} {_shown(value)}" for key, value in result.figures.items() if value not in (None, [], {}))
+    return f"{result.check}: {told}" if told else result.check
 
 
 def _shown(value: object) -> str:
@@ -271,19 +267,11 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def _refuses(result: Mapping[str, object]) -> bool:
-    return result.get("severity") == ERROR and result.get("passed") is not True
-
-
-def _result(check: str, kind: str, severity: str, passed: bool, **figures: object) -> Result:
-    return {"check": check, "kind": kind, "severity": severity, "passed": passed, "figures": figures}
-
-
 def _severity(dataset: Dataset, option: str, policy: object) -> str:
     if not isinstance(policy, (str, bool)) or policy not in _SEVERITIES:
         raise BadConfig(
-            f"dataset {dataset.datasetid}: {option} = {shown(policy)} means nothing",
-            hint='Write "refuse", "warn" or "allow".',
+            f"dataset {dataset.datasetid}: {option} cannot be {shown(policy)}",
+            hint='Use "refuse", "warn" or "allow".',
         )
     return _SEVERITIES[policy]
 

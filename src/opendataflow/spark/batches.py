@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import unquote
 
@@ -17,24 +15,25 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ..api import Chunk
 from ..errors import BadConfig, OdfError
+from ..files.quarantine import has_quarantine
+from ..files.versions import OURS, another_version_location, is_one_file, version_location
 from ..model import Catalogue, Dataset, Job, Manifest
 from ..project import Project, resolve_location
-from ..store.records import Claim
+from ..store import Claim
+from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
+from .chunks import Application, ChunkWork
 from .code import Code, SqlJob
-from .columns import Bounds, quoted
+from .columns import quoted
 from .files import list_files, remove
 from .formats import format_of, write_options
 from .observing import Figures
 from .parquet import Written, can_write, is_for_tasks, write_chunks
-from .postgres.tasks import TAG
-from .quarantine import has_quarantine
-from .reading import InputChunk, Password, is_readable, read_batch, read_chunks, read_location
+from .reading import is_readable, read_batch, read_location
 from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink
 from .staging import KEPT, Staged, manifest_of
-from .versions import OURS, another_version_location, is_one_file, version_location
 
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 
@@ -44,16 +43,6 @@ _COMMITTER = {
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-
-
-@dataclass(frozen=True)
-class Member:
-    """One claimed chunk of a batch, with what is around it."""
-
-    claim: Claim
-    inputs: Mapping[str, Sequence[InputChunk]]
-    bounds: Bounds | None = None
-    past: Mapping[str, Past] = field(default_factory=dict)
 
 
 Outcome = dict[str, Manifest] | OdfError
@@ -92,78 +81,58 @@ def _problems(catalogue: Catalogue, job: Job, code: Code | None) -> list[tuple[s
     return found
 
 
-def run_batch(
-    spark: SparkSession,
-    project: Project,
-    catalogue: Catalogue,
-    members: Sequence[Member],
-    job: Job,
-    code: Code | None,
-    *,
-    log: logging.Logger,
-    password: Password,
-    referenced: Callable[[str], Sequence[InputChunk]] | None = None,
-    fence: Callable[[Claim], object] = lambda claim: None,
-) -> dict[str, Outcome]:
+def run_batch(app: Application, works: Sequence[ChunkWork], job: Job, code: Code | None) -> dict[str, Outcome]:
     """Produce the outputs of many chunks together: by dataid, what is left to commit, or what went wrong there.
 
     A chunk that is missing from the answer has no rows. What goes wrong for all raises, and nothing is visible.
     """
-    if is_connect(spark):
+    if is_connect(app.spark):
         raise BadConfig("a batch moves files, which Spark Connect cannot do")
-    tasks = spark.sparkContext.defaultParallelism
     frames = {
         item.datasetid: read_batch(
-            spark,
-            project,
-            catalogue.dataset(item.datasetid),
-            [(member.claim.dataid, chunk) for member in members for chunk in member.inputs[item.datasetid]],
-            password,
-            tasks=tasks,
+            app.spark,
+            app.project,
+            app.dataset(item.datasetid),
+            [(work.claim.dataid, chunk) for work in works for chunk in work.chunks(item.datasetid)],
+            app.password,
+            tasks=app.spark.sparkContext.defaultParallelism,
         )
         for item in job.inputs
-        if is_readable(catalogue.dataset(item.datasetid))
+        if is_readable(app.dataset(item.datasetid))
     }
-    application = app_id(spark)
     counts = {name: _counts(frame) for name, frame in frames.items()}
+    application = app_id(app.spark)
 
-    def load(datasetid: str) -> DataFrame:
-        chunks = referenced(datasetid) if referenced else ()
-        return read_chunks(spark, project, catalogue.dataset(datasetid), chunks, password)
-
-    def around(member: Member, datasetid: str) -> Surroundings:
+    def around(work: ChunkWork, datasetid: str) -> Surroundings:
         def rows_in(name: str) -> int | None:
-            known = [chunk.manifest.rows if chunk.manifest else None for chunk in member.inputs.get(name, ())]
-            told = [count for count in known if count is not None]
-            if known and len(told) == len(known):
-                return sum(told)
-            return counts[name]().get(member.claim.dataid, 0) if name in counts else None
+            known = work.rows_in(name)
+            if known is not None or name not in counts:
+                return known
+            return counts[name]().get(work.claim.dataid, 0)
 
-        past = member.past.get(datasetid, Past())
-        return Surroundings(past, member.bounds, rows_in, load, member.claim.inputs, spark_app=application)
+        past = work.past.get(datasetid, Past())
+        return Surroundings(past, work.bounds, rows_in, app.load, work.claim.inputs, spark_app=application)
 
-    whole = Chunk(job.jobid, "", 0, None, dict(job.env), {}, log)
-    outputs = run_code(spark, code, job, frames, whole)
+    whole = Chunk(job.jobid, "", 0, None, dict(job.env), {}, app.log)
+    outputs = run_code(app.spark, code, job, frames, whole)
     staged: dict[str, dict[str, Staged]] = {}
     wrong: dict[str, OdfError] = {}
     for datasetid in job.outputs:
-        dataset = catalogue.dataset(datasetid)
         if datasetid not in outputs or TAG not in outputs[datasetid].columns:
             raise BadConfig(
                 f"job {job.jobid} gave nothing back for {datasetid} that says which chunk it is",
                 hint=f"Rows of a batch carry their dataid in the column {TAG}: keep it.",
             )
-        surroundings = {member.claim.dataid: around(member, datasetid) for member in members}
-        for dataid, done in _stage(spark, project, outputs[datasetid], dataset, members, surroundings).items():
+        surroundings = {work.claim.dataid: around(work, datasetid) for work in works}
+        for dataid, done in _stage(app, outputs[datasetid], app.dataset(datasetid), works, surroundings).items():
             if isinstance(done, OdfError):
                 wrong.setdefault(dataid, done)
             else:
                 staged.setdefault(dataid, {})[datasetid] = done
     return {
-        member.claim.dataid: wrong.get(member.claim.dataid)
-        or _publish(member.claim, staged[member.claim.dataid], fence)
-        for member in members
-        if member.claim.dataid in wrong or len(staged.get(member.claim.dataid, ())) == len(job.outputs)
+        work.claim.dataid: wrong.get(work.claim.dataid) or _publish(work.claim, staged[work.claim.dataid], app.fence)
+        for work in works
+        if work.claim.dataid in wrong or len(staged.get(work.claim.dataid, ())) == len(job.outputs)
     }
 
 
@@ -179,27 +148,26 @@ def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim
 
 
 def _stage(
-    spark: SparkSession,
-    project: Project,
+    app: Application,
     df: DataFrame,
     dataset: Dataset,
-    members: Sequence[Member],
+    works: Sequence[ChunkWork],
     around: Mapping[str, Surroundings],
 ) -> dict[str, Staged | OdfError]:
     """Write one output of all chunks, look at all of it once, and give each chunk what is its own."""
-    first = members[0]
+    first = works[0]
     drift = Drift(dataset, around[first.claim.dataid].past, df.drop(TAG).schema)
     plain = in_expected_order(df.drop(TAG), drift.expected)
     audit = Audit(plain, dataset, first.claim.dataid, around[first.claim.dataid], drift)
     if drift.found:
         audit.require(drift.results({}))  # before anything is written
-    location = {member.claim.dataid: resolve_location(project, dataset, member.claim.dataid) for member in members}
+    location = {work.claim.dataid: resolve_location(app.project, dataset, work.claim.dataid) for work in works}
     together = another_version_location(
         version_location(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
     )
     try:
         tagged = df.select(*(F.col(quoted(name)) for name in plain.columns), TAG)
-        written = _write(spark, tagged, audit, together)
+        written = _write(app.spark, tagged, audit, together)
         strangers = [dataid for dataid in written if dataid not in around]
         if strangers:
             raise BadConfig(
@@ -207,10 +175,10 @@ def _stage(
                 hint=f"Keep the column {TAG} as it came.",
             )
         done: dict[str, Staged | OdfError] = {}
-        for member in members:
-            dataid = member.claim.dataid
+        for work in works:
+            dataid = work.claim.dataid
             if dataid in written:
-                sink = FileSink(spark, dataset, dataid, member.claim.epoch, location[dataid], audit.schema)
+                sink = FileSink(app.spark, dataset, dataid, work.claim.epoch, location[dataid], audit.schema)
                 sink.adopt(written[dataid].files)
                 own = audit.twin(dataid, around[dataid])
                 if not own.is_clean(written[dataid].figures):
@@ -218,7 +186,7 @@ def _stage(
                 done[dataid] = _judged(own, sink, written[dataid].figures)
         return done
     finally:
-        remove(spark, together)
+        remove(app.spark, together)
 
 
 def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
@@ -235,7 +203,7 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, location: str) -> d
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
     metrics = audit.summary()
     written = audit.with_hash(read_location(spark, audit.dataset, location, schema=schema, is_ours=True))
-    rows = written.groupBy(TAG).agg(*(metric.alias(f"m{location}") for location, metric in enumerate(metrics.values())))
+    rows = written.groupBy(TAG).agg(*(metric.alias(f"m{index}") for index, metric in enumerate(metrics.values())))
     files: dict[str, list[str]] = {}
     for file in list_files(spark, location):
         files.setdefault(unquote(file.path.partition("/")[0].partition("=")[2]), []).append(

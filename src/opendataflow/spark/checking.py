@@ -1,8 +1,4 @@
-"""Checking: each declared check as figures to observe, a condition that bad rows fulfil, and a verdict on both.
-
-Null passes `accepted`, `range`, `regex` and `sql`, as it passes a CHECK of SQL: whether a value may be missing is for
-`not_null` to say. `regex` must match the whole value. A row without its partition column lies in no chunk.
-"""
+"""Checking: one check as figures to observe, a condition that bad rows fulfil, and a verdict on both."""
 
 from __future__ import annotations
 
@@ -10,21 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, reduce
-from statistics import median
-from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, StructType
+from pyspark.sql.types import StructType
 
-from ..errors import BadDefinition
-from ..model import Check, Dataset, seconds, span
-from .columns import Bounds, column, in_chunk, literal, type_of
+from ..model import Check, CheckResult
+from .columns import column, type_of
 from .observing import Figures
-from .schema import NULLABLE, Difference, differences, from_ddl, not_null_columns
-
-EXAMPLES = 3
+from .schema import NULLABLE, Difference
 
 Load = Callable[[str], DataFrame]
 
@@ -70,22 +59,10 @@ class Probe:
         """Which rows do not pass, where that can be told row by row."""
         return any_of(self.counts.values()) if self.is_by_row else None
 
-    def result(self, figures: Figures, facts: Facts) -> dict[str, object]:
+    def result(self, figures: Figures, facts: Facts) -> CheckResult:
         """The verdict as it is kept in the manifest and in the receipt."""
         verdict = self.judge(figures, facts)
-        return {
-            "check": self.check.label,
-            "kind": self.check.kind,
-            "severity": self.check.severity,
-            "passed": verdict.passed,
-            "figures": dict(verdict.figures),
-        }
-
-
-def probes(df: DataFrame, dataset: Dataset, dataid: str, bounds: Bounds | None = None) -> list[Probe]:
-    """The declared checks of a dataset, made ready for this DataFrame."""
-    chunk = _Subject(df, df.schema, dataset, dataid, bounds)
-    return [_PREPARE[check.kind](chunk, check) for check in dataset.checks]
+        return CheckResult(self.check.label, self.check.kind, self.check.severity, verdict.passed, verdict.figures)
 
 
 def about(probe: Probe, dataid: str) -> Probe:
@@ -100,54 +77,9 @@ def about(probe: Probe, dataid: str) -> Probe:
     return replace(probe, judge=judge)
 
 
-@dataclass(frozen=True)
-class _Subject:
-    df: DataFrame
-    schema: StructType
-    dataset: Dataset
-    dataid: str
-    bounds: Bounds | None
-
-
-Prepare = Callable[[_Subject, Check], Probe]
-
-
-def _missing(check: Check, *names: str) -> Probe:
-    """A check of a column that is not there fails, and says so."""
-    verdict = Verdict(False, {"missing": list(names)})
-    return Probe(check, lambda figures, facts: verdict)
-
-
 def any_of(conditions: Iterable[Column]) -> Column:
     """Rows that fulfil at least one condition."""
     return reduce(lambda one, other: one | other, conditions)
-
-
-def _by_row(check: Check, bad: Callable[[], Column], **told: object) -> Probe:
-    """A check that looks at one row at a time: it passes when there is no bad one."""
-    name = f"bad {check.kind} {check.label} {sorted(check.params.items())}"
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        count = int(figures.get(name) or 0)
-        return Verdict(count == 0, {"violations": count, **told})
-
-    return Probe(check, judge, lambda: {name: bad()}, is_by_row=True)
-
-
-def _never_null(condition: Column, default: bool) -> Column:
-    return F.coalesce(condition, F.lit(default))
-
-
-def _schema(subject: _Subject, check: Check) -> Probe:
-    expected = from_ddl(str(check.params["schema"]), f"dataset {subject.dataset.datasetid}: checks.schema")
-    found = differences(expected, subject.schema)
-    nulls = null_counts(subject.schema, not_null_columns(expected))
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        all_found = [*found, *null_differences(figures, nulls)]
-        return Verdict(not all_found, {"differences": [str(each) for each in all_found]} if all_found else {})
-
-    return Probe(check, judge, lambda: nulls)
 
 
 def null_counts(schema: StructType, names: Sequence[str]) -> dict[str, Column]:
@@ -158,238 +90,3 @@ def null_counts(schema: StructType, names: Sequence[str]) -> dict[str, Column]:
 def null_differences(figures: Figures, nulls: Mapping[str, Column]) -> list[Difference]:
     """Columns that must not have nulls and do."""
     return [Difference(NULLABLE, name.removeprefix("nulls ")) for name in nulls if figures.get(name)]
-
-
-def _rows(subject: _Subject, check: Check) -> Probe:
-    params: Mapping[str, Any] = check.params
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        told: dict[str, object] = {"rows": facts.rows, **params}
-        passed = params.get("min", 0) <= facts.rows <= params.get("max", facts.rows)
-        if "within_percent" in params:
-            earlier = list(facts.earlier_rows)[: params["trailing"]]
-            middle = float(median(earlier)) if earlier else None
-            told["median"] = middle
-            if middle is not None:
-                passed = passed and abs(facts.rows - middle) <= middle * params["within_percent"] / 100
-        return Verdict(passed, told)
-
-    return Probe(check, judge)
-
-
-def _not_null(subject: _Subject, check: Check) -> Probe:
-    names = _texts(check.params["columns"])
-    missing = [name for name in names if type_of(subject.schema, name) is None]
-    if missing:
-        return _missing(check, *missing)
-    nulls = null_counts(subject.schema, names)
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        found = {name: int(figures.get(f"nulls {name}") or 0) for name in names}
-        return Verdict(not any(found.values()), {"nulls": found})
-
-    return Probe(check, judge, lambda: nulls, is_by_row=True)
-
-
-def _accepted(subject: _Subject, check: Check) -> Probe:
-    name, values = str(check.params["column"]), list(_items(check.params["values"]))
-    kind = type_of(subject.schema, name)
-    if kind is None:
-        return _missing(check, name)
-    value = column(subject.schema, name)
-    if not _are_of(values, kind):
-        value, values = value.cast("string"), [_as_text(each) for each in values]
-    return _by_row(check, lambda: ~_never_null(value.isin(values), True))
-
-
-def _range(subject: _Subject, check: Check) -> Probe:
-    name = str(check.params["column"])
-    kind = type_of(subject.schema, name)
-    if kind is None:
-        return _missing(check, name)
-    value = column(subject.schema, name)
-    low, high = check.params.get("min"), check.params.get("max")
-    bad = F.lit(False)
-    if isinstance(kind, StringType) and not any(isinstance(bound, str) for bound in (low, high)):
-        # Numbers that came as text; what is no number is outside every range.
-        number, kind = value.try_cast("double"), NumericType()
-        bad, value = value.isNotNull() & number.isNull(), number
-    if low is not None:
-        bad = bad | _never_null(value < literal(low, kind), False)
-    if high is not None:
-        bad = bad | _never_null(value > literal(high, kind), False)
-    return _by_row(check, lambda: bad, **{key: check.params[key] for key in ("min", "max") if key in check.params})
-
-
-def _regex(subject: _Subject, check: Check) -> Probe:
-    name, pattern = str(check.params["column"]), str(check.params["pattern"])
-    if type_of(subject.schema, name) is None:
-        return _missing(check, name)
-    value = column(subject.schema, name).cast("string")
-    return _by_row(check, lambda: ~_never_null(value.rlike(rf"\A(?:{pattern})\z"), True), pattern=pattern)
-
-
-def _span(subject: _Subject, check: Check) -> Probe:
-    partition = subject.dataset.partition
-    if partition.column is None:
-        raise BadDefinition(
-            f"dataset {subject.dataset.datasetid}: span needs to know the partition column",
-            hint='Write partition = { type = "day", column = "flight_date" }.',
-        )
-    if type_of(subject.schema, partition.column) is None:
-        return _missing(check, partition.column)
-    if partition.type != "text" and subject.bounds is None and span(partition, subject.dataid) is None:
-        return Probe(check, lambda figures, facts: Verdict(True, {"bounds": None}))
-
-    def outside() -> Column:
-        belongs = in_chunk(subject.schema, partition, subject.dataid, subject.bounds)
-        return F.lit(False) if belongs is None else ~belongs
-
-    return _by_row(check, outside, column=partition.column, dataid=subject.dataid)
-
-
-def _fresh(subject: _Subject, check: Check) -> Probe:
-    name, limit = str(check.params["column"]), seconds(check.params["max_age"])
-    if type_of(subject.schema, name) is None:
-        return _missing(check, name)
-    metric = f"newest {name}"
-    newest = F.unix_micros(F.max(column(subject.schema, name).try_cast("timestamp")))
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        micros = figures[metric]
-        told: dict[str, object] = {"newest": None, "max_age": check.params["max_age"]}
-        if micros is None:
-            return Verdict(False, told)
-        moment = datetime.fromtimestamp(micros / 1e6, UTC)
-        age = (facts.now - moment).total_seconds()
-        return Verdict(age <= limit, {**told, "newest": moment.isoformat(), "age_seconds": round(age)})
-
-    return Probe(check, judge, metrics={metric: newest})
-
-
-def _unique(subject: _Subject, check: Check) -> Probe:
-    names = _texts(check.params["columns"])
-    missing = [name for name in names if type_of(subject.schema, name) is None]
-    if missing:
-        return _missing(check, *missing)
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        staged = facts.staged()
-        keys = [column(staged.schema, name).alias(f"k{location}") for location, name in enumerate(names)]
-        repeated = staged.select(*keys).dropna().groupBy(*(f"k{location}" for location in range(len(names)))).count()
-        repeated = repeated.where("count > 1")
-        row = repeated.agg(
-            F.count(F.lit(1)).alias("keys"),
-            F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("surplus"),
-            F.slice(F.collect_list(F.struct(*(f"k{n}" for n in range(len(names)))).cast("string")), 1, EXAMPLES),
-        ).collect()[0]
-        told: dict[str, object] = {"repeated_keys": row[0], "surplus_rows": row[1]}
-        return Verdict(row[0] == 0, {**told, "examples": list(row[2])} if row[0] else told)
-
-    return Probe(check, judge)
-
-
-def _references(subject: _Subject, check: Check) -> Probe:
-    name, dataset, its_column = (str(check.params[key]) for key in ("column", "dataset", "its_column"))
-    if type_of(subject.schema, name) is None:
-        return _missing(check, name)
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        if facts.load is None:
-            return Verdict(False, {"unknown": f"no published chunk of {dataset} to compare with"})
-        other = facts.load(dataset)
-        if type_of(other.schema, its_column) is None:
-            return Verdict(False, {"missing": [f"{dataset}.{its_column}"]})
-        staged = facts.staged()
-        values = staged.select(column(staged.schema, name).alias("value")).dropna().groupBy("value").count()
-        known = other.select(column(other.schema, its_column).alias("value")).dropna().distinct()
-        row = (
-            values.join(known, "value", "left_anti")
-            .agg(
-                F.count(F.lit(1)),
-                F.coalesce(F.sum("count"), F.lit(0)),
-                F.slice(F.collect_list(F.col("value").cast("string")), 1, EXAMPLES),
-            )
-            .collect()[0]
-        )
-        told: dict[str, object] = {"unknown_values": row[0], "rows": row[1]}
-        return Verdict(row[0] == 0, {**told, "examples": list(row[2])} if row[0] else told)
-
-    return Probe(check, judge)
-
-
-def _conserves(subject: _Subject, check: Check) -> Probe:
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        rows_in = facts.rows_in(str(check.params["dataset"]))
-        told = {"rows_in": rows_in, "rows_out": facts.rows, "rejected": facts.rejected}
-        return Verdict(rows_in is not None and rows_in == facts.rows + facts.rejected, told)
-
-    return Probe(check, judge)
-
-
-def _sql(subject: _Subject, check: Check) -> Probe:
-    expression = str(check.params["expression"])
-    try:
-        condition = F.expr(expression)
-        if _is_by_row(subject.df, condition):
-            return _by_row(check, lambda: ~_never_null(condition, True), expression=expression)
-    except AnalysisException as problem:
-        reason = next(iter(str(problem).splitlines()), "")
-        raise BadDefinition(
-            f"dataset {subject.dataset.datasetid}: checks.sql: {expression} does not work here: {reason}"
-        ) from None
-    metric = f"sql {expression}"
-
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        return Verdict(figures[metric] is not False, {"expression": expression, "value": figures[metric]})
-
-    return Probe(check, judge, metrics={metric: condition})
-
-
-def _is_by_row(df: DataFrame, condition: Column) -> bool:
-    """Whether the expression speaks of a row, and not of all of them: count(*) > 5 is no condition of a row."""
-    try:
-        # Connect knows the schema of a filter without asking its server; that of a projection it must ask for.
-        return isinstance(df.where(condition).select(F.lit(1)).schema, StructType)
-    except AnalysisException as problem:
-        if problem.getCondition() in ("INVALID_WHERE_CONDITION", "GROUP_BY_AGGREGATE"):
-            return False
-        raise
-
-
-_PREPARE: dict[str, Prepare] = {
-    "schema": _schema,
-    "rows": _rows,
-    "not_null": _not_null,
-    "unique": _unique,
-    "accepted": _accepted,
-    "range": _range,
-    "regex": _regex,
-    "span": _span,
-    "fresh": _fresh,
-    "references": _references,
-    "conserves": _conserves,
-    "sql": _sql,
-}
-
-
-def _texts(value: object) -> list[str]:
-    return [str(item) for item in _items(value)]
-
-
-def _items(value: object) -> Sequence[object]:
-    return value if isinstance(value, (list, tuple)) else ()
-
-
-def _are_of(values: list[object], kind: DataType) -> bool:
-    if isinstance(kind, StringType):
-        return all(isinstance(value, str) for value in values)
-    if isinstance(kind, BooleanType):
-        return all(isinstance(value, bool) for value in values)
-    if isinstance(kind, NumericType):
-        return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-    return False
-
-
-def _as_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -5,26 +5,25 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
-from ..model import Catalogue, Dataset, Job, Manifest, span
+from ..files.quarantine import rejected_id
+from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim
+from . import TAG
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
-from .postgres.tasks import TAG
-from .quarantine import rejected_id
-from .reading import InputChunk, Password, is_readable, read_chunks
+from .reading import Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id
 from .staging import Staged, stage
-
-Inputs = Mapping[str, Sequence[InputChunk]]
 
 
 def no_password(dataset: Dataset) -> str:
@@ -34,34 +33,66 @@ def no_password(dataset: Dataset) -> str:
     return ""
 
 
-def run_chunk(
-    spark: SparkSession,
-    project: Project,
-    catalogue: Catalogue,
-    claim: Claim,
-    inputs: Inputs,
-    job: Job,
-    code: Code | None,
-    *,
-    log: logging.Logger,
-    past: Mapping[str, Past] | None = None,
-    password: Password = no_password,
-    referenced: Callable[[str], Sequence[InputChunk]] | None = None,
-    fence: Callable[[], object] = lambda: None,
-    bounds: Bounds | None = None,
-) -> dict[str, Manifest]:
+@dataclass(frozen=True)
+class Application:
+    """What all chunks of one Spark application share.
+
+    `referenced` says which chunks a check compares with. `fence` is called right before anything outside the store
+    changes (tables, plain layout), and raises when the epoch is no longer ours.
+    """
+
+    spark: SparkSession
+    project: Project
+    catalogue: Catalogue
+    password: Password = no_password
+    referenced: Callable[[str], Sequence[InputChunk]] = lambda datasetid: ()
+    fence: Callable[[Claim], object] = lambda claim: None
+    log: logging.Logger = field(default_factory=logging.getLogger)
+
+    def dataset(self, datasetid: str) -> Dataset:
+        """A dataset by its name."""
+        return self.catalogue.dataset(datasetid)
+
+    def load(self, datasetid: str) -> DataFrame:
+        """All published rows of a dataset that a check compares with."""
+        return read_chunks(self.spark, self.project, self.dataset(datasetid), self.referenced(datasetid), self.password)
+
+
+@dataclass(frozen=True)
+class ChunkWork:
+    """One claimed chunk, with what is around it; `past` says what earlier publishes of each output were like."""
+
+    claim: Claim
+    inputs: Sequence[InputChunk] = ()
+    bounds: Bounds | None = None
+    past: Mapping[str, Past] = field(default_factory=dict)
+
+    def chunks(self, datasetid: str) -> list[InputChunk]:
+        """The chunks of one input."""
+        return [chunk for chunk in self.inputs if chunk.datasetid == datasetid]
+
+    def rows_in(self, datasetid: str) -> int | None:
+        """How many rows the chunks of an input have, if their manifests know."""
+        counts = [chunk.manifest.rows if chunk.manifest else None for chunk in self.chunks(datasetid)]
+        known = [count for count in counts if count is not None]
+        return sum(known) if counts and len(known) == len(counts) else None
+
+
+def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) -> dict[str, Manifest]:
     """Produce every output of a claimed chunk; what it returns is all that is left to commit.
 
-    Reads exactly the given chunks, runs the code (or the copy, where there is none), writes each output to a location of
-    this epoch, and judges it. ChecksFailed when one may not be published: then nothing is visible. `past` says what
-    earlier publishes of each output were like, `referenced` which chunks a check compares with. `fence` is called
-    right before anything outside the store changes (tables, plain layout) and raises when the epoch is no longer ours.
-    The manifest of rejected rows comes under `<dataset>__rejected`.
+    Reads exactly the given chunks, runs the code (or the copy, where there is none), writes each output to a location
+    of this epoch, and judges it. ChecksFailed when one may not be published: then nothing is visible. The manifest of
+    rejected rows comes under `<dataset>__rejected`.
     """
+    claim = work.claim
+    datasets = {
+        datasetid: app.dataset(datasetid) for datasetid in dict.fromkeys(chunk.datasetid for chunk in work.inputs)
+    }
     frames = {
-        datasetid: read_chunks(spark, project, catalogue.dataset(datasetid), chunks, password)
-        for datasetid, chunks in inputs.items()
-        if is_readable(catalogue.dataset(datasetid))
+        datasetid: read_chunks(app.spark, app.project, dataset, work.chunks(datasetid), app.password)
+        for datasetid, dataset in datasets.items()
+        if is_readable(dataset)
     }
     if job.batch > 1:
         # Code that takes many chunks together finds the same column when it is given one.
@@ -70,26 +101,24 @@ def run_chunk(
         claim.jobid,
         claim.dataid,
         claim.epoch,
-        _known(bounds) or span(catalogue.output_partition(job), claim.dataid),
+        _known(work.bounds) or span(app.catalogue.output_partition(job), claim.dataid),
         dict(job.env),
-        {datasetid: tuple(each.dataid for each in chunks) for datasetid, chunks in inputs.items()},
-        log,
+        {datasetid: tuple(chunk.dataid for chunk in work.chunks(datasetid)) for datasetid in datasets},
+        app.log,
     )
     try:
-        outputs = run_code(spark, code, job, frames, chunk)
+        outputs = run_code(app.spark, code, job, frames, chunk)
         if job.batch > 1:
             outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
-        staged = _stage(
-            spark, project, catalogue, claim, inputs, frames, outputs, past or {}, password, referenced, bounds
-        )
+        staged = _stage(app, work, frames, outputs)
         for output in staged.values():
             if output.is_visible:
-                fence()
+                app.fence(claim)
             output.publish()
     except OdfError:
         raise
     except Exception as problem:
-        log.error("%s", "".join(traceback.format_exception(problem)))
+        app.log.error("%s", "".join(traceback.format_exception(problem)))
         raise failed(job.jobid, problem) from problem
     manifests = {datasetid: output.manifest for datasetid, output in staged.items()}
     for datasetid, output in staged.items():
@@ -99,35 +128,18 @@ def run_chunk(
 
 
 def _stage(
-    spark: SparkSession,
-    project: Project,
-    catalogue: Catalogue,
-    claim: Claim,
-    inputs: Inputs,
-    frames: Mapping[str, DataFrame],
-    outputs: Mapping[str, DataFrame],
-    past: Mapping[str, Past],
-    password: Password,
-    referenced: Callable[[str], Sequence[InputChunk]] | None,
-    bounds: Bounds | None,
+    app: Application, work: ChunkWork, frames: Mapping[str, DataFrame], outputs: Mapping[str, DataFrame]
 ) -> dict[str, Staged]:
     def rows_in(datasetid: str) -> int | None:
         if datasetid not in frames:
             return None
-        counts = [chunk.manifest.rows if chunk.manifest else None for chunk in inputs[datasetid]]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else frames[datasetid].count()
+        known = work.rows_in(datasetid)
+        return frames[datasetid].count() if known is None else known
 
-    def load(datasetid: str) -> DataFrame:
-        if datasetid in frames:
-            return frames[datasetid]
-        chunks = referenced(datasetid) if referenced else ()
-        return read_chunks(spark, project, catalogue.dataset(datasetid), chunks, password)
-
-    application = app_id(spark)
+    claim, application = work.claim, app_id(app.spark)
     staged: dict[str, Staged] = {}
     for datasetid in claim.outputs:
-        dataset = catalogue.dataset(datasetid)
+        dataset = app.dataset(datasetid)
         if not is_readable(dataset):
             continue  # only tracked: that it ran is all there is to know
         if datasetid not in outputs:
@@ -135,15 +147,15 @@ def _stage(
                 f"job {claim.jobid} gave nothing back for {datasetid}", hint="Return a DataFrame, or a dict of them."
             )
         around = Surroundings(
-            past.get(datasetid, Past()),
-            bounds,
+            work.past.get(datasetid, Past()),
+            work.bounds,
             rows_in,
-            load,
+            lambda name: frames[name] if name in frames else app.load(name),
             claim.inputs,
             spark_app=application,
         )
         staged[datasetid] = stage(
-            spark, project, outputs[datasetid], dataset, claim.dataid, claim.epoch, around, password
+            app.spark, app.project, outputs[datasetid], dataset, claim.dataid, claim.epoch, around, app.password
         )
     return staged
 

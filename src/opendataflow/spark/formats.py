@@ -9,7 +9,7 @@ from ..model import Dataset
 from ..model.dataset import POSTGRES as POSTGRES
 from ..model.ids import shown
 
-CSV, JSON, TEXT, PARQUET, ORC, JDBC = "csv", "json", "text", "parquet", "orc", "jdbc"
+CSV, JSON, TEXT, PARQUET, ORC, JDBC, POSTGRESQL = "csv", "json", "text", "parquet", "orc", "jdbc", "postgresql"
 DEFAULT = PARQUET
 
 # Their files say nothing about types: a schema comes from the project, from an earlier publish, or from guessing.
@@ -46,7 +46,7 @@ def read_options(dataset: Dataset, *, has_schema: bool, is_ours: bool = False) -
     if format_of(dataset) in UNTYPED and has_schema:
         # A value that does not fit its type is an error, not a silent null.
         options["mode"] = "FAILFAST"
-    return {**options, **_declared(dataset)}
+    return {**options, **declared_options(dataset)}
 
 
 def write_options(dataset: Dataset) -> dict[str, str]:
@@ -59,7 +59,7 @@ def write_options(dataset: Dataset) -> dict[str, str]:
     compression = dataset.options.get("compression")
     if compression:
         options["compression"] = str(compression)
-    return {**options, **_declared(dataset)}
+    return {**options, **declared_options(dataset)}
 
 
 def has_header(dataset: Dataset) -> bool:
@@ -69,13 +69,14 @@ def has_header(dataset: Dataset) -> bool:
 
 def partitions_of(dataset: Dataset) -> int:
     """How many connections read a chunk of a table side by side."""
-    declared = _declared(dataset).get("partitions", "1")
+    declared = declared_options(dataset).get("partitions", "1")
     if not declared.isdigit() or int(declared) < 1:
         raise BadConfig(f"dataset {dataset.datasetid}: options.partitions is a number from 1, not {shown(declared)}")
     return int(declared)
 
 
-def _declared(dataset: Dataset) -> dict[str, str]:
+def declared_options(dataset: Dataset) -> dict[str, str]:
+    """What the project declares under options, for Spark's reader and writer."""
     table = dataset.options.get("options", {})
     if not isinstance(table, Mapping):
         raise BadConfig(f"dataset {dataset.datasetid}: options is a table, not {shown(table)}")

@@ -8,40 +8,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import InvalidPath, NotValidated
+from ..files.versions import names_chunk
 from ..model import Dataset, Manifest
-from ..project import Environment, Project, resolve_location
 from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
-from .chunks import no_password
 from .columns import in_chunk
 from .files import list_files
 from .formats import JSON, UNTYPED, format_of, has_header
 from .observing import computed
 from .problems import SPARK_ERRORS, reason_of
-from .reading import CORRUPT, InputChunk, Password, read_chunk, read_location, read_names, read_with_misfits
+from .reading import CORRUPT, read_location, read_names, read_with_misfits
 from .schema import Difference, differences, to_ddl
 from .session import app_id
-from .sinks import table_location
-from .versions import names_chunk
 
 NOTHING = Surroundings()
-
-
-def audit_chunk(
-    spark: SparkSession,
-    where: Project | Environment,
-    dataset: Dataset,
-    dataid: str,
-    *,
-    around: Surroundings = NOTHING,
-    password: Password = no_password,
-) -> Manifest:
-    """The manifest of a chunk as it lies where its dataset says; ChecksFailed when it may not be published."""
-    if dataset.kind == "table":
-        df = read_chunk(spark, where, dataset, InputChunk(dataid, bounds=around.bounds), password)
-        return _judged(
-            spark, df, dataset, table_location(dataset), dataid, around, Drift(dataset, around.past, df.schema)
-        )
-    return audit_location(spark, dataset, resolve_location(where, dataset, dataid), dataid, around=around)
 
 
 def audit_location(
@@ -114,12 +93,12 @@ def _judged(
     results = audit.results(figures, rows, lambda: data)
     audit.require(results)
     lower, upper = audit.span(figures)
-    files = list_files(spark, location) if dataset.kind == "file" else ()
+    files = list_files(spark, location)
     return Manifest(
         location=location,
-        format=format_of(dataset) if dataset.kind == "file" else dataset.format,
+        format=format_of(dataset),
         files=files,
-        bytes=sum(file.bytes for file in files) if files else None,
+        bytes=sum(file.bytes for file in files),
         rows=rows,
         schema=to_ddl(audit.schema),
         span_lower=lower,

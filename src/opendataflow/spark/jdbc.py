@@ -7,16 +7,27 @@ session lends its Java; Spark's own JDBC writer can only append or replace a who
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DateType, NumericType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    DateType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from ..errors import BadConfig, NotValidated
-from ..model import Dataset, span
+from ..errors import BadConfig, BadDefinition, NotValidated, WrongData
+from ..model import TYPES, Dataset, from_ordinal, ordinal, span
 from .columns import Bounds, type_of
+from .formats import declared_options
 from .session import is_connect
 
 
@@ -30,7 +41,7 @@ def stage_table(spark: SparkSession, df: DataFrame, dataset: Dataset, password: 
     if is_connect(spark):
         raise BadConfig(
             f"dataset {dataset.datasetid}: a table cannot be loaded over JDBC through Spark Connect",
-            hint="Use a classic master, or format = postgresql for PostgreSQL.",
+            hint='Use a classic master, or for PostgreSQL: format = "postgresql"',
         )
     own = {name.lower() for name in read_table(spark, dataset, password).columns}
     missing = [name for name in df.columns if name.lower() not in own]
@@ -53,7 +64,7 @@ def publish_table(
     staging: str,
     columns: Sequence[str],
 ) -> None:
-    """Replace the chunk by what was staged, in one transaction of the target."""
+    """Replace the chunk by what was staged, in one transaction of the target; WrongData when rows are another chunk's."""
     target = read_table(spark, dataset, password).schema
     own = {name.lower(): name for name in target.fieldNames()}  # databases differ in what they make of case
     with _connection(spark, _options(dataset, password, _table(dataset))) as (connection, dialect):
@@ -62,11 +73,23 @@ def publish_table(
         where = _where(spark, dialect, target, dataset, dataid, bounds)
         statement = connection.createStatement()
         statement.executeUpdate(f"DELETE FROM {_table(dataset)} WHERE {where}")
-        statement.executeUpdate(
+        rows = statement.executeUpdate(
             f"INSERT INTO {_table(dataset)} ({names}) SELECT {staged} FROM {_table(dataset, staging)}"
         )
+        strangers = rows - _count(statement, _table(dataset), where)
+        if strangers:
+            raise WrongData(
+                f"{dataset.datasetid} {dataid}: {strangers} of {rows} rows do not belong to this dataid",
+                hint="Their partition column is null or outside the chunk; nothing was published.",
+            )
         connection.commit()
     drop_table(spark, dataset, password, staging)
+
+
+def _count(statement: Any, table: str, where: str) -> int:
+    answer = statement.executeQuery(f"SELECT COUNT(*) FROM {table} WHERE {where}")
+    answer.next()
+    return int(answer.getLong(1))
 
 
 def drop_table(spark: SparkSession, dataset: Dataset, password: str, staging: str) -> None:
@@ -94,22 +117,29 @@ def _connection(spark: SparkSession, options: dict[str, str]) -> Iterator[tuple[
 def _where(
     spark: SparkSession, dialect: Any, schema: StructType, dataset: Dataset, dataid: str, bounds: Bounds | None
 ) -> str:
-    name = dataset.partition.column
-    kind = type_of(schema, name) if name else None
-    if name is None or kind is None:
+    """The condition that a row belongs to the chunk, as `columns.in_chunk` says it to Spark."""
+    partition = dataset.partition
+    kind = type_of(schema, partition.column) if partition.column else None
+    if partition.column is None or kind is None:
         raise BadConfig(
             f"dataset {dataset.datasetid}: nothing says which rows belong to dataid {dataid}",
-            hint="Name the column: partition = { type = …, column = … }.",
+            hint="Name the column: partition = { type = …, column = … }",
         )
     jvm: Any = spark._jvm
-    value = dialect.quoteIdentifier(next(own for own in schema.fieldNames() if own.lower() == name.lower()))
-    limits = bounds or span(dataset.partition, dataid)
-    if limits is None:
+    name = next(own for own in schema.fieldNames() if own.lower() == partition.column.lower())
+    value = dialect.quoteIdentifier(name)
+    lower, upper = bounds or span(partition, dataid) or (None, None)
+    if lower is None and upper is None:
         return f"{value} = {dialect.compileValue(dataid)}"
+    if TYPES[partition.type].is_time and isinstance(kind, IntegralType):
+        return f"{value} = {re.sub('[^0-9]', '', dataid)}"  # 2025-11-12 is 20251112
+    if TYPES[partition.type].is_time and isinstance(kind, StringType):
+        # As text 2025-11-12 comes before 2025-11-12T00:00:00, and 2025-11-12 07:00 before the next day.
+        lower, upper = dataid, from_ordinal(partition, ordinal(partition, dataid) + 1)
 
     def literal(text: str) -> str:
         if isinstance(kind, NumericType):
-            return str(jvm.java.math.BigDecimal(text).toPlainString())
+            return format(_number(dataset, text), "f")
         if isinstance(kind, DateType):
             return str(dialect.compileValue(jvm.java.sql.Date.valueOf(text[:10])))
         if isinstance(kind, (TimestampType, TimestampNTZType)):
@@ -117,14 +147,21 @@ def _where(
             return str(dialect.compileValue(jvm.java.sql.Timestamp.valueOf(text.replace("T", " "))))
         return str(dialect.compileValue(text))
 
-    parts = [f"{value} {sign} {literal(text)}" for sign, text in zip((">=", "<"), limits, strict=True) if text]
-    return " AND ".join(parts) or "1 = 1"
+    limits = ((">=", lower), ("<", upper))
+    return " AND ".join(f"{value} {sign} {literal(text)}" for sign, text in limits if text is not None)
+
+
+def _number(dataset: Dataset, text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: the bound {text} is not a number, but its partition column is"
+        ) from None
 
 
 def _options(dataset: Dataset, password: str, table: str) -> dict[str, str]:
-    declared = dataset.options.get("options", {})
-    options = {key: str(value) for key, value in declared.items()} if isinstance(declared, dict) else {}
-    options |= {"url": _url(dataset), "dbtable": table}
+    options = {**declared_options(dataset), "url": _url(dataset), "dbtable": table}
     if dataset.options.get("driver"):
         options["driver"] = str(dataset.options["driver"])
     if dataset.username:
@@ -139,7 +176,7 @@ def _url(dataset: Dataset) -> str:
     if not url:
         raise BadConfig(
             f"dataset {dataset.datasetid}: format jdbc needs a url",
-            hint='For instance url = "jdbc:mysql://db.example:3306/shop", without user and password.',
+            hint='Declare one, without user and password: url = "jdbc:mysql://db.example:3306/shop"',
         )
     return url
 

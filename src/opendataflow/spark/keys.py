@@ -25,14 +25,14 @@ from pyspark.sql.types import (
 )
 
 from ..errors import BadConfig, BadDefinition
+from ..files.versions import names_chunk
 from ..model import Dataset
 from ..project import Environment, Project, resolve_location
 from .columns import Bounds, column, type_of
-from .formats import JDBC, POSTGRES, partitions_of
+from .formats import JDBC, POSTGRES, declared_options, partitions_of
 from .postgres.columns import TEXTS
 from .reading import Password, declared_schema, read_location, table_name
 from .session import is_connect
-from .versions import names_chunk
 
 NO_KEY = -1  # the bucket of rows without a key
 
@@ -66,21 +66,12 @@ def read_all(
 ) -> DataFrame:
     """Every row of a dataset whose chunks share one location, or at least those between the bounds."""
     if dataset.kind == "table" and dataset.format in POSTGRES:
-        from .postgres import read_table
+        from .postgres import EVERY_ROW, Rows, read_table
 
         name = dataset.partition.column
-        lower, upper = bounds if name else (None, None)
+        rows = Rows(name, *bounds) if name else EVERY_ROW
         parts = max(partitions_of(dataset), _parallelism(spark))
-        return read_table(
-            spark,
-            dataset,
-            password(dataset),
-            column=name,
-            lower=lower,
-            upper=upper,
-            columns=columns,
-            partitions=parts,
-        )
+        return read_table(spark, dataset, password(dataset), rows, columns=columns, partitions=parts)
     if dataset.kind == "table" and dataset.format == JDBC:
         from .jdbc import read_table as read_jdbc
 
@@ -112,36 +103,42 @@ def key_of(dataset: Dataset, schema: StructType, name: str, password: Password) 
             value = F.rtrim(value)  # PostgreSQL compares it without the blanks at its end
     if dataset.format == JDBC and isinstance(kind, StringType) and _is_pushed_down(dataset):
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: the database may order the texts of {name} in another way than Spark",
-            hint="Choose a number or a time as the key, or set options = { pushDownPredicate = false } on the dataset.",
+            f"dataset {dataset.datasetid}: the database may sort the texts of {name} differently from Spark",
+            hint="Choose a number or a time as the key, or set on the dataset: options = { pushDownPredicate = false }",
         )
-    known = _described(kind, base)
-    if known is None:
+    described = _described(kind, base)
+    if described is None:
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: column {name} is {base or kind.simpleString()}, which ranges cannot cut",
+            f"dataset {dataset.datasetid}: column {name} is {base or kind.simpleString()}, which cannot be cut into ranges",
             hint="A key is a number, a date, a timestamp, a text or a uuid. "
-            'A numeric without precision needs numeric = "decimal(38,10)" on the dataset.',
+            'A numeric without precision needs a type on the dataset: numeric = "decimal(38,10)"',
         )
-    return Key(name, *known, value if known[1] == kind.simpleString() else value.cast(known[1]))
+    is_compared_so = described.ddl == kind.simpleString()
+    return Key(name, described.kind, described.ddl, value if is_compared_so else value.cast(described.ddl))
 
 
-def _described(kind: DataType, base: str) -> tuple[str, str] | None:
+class _Described(NamedTuple):
+    kind: str
+    ddl: str
+
+
+def _described(kind: DataType, base: str) -> _Described | None:
     """The kind of a key, and the type by which it is compared: wide enough for a bound above its last value."""
     if isinstance(kind, StringType):
         is_key = base in ("", "uuid", *TEXTS) or base.startswith("char(")
-        return ("text" if base in ("", *TEXTS) else base, "string") if is_key else None
+        return _Described("text" if base in ("", *TEXTS) else base, "string") if is_key else None
     if isinstance(kind, DecimalType):
-        return f"decimal({kind.scale})", f"decimal(38,{kind.scale})"
-    return next((names for type_, names in _KINDS.items() if isinstance(kind, type_)), None)
+        return _Described(f"decimal({kind.scale})", f"decimal(38,{kind.scale})")
+    return next((described for type_, described in _KINDS.items() if isinstance(kind, type_)), None)
 
 
-_KINDS: dict[type[DataType], tuple[str, str]] = {
-    IntegralType: ("whole", "bigint"),
-    FloatType: ("float", "double"),
-    DoubleType: ("double", "double"),
-    DateType: ("date", "timestamp_ntz"),
-    TimestampType: ("timestamp", "timestamp"),
-    TimestampNTZType: ("timestamp_ntz", "timestamp_ntz"),
+_KINDS: dict[type[DataType], _Described] = {
+    IntegralType: _Described("whole", "bigint"),
+    FloatType: _Described("float", "double"),
+    DoubleType: _Described("double", "double"),
+    DateType: _Described("date", "timestamp_ntz"),
+    TimestampType: _Described("timestamp", "timestamp"),
+    TimestampNTZType: _Described("timestamp_ntz", "timestamp_ntz"),
 }
 
 
@@ -165,7 +162,7 @@ def bound_of(kind: str, text: str) -> str:
             return format(Decimal(text), "f")
     except (ValueError, OverflowError):
         raise BadDefinition(
-            f"the key {text!r} is no bound: years go from 1 to 9999", hint="Shard by another column: --by COLUMN."
+            f"the key {text!r} cannot be a bound: years go from 1 to 9999", hint="Shard by another column: --by COLUMN"
         ) from None
     # Readers of tables by hour take such a text for a moment; any text near it is as good a cut.
     return text[:-1] if kind == "text" and _looks_like_hour(text) else text
@@ -205,8 +202,7 @@ def _postgres_type(dataset: Dataset, name: str, password: Password) -> str:
 
 
 def _is_pushed_down(dataset: Dataset) -> bool:
-    declared = dataset.options.get("options", {})
-    return not (isinstance(declared, dict) and str(declared.get("pushDownPredicate", "")).lower() == "false")
+    return declared_options(dataset).get("pushDownPredicate", "").lower() != "false"
 
 
 def _parallelism(spark: SparkSession) -> int:

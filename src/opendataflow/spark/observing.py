@@ -23,8 +23,7 @@ class Observed:
     def __init__(self, df: DataFrame, metrics: Mapping[str, Column]) -> None:
         self._names = list(metrics)
         self._observation = Observation()
-        named = [metric.alias(f"m{location}") for location, metric in enumerate(metrics.values())]
-        self.df = df.observe(self._observation, *named)
+        self.df = df.observe(self._observation, *_aliased(metrics))
 
     def figures(self, patience: float = PATIENCE) -> Figures | None:
         """What was observed; None when Spark does not tell."""
@@ -33,7 +32,7 @@ class Observed:
         found = self._observation.get
         if len(found) != len(self._names):
             return None
-        return {name: found[f"m{location}"] for location, name in enumerate(self._names)}
+        return {name: found[f"m{index}"] for index, name in enumerate(self._names)}
 
     def _is_there(self, patience: float) -> bool:
         # Asking a classic session blocks for ever where nothing was observed. Connect answers at once.
@@ -52,5 +51,10 @@ class Observed:
 
 def computed(df: DataFrame, metrics: Mapping[str, Column]) -> Figures:
     """The same figures by a pass of its own."""
-    row = df.agg(*(metric.alias(f"m{location}") for location, metric in enumerate(metrics.values()))).collect()[0]
-    return {name: row[location] for location, name in enumerate(metrics)}
+    (row,) = df.agg(*_aliased(metrics)).collect()
+    return dict(zip(metrics, row, strict=True))
+
+
+def _aliased(metrics: Mapping[str, Column]) -> list[Column]:
+    """Under names that Spark takes, whatever they are called."""
+    return [metric.alias(f"m{index}") for index, metric in enumerate(metrics.values())]

@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ..model import Dataset
+from . import TAG
 from .auditing import BAD, LOWER, ROWS, UPPER, Audit
 from .columns import quoted, type_of
 from .files import is_local
 from .fingerprint import HASH, SUM, SUMMED_BITS, XOR
 from .formats import PARQUET, format_of, write_options
-from .postgres.tasks import TAG
 
 _BAD = "__odf_bad"
 _RESULT = f"{TAG} string, path string, rows long, bad long, lower string, upper string, hashes long, total long"
@@ -70,11 +70,12 @@ def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, location: str)
     key = audit.dataset.partition.column
     name = next((each for each in audit.schema.fieldNames() if key and each.lower() == key.lower()), None)
     task = _Write(location, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
-    found: dict[str, Written] = {}
+    written: dict[str, Written] = {}
     for row in rows.mapInArrow(task.write_parquet, _RESULT).collect():
-        found.setdefault(row[0], Written()).files.append(row.path)
-        _add(found[row[0]].figures, row, audit, name)
-    return found
+        chunk = written.setdefault(row[TAG], Written())
+        chunk.files.append(row.path)
+        _add(chunk.figures, row, audit, name)
+    return written
 
 
 def _add(figures: dict[str, Any], row: T.Row, audit: Audit, name: str | None) -> None:

@@ -10,22 +10,22 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote, urlsplit
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructType
 
 from ..errors import BadDefinition
-from ..model import Dataset, Job, span
+from ..model import Dataset, InputChunk, Job, span
 from ..model.bounds import Range, ends, order_by
 from ..model.dataid import TYPES
+from ..model.timezone import time_zone
 from ..project import Environment, Project, resolve_location
 from .columns import column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .keys import Key, bucket, key_of, read_all, shares_one_location
 from .problems import SPARK_ERRORS
-from .reading import InputChunk, Password, read_chunks
+from .reading import Password, read_chunks
 from .running import copied
 from .sharding import unreadable
 
@@ -128,7 +128,7 @@ def _by_key(
     if dataset.partition.column is None:
         raise BadDefinition(
             f"dataset {dataset.datasetid}: nothing says which rows belong to which chunk",
-            hint="Name its column: partition = { type = …, column = … }.",
+            hint="Name its column: partition = { type = …, column = … }",
         )
     if dataset.partition.type == "text":
         return _by_text(read_all(spark, where, dataset, password), dataset, labels)
@@ -167,7 +167,7 @@ def _limits(dataset: Dataset, chunk: InputChunk) -> tuple[str, str]:
     if lower is None or upper is None:
         raise BadDefinition(
             f"{dataset.datasetid} {chunk.dataid} has no bounds: nothing says which rows belong to it",
-            hint=f"odf forget {dataset.datasetid} --all, then: odf shard {dataset.datasetid}",
+            hint=f"Forget its chunks (odf forget {dataset.datasetid} --all), then: odf shard {dataset.datasetid}",
         )
     return lower, upper
 
@@ -181,7 +181,7 @@ def _key(dataset: Dataset, schema: StructType, password: Password) -> Key:
         moment = F.coalesce(value.try_cast("timestamp_ntz"), F.concat(value, F.lit(":00")).try_cast("timestamp_ntz"))
         return Key(name, "timestamp_ntz", "timestamp_ntz", moment)
     if dataset.partition.type == "hour" and isinstance(kind, DateType):
-        raise BadDefinition(f"dataset {dataset.datasetid}: column {name} knows the day, but not the hour of a row")
+        raise BadDefinition(f"dataset {dataset.datasetid}: column {name} holds days, but the chunks are hours")
     return key_of(dataset, schema, name, password)
 
 
@@ -195,7 +195,7 @@ def _comparable(dataset: Dataset, key: Key, dataid: str, limits: tuple[str, str]
     zone = dataset.options.get("timezone")
     if key.kind != "timestamp" or not zone:
         return limits
-    first, last = (datetime.fromisoformat(each).replace(tzinfo=ZoneInfo(str(zone))) for each in limits)
+    first, last = (datetime.fromisoformat(each).replace(tzinfo=time_zone(str(zone))) for each in limits)
     return first.astimezone(UTC).isoformat(), last.astimezone(UTC).isoformat()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -12,27 +12,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import BadConfig, DataNotReady, InvalidPath
-from ..model import Dataset, Manifest, span
+from ..files.versions import OURS, names_chunk
+from ..model import Dataset, InputChunk, Manifest, span
 from ..project import Environment, Project, resolve_location
-from .columns import Bounds, in_chunk
+from . import TAG
+from .columns import in_chunk
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
-from .postgres.tasks import TAG
 from .schema import from_ddl
-from .versions import OURS, names_chunk
+
+if TYPE_CHECKING:
+    from .postgres import Rows
 
 CORRUPT = "__odf_corrupt"
 
 Password = Callable[[Dataset], str]
-
-
-@dataclass(frozen=True, slots=True)
-class InputChunk:
-    """One published chunk that is read: its version and manifest, and its bounds where the store knows them better."""
-
-    dataid: str
-    version: int = 0
-    manifest: Manifest | None = None
-    bounds: Bounds | None = None
 
 
 def is_ours(manifest: Manifest) -> bool:
@@ -60,7 +53,7 @@ def read_chunks(
         if schema is None:
             raise DataNotReady(
                 f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are",
-                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…".',
+                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
     together = _read_together(spark, dataset, chunks)
@@ -83,17 +76,11 @@ def read_batch(
     tasks: int,
 ) -> DataFrame:
     """The rows of these chunks, each with the dataid that stands beside its chunk in the column TAG."""
-    column = dataset.partition.column
-    if dataset.kind == "table" and dataset.format in POSTGRES and column is not None:
+    if dataset.kind == "table" and dataset.format in POSTGRES and dataset.partition.column is not None:
         from .postgres import Part, read_parts
 
-        parts = []
-        for tag, chunk in tagged:
-            if dataset.partition.type == "text":
-                parts.append(Part(tag, equals=chunk.dataid))
-            else:
-                parts.append(Part(tag, *_limits(dataset, chunk)))
-        return read_parts(spark, dataset, password(dataset), column, parts, tasks)
+        parts = [Part(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
+        return read_parts(spark, dataset, password(dataset), parts, tasks)
     frames = (
         read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
         for tag, chunk in tagged
@@ -207,29 +194,31 @@ def _unbounded(dataset: Dataset, dataid: str) -> BadConfig:
     where = "Write {dataid} into its location, or name" if dataset.kind == "file" else "Name"
     return BadConfig(
         f"dataset {dataset.datasetid}: nothing says which rows belong to dataid {dataid}",
-        hint=f"{where} its column, and for ranges the bounds: partition = {{ type = …, column = … }}.",
+        hint=f"{where} its column (and for ranges the bounds): partition = {{ type = …, column = … }}",
     )
 
 
-def _limits(dataset: Dataset, chunk: InputChunk) -> Bounds:
-    limits = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
-    if limits == (None, None):
+def _table_rows(dataset: Dataset, chunk: InputChunk) -> Rows:
+    """Which rows of a table of PostgreSQL a chunk is."""
+    from .postgres import EVERY_ROW, Rows
+
+    column = dataset.partition.column
+    if column is None:
+        return EVERY_ROW
+    if dataset.partition.type == "text":
+        return Rows(column, equals=chunk.dataid)
+    lower, upper = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
+    if lower is None and upper is None:
         raise _unbounded(dataset, chunk.dataid)
-    return limits
+    return Rows(column, lower, upper)
 
 
 def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, password: Password) -> DataFrame:
     if dataset.format in POSTGRES:
         from .postgres import read_table
 
-        secret, column = password(dataset), dataset.partition.column
-        if column is None:
-            return read_table(spark, dataset, secret)
-        if dataset.partition.type == "text":
-            return read_table(spark, dataset, secret, column=column, equals=chunk.dataid)
-        lower, upper = _limits(dataset, chunk)
-        parts = partitions_of(dataset)
-        return read_table(spark, dataset, secret, column=column, lower=lower, upper=upper, partitions=parts)
+        rows = _table_rows(dataset, chunk)
+        return read_table(spark, dataset, password(dataset), rows, partitions=partitions_of(dataset))
     if dataset.format == JDBC:
         from .jdbc import read_table as read_jdbc
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 import warnings
@@ -16,17 +14,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, MissingDependency
+from .java import INSTALL_JAVA, find_java
 from .settings import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-OLDEST_JAVA = 17
-_INSTALL_JAVA = (
-    "Install Java 17 or 21 (Debian: apt-get install openjdk-21-jre-headless), or point JAVA_HOME to one. "
-    "What needs no Spark works without."
-)
-_NEEDED_MODULE = "jdk.incubator.vector"  # Spark's own start script asks for it, and small Javas lack it
 
 _looks_secret = re.compile(r"secret|password|token|credential|access\.key", re.IGNORECASE).search
 _lock = threading.Lock()
@@ -42,7 +34,7 @@ def session(settings: Mapping[str, object], *, app_name: str, master: str | None
             from pyspark.sql import SparkSession
         except ImportError as problem:
             raise MissingDependency(
-                f"Spark jobs need the package pyspark: {problem}", hint="pip install 'opendataflow[spark]'"
+                f"Spark jobs need the package pyspark: {problem}", hint="Install it: pip install 'opendataflow[spark]'"
             ) from None
         os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
             "PYSPARK_PYTHON", sys.executable
@@ -101,45 +93,12 @@ def cancel(spark: SparkSession, run_tag: str) -> None:
             spark.sparkContext.cancelJobsWithTag(run_tag)
 
 
-def java_problem() -> str | None:
-    """What is wrong with the Java that Spark would use, and what to do; None when nothing is."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if java is None:
-        return f"there is no Java: JAVA_HOME is not set and java is not on the PATH. {_INSTALL_JAVA}"
-    if not os.access(java, os.X_OK):
-        return f"JAVA_HOME is {home}, but there is no {java}. {_INSTALL_JAVA}"
-    version, output = _java_version(java)
-    if version is None:
-        return f"{java} does not tell its version: {output[:200] or 'it says nothing'}. {_INSTALL_JAVA}"
-    if version < OLDEST_JAVA:
-        return f"{java} is Java {version}, which is too old for Spark. {_INSTALL_JAVA}"
-    complete, output = _run(java, f"--add-modules={_NEEDED_MODULE}", "-version")
-    if not complete:
-        return f"{java} (Java {version}) lacks the module {_NEEDED_MODULE}: {output[:200]}. {_INSTALL_JAVA}"
-    return None
-
-
-def _java_version(java: str) -> tuple[int | None, str]:
-    _, output = _run(java, "-version")
-    found = re.search(r'version "(?:1\.)?(\d+)', output)
-    return (int(found[1]) if found else None), output
-
-
-def _run(*command: str) -> tuple[bool, str]:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        return False, str(problem)
-    return done.returncode == 0, " ".join((done.stderr + done.stdout).split())
-
-
 def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSession:
     try:
         import pyspark.sql.connect.session  # noqa: F401
     except ImportError as problem:
         raise MissingDependency(
-            f"Spark Connect needs more packages: {problem}", hint="pip install 'opendataflow[connect]'"
+            f"Spark Connect needs more packages: {problem}", hint="Install them: pip install 'opendataflow[connect]'"
         ) from None
     try:
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
@@ -158,12 +117,12 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
             _launch(options, errors)
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
     except Exception as problem:
-        java = java_problem()
-        if java:
-            raise MissingDependency(f"Spark cannot start: {java.split('. ')[0]}", hint=_INSTALL_JAVA) from problem
+        java = find_java()
+        if java.problem:
+            raise MissingDependency(f"Spark cannot start: {java.problem}", hint=INSTALL_JAVA) from problem
         raise BadConfig(
             f"Spark cannot start with master {options['spark.master']}: {_first_line(problem)}",
-            hint="\n".join(errors.kept)[-2000:] or "Look at [spark] of the project file.",
+            hint="\n".join(errors.kept)[-2000:] or "Check [spark] in the project file.",
         ) from problem
     errors.are_shown = True
     return spark

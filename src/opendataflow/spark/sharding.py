@@ -6,8 +6,9 @@ what lies between the cuts, and the pieces are put together evenly: the counts a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,11 +17,12 @@ from pyspark.sql.window import Window
 
 from ..errors import DataNotReady, JobFailed, NotValidated, OdfError, UsageError
 from ..model import Dataset
-from ..model.bounds import Range, after, ends, even
+from ..model.bounds import Range, Size, after, ends, even
 from ..project import Environment, Project, resolve_location
 from .files import list_files
 from .formats import POSTGRES
 from .keys import Key, as_text, bound_of, bucket, key_of, read_all
+from .observing import Figures, computed
 from .postgres import named_error
 from .problems import SPARK_ERRORS, reason_of
 from .reading import Password
@@ -28,15 +30,6 @@ from .reading import Password
 SAMPLE = 2_000_000  # up to this many keys are looked at one by one
 _FINER, _MOST_CUTS = 10, 100_000
 _SEED = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How large a chunk is to be: so many of them, or so many rows or bytes each; as large as the others if none is set."""
-
-    count: int | None = None
-    rows: int | None = None
-    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +63,22 @@ class _Side:
     upper: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a look at all keys told: how many rows there are, and those that no known range holds."""
+
+    rows: int
+    sides: tuple[_Side, ...]
+
+    @property
+    def outside(self) -> int:
+        return sum(side.rows for side in self.sides)
+
+    @property
+    def inside(self) -> int:
+        return self.rows - self.outside
+
+
 def shards_of(
     spark: SparkSession,
     where: Project | Environment,
@@ -85,77 +94,72 @@ def shards_of(
     try:
         keys = read_all(spark, where, dataset, password, columns=[name])
         key = key_of(dataset, keys.schema, name, password)
-        total, inside, sides = _looked_at(keys, key, dataset, known)
-        outside = sum(side.rows for side in sides)
-        asked = _asked(spark, where, dataset, password, size, total, inside, outside, len(known)) if outside else 0
-        found = []
-        for side in sides:
-            found += _cut(keys, key, side, max(1, round(asked * side.rows / outside)), sample)
-        return Shards(name, key.kind, total, asked, tuple(found))
+        looked = _looked_at(keys, key, dataset, known)
+        all_bytes = partial(bytes_of, spark, where, dataset, password)
+        asked = _asked(dataset, size, looked, len(known), all_bytes) if looked.sides else 0
+        shards: list[Shard] = []
+        for side in looked.sides:
+            shards += _cut(keys, key, side, max(1, round(asked * side.rows / looked.outside)), sample)
+        return Shards(name, key.kind, looked.rows, asked, tuple(shards))
     except SPARK_ERRORS as problem:
         raise unreadable(dataset, problem) from problem
 
 
-def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Range]) -> tuple[int, int, list[_Side]]:
-    """How many rows there are, how many of them known ranges hold, and what lies above and below those."""
+def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Range]) -> _Looked:
+    """How many rows there are, and what lies above and below the known ranges."""
     low, high = ends(known) if known else (None, None)
     value = key.value
-    is_above = value >= key.literal(high) if high is not None else value.isNotNull()
-    is_below = value < key.literal(low) if low is not None else F.lit(False)
-    is_odd = F.lit(False)
+    above = value >= key.literal(high) if high is not None else value.isNotNull()
+    below = value < key.literal(low) if low is not None else F.lit(False)
+    odd = F.lit(False)
     if key.kind in ("float", "double"):
-        is_odd = F.isnan(value) | (F.abs(value) == F.lit(float("inf")))
-    figures = [F.count(F.lit(1)), F.count_if(value.isNull()), F.count_if(is_odd)]
-    for side in (is_above, is_below):
-        own = F.when(side, value)
-        figures += [F.count_if(side), as_text(key.kind, F.min(own)), as_text(key.kind, F.max(own))]
-    row = keys.agg(*(figure.alias(f"f{index}") for index, figure in enumerate(figures))).collect()[0]
-    total, nulls, odd = row[0], row[1], row[2]
-    if total == 0:
+        odd = F.isnan(value) | (F.abs(value) == F.lit(float("inf")))
+    figures = {"total": F.count(F.lit(1)), "nulls": F.count_if(value.isNull()), "odd": F.count_if(odd)}
+    for name, condition in (("above", above), ("below", below)):
+        own = F.when(condition, value)
+        figures |= {
+            f"{name} rows": F.count_if(condition),
+            f"{name} least": as_text(key.kind, F.min(own)),
+            f"{name} greatest": as_text(key.kind, F.max(own)),
+        }
+    told = computed(keys, figures)
+    nulls, odds = told["nulls"], told["odd"]
+    if told["total"] == 0:
         raise DataNotReady(f"dataset {dataset.datasetid} has no rows: there is nothing to shard")
-    if nulls or odd:
-        what = f"{nulls:,} rows have no {key.name}" if nulls else f"{odd:,} rows have a {key.name} that is no number"
-        raise NotValidated(
-            f"dataset {dataset.datasetid}: {what}, and no range would hold them",
-            hint="Give them a key, or shard by a column that every row has: --by COLUMN.",
+    if nulls or odds:
+        what = (
+            f"{nulls:,} rows have no {key.name}" if nulls else f"{odds:,} rows have a {key.name} that is not a number"
         )
-    sides = [_side(key, *row[3:6], lower=high), _side(key, *row[6:9], upper=low)]
-    there = [side for side in sides if side is not None]
-    return total, total - sum(side.rows for side in there), there
+        raise NotValidated(
+            f"dataset {dataset.datasetid}: {what}, so no range can hold them",
+            hint="Give them a key, or shard by a column that every row has: --by COLUMN",
+        )
+    sides = (_side(key, told, "above", lower=high), _side(key, told, "below", upper=low))
+    return _Looked(told["total"], tuple(side for side in sides if side.rows))
 
 
-def _side(key: Key, rows: int, least: str, greatest: str, **given: str | None) -> _Side | None:
+def _side(key: Key, told: Figures, name: str, *, lower: str | None = None, upper: str | None = None) -> _Side:
+    rows, least, greatest = (told[f"{name} {figure}"] for figure in ("rows", "least", "greatest"))
     if not rows:
-        return None
+        return _Side(0, "", "")
     # The greatest key itself, for the bound goes right above it: a text may be a little less as a bound.
-    return _Side(
-        rows, bound_of(key.kind, least), greatest if key.kind == "text" else bound_of(key.kind, greatest), **given
-    )
+    last = greatest if key.kind == "text" else bound_of(key.kind, greatest)
+    return _Side(rows, bound_of(key.kind, least), last, lower, upper)
 
 
-def _asked(
-    spark: SparkSession,
-    where: Project | Environment,
-    dataset: Dataset,
-    password: Password,
-    size: Size,
-    total: int,
-    inside: int,
-    outside: int,
-    chunks: int,
-) -> int:
+def _asked(dataset: Dataset, size: Size, looked: _Looked, known: int, all_bytes: Callable[[], int]) -> int:
     """How many chunks the rows outside are asked to become."""
     if size.count:
         return size.count
     if size.bytes:
-        return -(-bytes_of(spark, where, dataset, password) * outside // (total * size.bytes)) or 1
-    rows = size.rows or (max(inside // chunks, 1) if chunks else 0)
+        return -(-all_bytes() * looked.outside // (looked.rows * size.bytes)) or 1
+    rows = size.rows or (max(looked.inside // known, 1) if known else 0)
     if not rows:
         raise UsageError(
-            f"into how many chunks is {dataset.datasetid} to be cut?",
-            hint="Say --count N, --rows N or --size 100MB, or write count into its partition.",
+            f"how many chunks should dataset {dataset.datasetid} become?",
+            hint="Say --count N, --rows N or --size 100MB, or declare count in its partition.",
         )
-    return -(-outside // rows)
+    return -(-looked.outside // rows)
 
 
 def _cut(keys: DataFrame, key: Key, side: _Side, parts: int, sample: int) -> list[Shard]:
@@ -179,7 +183,7 @@ def _quantiles(keys: DataFrame, key: Key, parts: int) -> tuple[list[str], list[i
     """The first key of each of at most so many even parts, and how many rows each part has."""
     in_order = Window.orderBy("key")
     everything = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    found = (
+    parts_of_keys = (
         keys.groupBy(key.value.alias("key"))
         .agg(F.count(F.lit(1)).alias("n"))
         .withColumn("before", F.sum("n").over(in_order) - F.col("n"))
@@ -191,9 +195,10 @@ def _quantiles(keys: DataFrame, key: Key, parts: int) -> tuple[list[str], list[i
         .orderBy("before")
         .collect()
     )
-    befores = [*(row["before"] for row in found), found[0]["total"] if found else 0]
+    totals = [row["total"] for row in parts_of_keys]
+    befores = [*(row["before"] for row in parts_of_keys), *totals[:1]]
     rows = [last - first for first, last in pairwise(befores)]
-    return _ascending([bound_of(key.kind, row["text"]) for row in found], rows)
+    return _ascending([bound_of(key.kind, row["text"]) for row in parts_of_keys], rows)
 
 
 def _ascending(cuts: list[str], rows: list[int]) -> tuple[list[str], list[int]]:
@@ -228,12 +233,10 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
         with connected(address, read_only=True) as connection:
             table = f"to_regclass({literal(address.target)})"
             parts = f"select sum(pg_table_size(relid)) from pg_partition_tree({table})"
-            found = int(
-                connection.rows(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8")[0][0]
-            )
+            found = int(connection.value(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8"))
     if not found:
         raise UsageError(
-            f"nobody knows how many bytes dataset {dataset.datasetid} has", hint="Say --count N or --rows N instead."
+            f"the size of dataset {dataset.datasetid} in bytes is not known", hint="Say --count N or --rows N instead."
         )
     return found
 

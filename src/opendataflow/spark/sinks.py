@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ..errors import OdfError
+from ..files.versions import chunk_location, is_one_file, is_plain, staging_location, version_location
 from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
-from .files import list_files, move, remove, rename
-from .formats import JDBC, POSTGRES, format_of
+from .files import list_files, rename, swap_in
+from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
 from .reading import read_location, table_name
-from .versions import chunk_location, is_one_file, is_plain, staging_location, version_location
 from .writing import free_location, rows_written, write_files
 
 
@@ -110,10 +110,9 @@ class FileSink(Sink):
 
     def publish(self) -> None:
         if is_one_file(self.dataset):
-            move(self.spark, posixpath.join(self.location, self.files[0].path), self.target)
-            remove(self.spark, self.location)
+            swap_in(self.spark, self.location, self.target, self.files[0].path)
         elif is_plain(self.dataset):
-            move(self.spark, self.location, self.target)
+            swap_in(self.spark, self.location, self.target)
 
     def discard(self) -> None:
         pass  # nobody sees it, somebody may want to look at it, and vacuum takes it away
@@ -129,7 +128,7 @@ class TableSink(Sink):
         self.password, self.bounds = password, bounds
 
     def facts(self) -> Manifest:
-        return Manifest(location=table_location(self.dataset), format=self.dataset.format or POSTGRES[-1])
+        return Manifest(location=table_location(self.dataset), format=self.dataset.format or POSTGRESQL)
 
 
 class PostgresSink(TableSink):
@@ -240,6 +239,6 @@ def table_location(dataset: Dataset) -> str:
     """Where a table is, as a manifest says it."""
     if dataset.format in POSTGRES or dataset.format == JDBC:
         names = ".".join(part for part in (dataset.schemaname, dataset.tablename) if part)
-        scheme = POSTGRES[-1] if dataset.format in POSTGRES else JDBC
+        scheme = POSTGRESQL if dataset.format in POSTGRES else JDBC
         return f"{scheme}://{dataset.hostname}/{dataset.database}/{names}"
     return table_name(dataset)

@@ -9,16 +9,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import JobFailed
-from ..model import Dataset, Manifest
+from ..files.quarantine import BECAUSE, rejected_dataset
+from ..files.versions import OURS
+from ..model import CheckResult, Dataset, Manifest
 from ..project import Environment, Project, resolve_location
-from .auditing import ROWS, Audit, ChecksFailed, Drift, Result, Surroundings, counted, in_expected_order
+from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
 from .checking import Probe, any_of
 from .observing import Figures, Observed, computed
-from .quarantine import BECAUSE, rejected_dataset
 from .reading import Password
 from .schema import to_ddl
 from .sinks import FileSink, Sink, table_sink
-from .versions import OURS
 from .writing import check_nothing_split
 
 KEPT = "What was written is kept for you to look at until the next odf vacuum: {}"
@@ -72,7 +72,7 @@ def stage(
 
 
 def manifest_of(
-    audit: Audit, sink: Sink, figures: Figures, rows: int, results: Sequence[Result], extra: Mapping[str, object]
+    audit: Audit, sink: Sink, figures: Figures, rows: int, results: Sequence[CheckResult], extra: Mapping[str, object]
 ) -> Manifest:
     """What is recorded of an output that passed its checks."""
     lower, upper = audit.span(figures)
@@ -155,8 +155,8 @@ def _keep_aside(
         rows = sink.read_back().count()
     if rows != expected:
         raise JobFailed(
-            f"{audit.dataset.datasetid} {dataid}: {expected} rows were rejected, but {rows} when asked again",
-            hint="The job gives other rows each time that it is computed. Make it deterministic, or cache its result.",
+            f"{audit.dataset.datasetid} {dataid}: {expected} rows were rejected, but {rows} the second time",
+            hint="The job returns other rows each time it is computed. Make it deterministic, or cache its result.",
         )
     return replace(
         sink.facts(),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from ..errors import BadDefinition, UnknownRun, UsageError
+from ..errors import UnknownRun, UsageError
 from ..model import (
     CLAIMABLE,
     FAILED,
@@ -24,6 +24,7 @@ from ..model import (
     check_dataid,
     sort_key,
 )
+from ..model.timezone import time_zone
 from . import candidates, claims, endings, folding, limits, records, status_rows
 from .announcing import Act, Announcement, announce
 from .backend import Backend, Transaction
@@ -68,7 +69,7 @@ class RunVerbs(Session):
         force takes a given dataid without asking, unless it is running now; lease is the job's unless one is given.
         """
         if force and dataid is None:
-            raise UsageError("force needs a dataid", hint="name the chunk: --dataid")
+            raise UsageError("force needs a dataid", hint="Name the chunk: --dataid")
         if n < 1:
             raise UsageError(f"n must be at least 1, not {n}")
         how = claims.How(owner or self._who, lease, force)
@@ -131,15 +132,7 @@ class RunVerbs(Session):
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
         """The chunk of the current day is always READY."""
         name = str(catalogue.datasets[TODAY.datasetid].options.get("timezone", "UTC"))
-        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-        try:
-            zone = UTC if name == "UTC" else ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError):
-            raise BadDefinition(
-                f"dataset today: there is no time zone {name!r}", hint="for instance Europe/Vienna"
-            ) from None
-        day = datetime.fromtimestamp(self._clock(), zone).date().isoformat()
+        day = datetime.fromtimestamp(self._clock(), time_zone(name, "dataset today")).date().isoformat()
         if self._today != (self._revision, day):
             announce(tx, catalogue, Announcement(TODAY.datasetid, [day], repeats=True), Act("clock"))
             self._announced = (self._revision, day)
@@ -151,7 +144,7 @@ class RunVerbs(Session):
             catalogue = self._known(tx)
             run = tx.first(records.run, "run_row", runid=runid)
             if run is None:
-                raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
+                raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
             job = catalogue.job(run.jobid)
             chunk = tx.first(records.chunk, "chunk", datasetid=job.outputs[0], dataid=run.dataid)
             facts = Facts(

@@ -47,7 +47,7 @@ def test_a_bound_lies_right_above_its_key(kind: str, key: str, bound: str) -> No
     ],
 )
 def test_above_the_last_key_there_is_no_bound(kind: str, key: str) -> None:
-    with pytest.raises(BadDefinition, match="the last that there can be"):
+    with pytest.raises(BadDefinition):
         after(kind, key)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,19 +16,25 @@ from opendataflow.model import (
     RESUBMIT,
     WAITING,
     YES,
+    CheckResult,
+    Dataset,
     Facts,
     InputFact,
     Limit,
     Look,
+    Manifest,
     OutputFact,
     ReadFact,
     Unresolved,
     answer_all,
+    answer_reader,
     candidacy,
     decide,
     locked_by,
     may_consume,
     may_produce,
+    parse_checks,
+    validation,
 )
 
 GOOD = Facts(
@@ -80,24 +85,29 @@ NONE = (None,) * 5
     ],
 )
 def test_facts_become_a_verdict(changes: dict[str, Any], verdict: str, word: str):
-    receipt = decide(replace(GOOD, **changes))
+    receipt = decide(GOOD._replace(**changes))
     assert receipt.verdict == verdict
     assert word in (receipt.no.why if receipt.no else "")
 
 
 def test_the_first_no_ends_the_asking_and_the_rest_is_not_asked():
-    receipt = decide(replace(GOOD, place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
+    receipt = decide(GOOD._replace(place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
     assert [answer.question for answer in receipt.answers] == ["ready", "right", "place"]
     assert receipt.answer("safe").yes is None
 
 
 def test_all_five_can_be_asked_for_whoever_wants_to_know_everything():
-    answers = answer_all(replace(GOOD, place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
+    answers = answer_all(GOOD._replace(place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
     assert [answer.yes for answer in answers] == [True, True, False, True, False]
 
 
+def test_of_a_dataid_that_cannot_be_only_its_form_is_asked():
+    answers = answer_all(GOOD._replace(malformed="2013-13-01 is not a day", place="", validated=""))
+    assert [answer.word for answer in answers] == ["not asked", "no", "not asked", "not asked", "not asked"]
+
+
 def test_what_nobody_looked_at_is_not_a_yes():
-    receipt = decide(replace(GOOD, place="only tracked", validated="only tracked"))
+    receipt = decide(GOOD._replace(place="only tracked", validated="only tracked"))
     assert [receipt.answer(name).yes for name in ("place", "validated")] == [None, None]
     assert receipt.answer("place").why == "only tracked"
 
@@ -108,7 +118,7 @@ def test_a_question_that_is_still_open_is_no_yes():
 
 
 def test_a_forced_run_was_asked_nothing():
-    assert tuple(answer.yes for answer in decide(replace(GOOD, forced=True)).answers) == NONE
+    assert tuple(answer.yes for answer in decide(GOOD._replace(forced=True)).answers) == NONE
 
 
 def test_the_decision_is_total():
@@ -116,8 +126,7 @@ def test_the_decision_is_total():
     names = {YES, NOT_ASKED, *(question.no for question in QUESTIONS)}
     for out in (*OUT_LOCKS, "SHELVED"):
         for read in (*IN_LOCKS, "SHELVED"):
-            facts = replace(
-                GOOD,
+            facts = GOOD._replace(
                 outputs=(OutputFact("clean", out),),
                 reads=() if read is None else (ReadFact("raw", "2013-01-01", read),),
             )
@@ -143,3 +152,64 @@ def test_the_decision_is_total():
 )
 def test_a_candidate_follows_the_same_rules(is_ready, outputs, reads, is_named, state):
     assert candidacy(is_ready, outputs, reads, is_named) == state
+
+
+READ = Facts(
+    "",
+    "2013-01-01",
+    inputs=(InputFact("clean", "2013-01-01", "READY", 2),),
+    partition="day",
+    right=Look(),
+    place="only tracked",
+    validated="no checks are declared",
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "words"),
+    [
+        ("READY", {}, "yes yes not-asked not-asked yes"),
+        ("READY", {"place": Look("", {"location": "/x"}), "validated": Look()}, "yes yes yes yes yes"),
+        ("READY", {"validated": Look("clean failed its checks")}, "yes yes not-asked no yes"),
+        ("READY", {"right": Look("it is not a day")}, "yes no not-asked not-asked yes"),
+        ("READY", {"limits": (Limit("dataset", "clean", 1, 1),)}, "yes yes not-asked not-asked no"),
+        ("READY", {"limits": (Limit("dataset", "clean", 1, 0),)}, "yes yes not-asked not-asked yes"),
+        ("RESUBMIT", {}, "no yes not-asked not-asked yes"),
+        ("RUNNING", {}, "no yes not-asked not-asked no"),
+        ("FAILED", {}, "no yes not-asked not-asked no"),
+        ("HOLD", {}, "no yes not-asked not-asked no"),
+        ("PENDING", {}, "no yes not-asked not-asked no"),
+        ("SHELVED", {}, "no yes not-asked not-asked no"),
+        (None, {}, "no not-asked not-asked not-asked not-asked"),
+        (None, {"place": Look("/x is outside")}, "no not-asked no not-asked not-asked"),
+    ],
+)
+def test_a_reader_is_locked_out_by_the_status_of_the_chunk_alone(status, changes: dict[str, Any], words: str):
+    facts = READ._replace(inputs=(InputFact("clean", "2013-01-01", status, 2),), **changes)
+    answers = answer_reader(facts)
+    assert [answer.question for answer in answers] == [question.name for question in QUESTIONS]
+    assert " ".join(answer.word.replace(" ", "-") for answer in answers) == words
+    assert all(answer.why for answer in answers if not answer.yes)
+
+
+CHECKED = Dataset("clean", checks=parse_checks({"rows": {"min": 1}}, "clean"))
+PASSED = Manifest(checks=(CheckResult("rows", "rows", passed=True),))
+FAILED_ONE = Manifest(checks=(*PASSED.checks, CheckResult("unique id", "unique")))
+WARNED = Manifest(checks=(CheckResult("rows", "rows", "warn"),))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "manifest", "answer"),
+    [
+        (Dataset("clean"), None, "no checks are declared"),
+        (Dataset("clean"), Manifest(), "no checks are declared"),
+        (CHECKED, None, Look("clean 1 declares checks, and nothing says that this version passed them")),
+        (CHECKED, Manifest(), Look("clean 1 declares checks, and this version was published without them")),
+        (CHECKED, PASSED, Look("", {"checks": 1, "failed": []})),
+        (Dataset("clean"), PASSED, Look("", {"checks": 1, "failed": []})),
+        (CHECKED, FAILED_ONE, Look("clean 1 failed its checks: unique id", {"checks": 2, "failed": ["unique id"]})),
+        (CHECKED, WARNED, Look("", {"checks": 1, "failed": ["rows"]})),
+    ],
+)
+def test_a_version_is_validated_by_the_checks_that_it_passed(dataset, manifest, answer):
+    assert validation(dataset, "1", manifest) == answer

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Pool
-from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at, zone
+from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at
+from opendataflow.model.timezone import time_zone
 
 PARIS = ZoneInfo("Europe/Paris")
-ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(zone)
+ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]).map(
+    time_zone
+)
 MOMENTS = st.floats(min_value=0, max_value=4e9)
 WINDOWS = st.lists(
     st.builds(
@@ -77,11 +80,9 @@ def test_what_is_no_window_is_refused(text):
         Pool("etl", 1, {"hours": [text]})
 
 
-@pytest.mark.parametrize(
-    ("options", "word"), [({"hours": "x"}, "list"), ({"timezone": "Mars/Base"}, "Mars"), ({"timezone": 1}, "text")]
-)
-def test_a_pool_refuses_hours_that_make_no_sense(options, word):
-    with pytest.raises(BadDefinition, match=word):
+@pytest.mark.parametrize("options", [{"hours": "x"}, {"timezone": "Mars/Base"}, {"timezone": 1}])
+def test_a_pool_refuses_hours_that_make_no_sense(options):
+    with pytest.raises(BadDefinition, match="pool etl"):
         Pool("etl", 1, options)
 
 
@@ -112,7 +113,7 @@ def test_the_first_window_that_fits_wins():
     assert [pool.slots_at(at(f"2026-11-16 {hour}:30")) for hour in (11, 12, 13)] == [4, 8, 4]
 
 
-def test_zero_places_is_a_pause_whatever_the_hours_say():
+def test_zero_slots_is_a_pause_whatever_the_hours_say():
     pool = etl("00:00-24:00 -> 4", slots=0)
     assert pool.slots_at(0) == 0
     assert pool.next_change(0) is None
@@ -129,7 +130,7 @@ def test_an_hour_that_does_not_exist_is_left_out():
 
 
 @given(st.none() | st.integers(0, 9), WINDOWS, ZONES, MOMENTS)
-def test_the_places_are_those_of_the_first_window_that_holds(slots, windows, where, now):
+def test_the_slots_are_those_of_the_first_window_that_holds(slots, windows, where, now):
     local = datetime.fromtimestamp(now, where)
     minute = local.hour * 60 + local.minute
     expected = slots

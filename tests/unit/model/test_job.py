@@ -116,7 +116,7 @@ def test_a_retry_rule_that_makes_no_sense_is_refused(values):
 
 
 @pytest.mark.parametrize("slots", [-1, True, 1.5, "3"])
-def test_a_pool_has_a_whole_number_of_places(slots):
+def test_a_pool_has_a_whole_number_of_slots(slots):
     with pytest.raises(BadDefinition) as problem:
         Pool("etl", slots)
     assert "etl" in problem.value.message

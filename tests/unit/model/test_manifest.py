@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.manifest import Consumed, File, Manifest
+from opendataflow.model.manifest import CheckResult, Consumed, File, Manifest
 
 
 def manifests() -> st.SearchStrategy[Manifest]:
@@ -49,6 +49,35 @@ def test_files_and_inputs_have_names_for_their_parts():
 
 def test_what_is_unknown_is_kept():
     assert Manifest.from_data({"colour": "red", "extra": {"a": 1}}).extra == {"colour": "red", "a": 1}
+
+
+def test_a_check_result_is_stored_as_it_always_was():
+    result = CheckResult("not_null(carrier)", "not_null", "warn", False, {"nulls": {"carrier": 2}})
+    stored = {
+        "check": "not_null(carrier)",
+        "kind": "not_null",
+        "severity": "warn",
+        "passed": False,
+        "figures": {"nulls": {"carrier": 2}},
+    }
+    assert Manifest(checks=(result,)).to_data() == {"checks": [stored]}
+    assert Manifest.from_data({"checks": [stored]}).checks == (result,)
+
+
+def test_a_check_of_an_older_manifest_is_an_error_that_did_not_pass_until_it_says_otherwise():
+    older = Manifest.from_data({"checks": [{"kind": "rows", "quarantined": True}]})
+    assert older.checks == (CheckResult("rows", "rows", "error", False, {"quarantined": True}),)
+    assert older.checks[0].refuses
+
+
+@pytest.mark.parametrize("passed", [None, 1, "true"])
+def test_only_true_is_a_check_that_passed(passed):
+    assert CheckResult.from_data({"check": "rows", "passed": passed}).passed is False
+
+
+def test_a_check_that_is_no_table_is_refused():
+    with pytest.raises(BadDefinition):
+        Manifest.from_data({"checks": ["rows"]})
 
 
 def test_a_file_without_its_size_is_refused():

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import opendataflow
-from opendataflow import Dataset, Input, Job, Partition, Pool, Store
+from opendataflow import Dataset, Input, Job, Partition, Store
 from opendataflow.errors import BadConfig, JobFailed
 from opendataflow.insight.progress import JobProgress, Watch, report
-from opendataflow.model import Catalogue, Retry
+from opendataflow.model import Catalogue
+from opendataflow.run.attempt import Result
 from opendataflow.run.drain import Drain
-from opendataflow.run.script import Result
 from opendataflow.store import Claim
 
 NUMBERS = [str(number) for number in range(1, 13)]
@@ -43,11 +42,12 @@ class Played:
     def lost_spark(self) -> bool:
         return self.is_lost
 
-    def run_batch(self, catalogue: Catalogue, claims: list[Claim]) -> list[Result]:
-        self.batches.append(len(claims))
-        return [self.run(catalogue, claim) for claim in claims]
+    def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
+        if len(claims) > 1:
+            self.batches.append(len(claims))
+        return [self.run_one(claim) for claim in claims]
 
-    def run(self, catalogue: Catalogue, claim: Claim) -> Result:
+    def run_one(self, claim: Claim) -> Result:
         self.threads.setdefault(claim.jobid, set()).add(threading.current_thread().name)
         if self.work(claim) == "READY":
             self.store.commit(claim)
@@ -81,23 +81,6 @@ def test_everything_is_done_once(store: Store) -> None:
     assert drain(store, Played(store)) == {}
 
 
-def test_a_thread_that_found_nothing_comes_back_when_another_one_made_more_to_do(store: Store) -> None:
-    store.announce("gate", ["1"])
-
-    def work(claim: Claim) -> str:
-        if claim.jobid == "open":
-            time.sleep(0.6)  # the other threads have found nothing meanwhile
-            store.announce("gate", NUMBERS)
-        elif claim.jobid == "make":
-            time.sleep(0.05)
-        return "READY"
-
-    worker = Played(store, work)
-    store.announce("gate", ["1"])
-    drain(store, worker)
-    assert len(worker.threads["make"]) > 1
-
-
 def test_where_spark_cannot_start_nothing_is_claimed(store: Store) -> None:
     store.announce("raw", NUMBERS)
     worker = Played(store)
@@ -117,7 +100,7 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
         return "FAILED" if worker.is_lost else "READY"
 
     worker.work = work
-    with pytest.raises(JobFailed, match="Spark died"):
+    with pytest.raises(JobFailed):
         drain(store, worker, "make", workers=2)
     counts = store.status_counts()["product"]
     assert counts["FAILED"] <= 2
@@ -156,48 +139,12 @@ def test_one_thread_claims_for_all_that_are_idle(store: Store) -> None:
     assert seen[:4] == [[4]] * 4
 
 
-def test_a_drain_that_follows_does_not_ask_again_and_again(store: Store) -> None:
-    worker: Any = Played(store)
-    counting: Any = Counting(store)
-    threading.Timer(3, worker.cancelled.set).start()
-    Drain(counting, worker, ["open", "make"], workers=4, follow=True).run()
-    assert len(counting.asked) < 12
-
-
 def test_a_job_with_batches_gets_several_chunks_together(store: Store) -> None:
     store.register(jobs=[Job("open", (Input("gate"),), ("raw",), options={"batch": 5})])
     store.announce("gate", NUMBERS)
     worker = Played(store)
     assert drain(store, worker, "open", workers=1) == {"READY": 12}
     assert worker.batches == [5, 5, 2]
-
-
-def test_what_a_limit_holds_back_is_waited_for(store: Store) -> None:
-    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), pool="db")], pools=[Pool("db", 0)])
-    store.announce("gate", NUMBERS)
-    threading.Timer(1, lambda: store.register(pools=[Pool("db", 2)])).start()
-    assert drain(store, Played(store), "open") == {"READY": 12}
-
-
-def test_a_chunk_that_gives_no_sign_of_life_is_waited_for_and_one_that_does_is_not(store: Store) -> None:
-    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), retry=Retry(1, 0), lease=3)])
-    store.announce("gate", ["1", "2"])
-    dead, alive = store.claim("open", 2)
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(0.5):
-            store.heartbeat(alive)
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        assert drain(store, Played(store), "open") == {"READY": 1}
-    finally:
-        stop.set()
-        thread.join()
-    assert [run.runid for run in store.running()] == [alive.runid]
-    assert store.run(dead.runid).outcome == "LEASE_LOST"
 
 
 def test_a_chunk_that_somebody_holds_by_hand_is_not_waited_for(store: Store) -> None:

@@ -12,9 +12,10 @@ import pytest
 import opendataflow
 from opendataflow import Dataset, Input, Job, Manifest, Partition, Store
 from opendataflow.errors import BadTransition, InvalidPath
+from opendataflow.files import list_files
 from opendataflow.project import Environment, Project
 from opendataflow.run.rollback import rollback
-from opendataflow.run.vacuum import Plan, _NotOver, plan, vacuum
+from opendataflow.run.vacuum import Plan, is_over, plan, vacuum
 from opendataflow.store import Claim
 
 RAW = Dataset("raw", partition=Partition("number"))
@@ -45,9 +46,7 @@ def written(project: Project, epoch: int, name: str = "") -> Manifest:
     folder = Path(project.environment.roots[0]) / "clean/1" / (name or f"v{epoch:06d}")
     folder.mkdir(parents=True)
     (folder / "part-0.csv").write_text(f"rows of {epoch}\n")
-    from opendataflow.probe import files
-
-    return Manifest(location=str(folder), files=tuple(files(str(folder)) or ()), extra={"writer": "opendataflow"})
+    return Manifest(location=str(folder), files=list_files(str(folder)) or (), extra={"writer": "opendataflow"})
 
 
 def publish(store: Store, project: Project) -> int:
@@ -170,7 +169,7 @@ def test_what_was_prepared_for_a_fixed_place_goes_too(store: Store, project: Pro
 
 
 def test_the_rejected_rows_of_a_failed_attempt_go_with_it(store: Store, project: Project) -> None:
-    from opendataflow.spark.quarantine import rejected_dataset
+    from opendataflow.files.quarantine import rejected_dataset
 
     store.register([rejected_dataset(CLEAN)])
     taken = claim(store)
@@ -185,13 +184,7 @@ def test_staging_tables_of_what_runs_or_is_unknown_stay(store: Store) -> None:
     store.fail(failed)
     store.resubmit("clean", ["1"])
     store.claim("make")
-    not_over = _NotOver(store, "make")
-    assert list(not_over) == [("1", 2)]
-    assert [(1, ("1", 1) in not_over), (2, ("1", 2) in not_over), (3, ("1", 3) in not_over)] == [
-        (1, False),
-        (2, True),
-        (3, True),
-    ]
+    assert [is_over(store, "make", "1", epoch) for epoch in (1, 2, 3)] == [True, False, False]
 
 
 def test_rollback_looks_at_the_files_first(store: Store, project: Project, tmp_path: Path) -> None:

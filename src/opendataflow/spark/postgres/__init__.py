@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .loading import LoadResult, drop_staging, load_table, publish_table, stage_table
+from .loading import LoadResult, drop_staging, publish_table, stage_table
 from .problems import named_error
-from .reading import ChunkStats, Part, chunk_stats, count_rows, read_parts, read_table
+from .reading import EVERY_ROW, Part, Rows, read_parts, read_table
 
 __all__ = [
-    "ChunkStats",
+    "EVERY_ROW",
     "LoadResult",
     "Part",
-    "chunk_stats",
-    "count_rows",
+    "Rows",
     "drop_staging",
-    "load_table",
     "named_error",
     "publish_table",
     "read_parts",

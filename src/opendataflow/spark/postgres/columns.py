@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import BadDefinition, InvalidPath, NotValidated
 from ...model import Dataset
@@ -29,21 +29,34 @@ from .connection import Connection, identifier, literal
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-_SCALARS = {  # typname of PostgreSQL: (type of Spark, type of Arrow)
-    "bool": ("boolean", "bool"),
-    "int2": ("smallint", "int16"),
-    "int4": ("int", "int32"),
-    "int8": ("bigint", "int64"),
-    "float4": ("float", "float32"),
-    "float8": ("double", "float64"),
-    "date": ("date", "date32"),
-    "timestamp": ("timestamp_ntz", "timestamp"),
-    "timestamptz": ("timestamp", "timestamptz"),
-    "text": ("string", "string"),
-    "varchar": ("string", "string"),
-    "bpchar": ("string", "string"),
-    "name": ("string", "string"),
-    "bytea": ("binary", "binary"),
+
+class Precision(NamedTuple):
+    """How many digits a decimal has, and how many of them behind the point."""
+
+    digits: int
+    scale: int
+
+
+class _Scalar(NamedTuple):
+    spark: str
+    arrow: str
+
+
+_SCALARS = {  # by typname of PostgreSQL
+    "bool": _Scalar("boolean", "bool"),
+    "int2": _Scalar("smallint", "int16"),
+    "int4": _Scalar("int", "int32"),
+    "int8": _Scalar("bigint", "int64"),
+    "float4": _Scalar("float", "float32"),
+    "float8": _Scalar("double", "float64"),
+    "date": _Scalar("date", "date32"),
+    "timestamp": _Scalar("timestamp_ntz", "timestamp"),
+    "timestamptz": _Scalar("timestamp", "timestamptz"),
+    "text": _Scalar("string", "string"),
+    "varchar": _Scalar("string", "string"),
+    "bpchar": _Scalar("string", "string"),
+    "name": _Scalar("string", "string"),
+    "bytea": _Scalar("binary", "binary"),
 }
 TEXTS = ("text", "varchar", "bpchar", "name")
 WHOLE = ("int2", "int4", "int8")
@@ -91,16 +104,15 @@ class Column:
     numeric: str = ""
 
     @property
-    def decimal(self) -> tuple[int, int] | None:
+    def decimal(self) -> Precision | None:
         """Precision and scale in Spark; None when it is not a decimal there."""
         if self.base != "numeric" or self.as_text:
             return None
         if self.typmod < 4:
-            found = _decimal.fullmatch(self.numeric)
-            return (int(found[1]), int(found[2])) if found else None
-        precision, scale = (self.typmod - 4) >> 16 & 0xFFFF, ((self.typmod - 4 & 0x7FF) ^ 1024) - 1024
-        precision, scale = (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
-        return (precision, scale) if precision <= _MAX_PRECISION else None
+            return _precision_of(self.numeric)
+        digits, scale = (self.typmod - 4) >> 16 & 0xFFFF, ((self.typmod - 4 & 0x7FF) ^ 1024) - 1024
+        digits, scale = (digits - scale, 0) if scale < 0 else (max(digits, scale), scale)
+        return Precision(digits, scale) if digits <= _MAX_PRECISION else None
 
     @property
     def is_native(self) -> bool:
@@ -124,7 +136,7 @@ class Column:
         """Its type in Spark."""
         kind = "decimal({},{})".format(*self.decimal) if self.decimal else "string"
         if self.is_native:
-            kind = _SCALARS[self.base][0]
+            kind = _SCALARS[self.base].spark
         return f"array<{kind}>" if self.is_array and not self.as_text else kind
 
     def arrow_type(self) -> Any:
@@ -133,7 +145,7 @@ class Column:
 
         kind = pa.decimal128(*self.decimal) if self.decimal else pa.string()
         if self.is_native:
-            kind = arrow_scalar(_SCALARS[self.base][1])
+            kind = arrow_scalar(_SCALARS[self.base].arrow)
         return pa.list_(kind) if self.is_array and not self.as_text else kind
 
 
@@ -146,6 +158,12 @@ class Source:
     cast: str  # what Spark casts it to first; empty for nothing
     arrow: Any  # what Arrow makes of it then; None for what comes
     staged: str  # its type in the staging table
+
+
+def _precision_of(ddl: str) -> Precision | None:
+    """What decimal(p,s) says; None for every other type."""
+    match = _decimal.fullmatch(ddl)
+    return Precision(*map(int, match.groups())) if match else None
 
 
 def arrow_scalar(name: str) -> Any:
@@ -165,19 +183,20 @@ def table_columns(connection: Connection, dataset: Dataset, table: str | None = 
     if not rows:
         raise InvalidPath(
             f"there is no table {name} at {address}",
-            hint="Create it, or correct schemaname and tablename of the dataset.",
+            hint="Create it, or correct the schemaname or tablename of the dataset.",
         )
     wanted = dataset.options.get("as_text") or ()
     as_text = {wanted} if isinstance(wanted, str) else set(wanted) if isinstance(wanted, Iterable) else set()
     numeric = str(dataset.options.get("numeric", ""))
-    if numeric and not _decimal.fullmatch(numeric):
+    if numeric and not _precision_of(numeric):
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: numeric is {shown(numeric)}", hint='It is written like "decimal(38,18)".'
+            f"dataset {dataset.datasetid}: numeric cannot be {shown(numeric)}",
+            hint='Write it like this: numeric = "decimal(38,18)"',
         )
-    described = (Column(*row) for row in rows if row[0] is not None)
-    found = tuple(replace(each, as_text=each.name in as_text, numeric=numeric) for each in described)
-    require(found, as_text, address.location)
-    return found
+    described = (Column(name, *facts) for name, *facts in rows if name is not None)  # a table may have no columns
+    columns = tuple(replace(column, as_text=column.name in as_text, numeric=numeric) for column in described)
+    require(columns, as_text, address.location)
+    return columns
 
 
 def require(columns: Sequence[Column], names: Iterable[object], location: str) -> None:
@@ -208,10 +227,8 @@ def _spark_type(name: str) -> DataType:
 
     if name.startswith("array<"):
         return types.ArrayType(_spark_type(name[6:-1]))
-    found = _decimal.fullmatch(name)
-    if found:
-        return types.DecimalType(int(found[1]), int(found[2]))
-    return _spark_types()[name]
+    precision = _precision_of(name)
+    return types.DecimalType(*precision) if precision else _spark_types()[name]
 
 
 def _spark_types() -> dict[str, DataType]:
@@ -256,7 +273,7 @@ def sources(columns: Sequence[Column], schema: StructType, location: str) -> tup
     if wrong:
         raise NotValidated(
             f"the rows do not fit {location}: {'; '.join(wrong)}",
-            hint="Select, rename or cast in the job. A string goes into every type.",
+            hint="Select, rename or cast the columns in the job. A string fits every type.",
         )
     return tuple(found.values())
 
@@ -279,10 +296,10 @@ def _source(column: Column, name: str, kind: str) -> Source | None:
     if column.base == "numeric" and (plain == "decimal" or kind in _WHOLE_IN_SPARK):
         return Source(name, column.name, "", _loaded_decimal(column, kind), column.type)
     if plain in _FITS.get(column.base, ()):
-        return Source(name, column.name, "", arrow_scalar(_SCALARS[column.base][1]), column.type)
+        return Source(name, column.name, "", arrow_scalar(_SCALARS[column.base].arrow), column.type)
     cast = _CASTS.get((column.base, plain))
     if cast:
-        return Source(name, column.name, cast, arrow_scalar(_SCALARS[column.base][1]), column.type)
+        return Source(name, column.name, cast, arrow_scalar(_SCALARS[column.base].arrow), column.type)
     if kind in ("string", "void"):
         return Source(name, column.name, "" if kind == "string" else "string", arrow_scalar("string"), "text")
     return None
@@ -291,15 +308,15 @@ def _source(column: Column, name: str, kind: str) -> Source | None:
 def _loaded_decimal(column: Column, kind: str) -> Any:
     import pyarrow as pa
 
-    found = _decimal.fullmatch(kind)
-    if found is None:
+    given = _precision_of(kind)
+    if given is None:
         return pa.decimal128(20, 0)
-    precision, scale = int(found[1]), int(found[2])
-    bounds = None if column.typmod < 4 else column.decimal
-    if bounds is None or scale <= bounds[1]:
+    wanted = None if column.typmod < 4 else column.decimal
+    if wanted is None or given.scale <= wanted.scale:
         return None
     # PostgreSQL would round silently; Arrow refuses.
-    return pa.decimal128(min(_MAX_PRECISION, max(precision - scale, 0) + max(bounds[1], 1)), bounds[1])
+    digits = max(given.digits - given.scale, 0) + max(wanted.scale, 1)
+    return pa.decimal128(min(_MAX_PRECISION, digits), wanted.scale)
 
 
 def _array_source(column: Column, name: str, kind: str) -> Source | None:
@@ -312,11 +329,11 @@ def _array_source(column: Column, name: str, kind: str) -> Source | None:
     element = kind[6:-1]
     plain = "decimal" if element.startswith("decimal") else element
     if column.base in _ELEMENTS and element in _FITS[column.base]:
-        return Source(name, column.name, "", pa.list_(arrow_scalar(_SCALARS[column.base][1])), column.type)
+        return Source(name, column.name, "", pa.list_(arrow_scalar(_SCALARS[column.base].arrow)), column.type)
     if element == "string":
         return Source(name, column.name, "", pa.list_(pa.string()), "text[]")
-    found = _decimal.fullmatch(element)
-    if found and column.typmod >= 4 and column.decimal and int(found[2]) > column.decimal[1]:
+    given = _precision_of(element)
+    if given and column.typmod >= 4 and column.decimal and given.scale > column.decimal.scale:
         return None  # PostgreSQL would round silently
     if column.base in ("numeric", *TEXTS) and plain in ("decimal", *_WHOLE_IN_SPARK):
         return Source(name, column.name, "array<string>", pa.list_(pa.string()), "text[]")

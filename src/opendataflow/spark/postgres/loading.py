@@ -7,13 +7,12 @@ by the target itself, and who lost the answer to a COMMIT finds out whether it h
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import JobFailed, LeaseLost, OdfError, WrongData
 from ...model import Dataset, Partition
@@ -21,7 +20,7 @@ from .columns import TEXTS, Column, Source, require, sources, table_columns
 from .conditions import of_chunk
 from .connection import Address, Connection, address_of, connected, identifier, literal
 from .problems import ConnectionLost, named_error
-from .tasks import RESULT, Load, create_staging, staging_note
+from .tasks import RESULT, Attempt, Load, attempt_of, create_staging, staging_note
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -49,7 +48,7 @@ def stage_table(
     """Copies the rows into a staging table that belongs to this epoch alone, beside the target; nobody reads it yet."""
     address = address_of(dataset, password)
     staging = _staging_name(address.table, dataid, epoch)
-    note = staging_note(address.table, dataid, epoch)
+    note = staging_note(Attempt(address.table, dataid, epoch))
     with connected(address) as connection:
         found = sources(table_columns(connection, dataset), df.schema, address.location)
         create_staging(connection, staging, found, note)
@@ -101,59 +100,32 @@ def publish_table(
     raise AssertionError("unreachable")
 
 
-def load_table(
-    spark: SparkSession,
-    df: DataFrame,
-    dataset: Dataset,
-    password: str | None,
-    *,
-    dataid: str,
-    epoch: int,
-    partition: Partition,
-    span: tuple[str, str] | None,
-) -> LoadResult:
-    """Stages and publishes at once, for rows that need no audit in between."""
-    staged = stage_table(spark, df, dataset, password, dataid=dataid, epoch=epoch)
-    try:
-        publish_table(dataset, password, dataid=dataid, epoch=epoch, partition=partition, span=span, staging=staged)
-    except ConnectionLost:
-        raise  # it may have happened; what was staged is still needed to find out
-    except OdfError:
-        with suppress(OdfError):
-            _drop_all(address_of(dataset, password), staged.staging)
-        raise
-    return staged
-
-
 def drop_staging(
     dataset: Dataset,
     password: str | None,
     *,
     dataid: str | None = None,
     older_than_epoch: int | None = None,
-    running: Collection[tuple[str, int]] = (),
+    may_go: Callable[[str, int], bool] = lambda dataid, epoch: True,
 ) -> int:
     """Drops what attempts left behind: no version ever points to a staging table. Tells how many tables went.
 
-    `running` holds (dataid, epoch) of runs that are under way; what is in use is left for the next time.
+    `may_go` says of an attempt (dataid, epoch) whether it is over; what is in use is left for the next time.
     """
     address = address_of(dataset, password)
     dropped = 0
     with connected(address) as connection:
         connection.rows("select set_config('lock_timeout', '1s', false)")
         connection.commit()
-        for name, note in _staging_tables(connection, _MARK, anywhere=True):
-            facts = _facts(note)
-            if facts.get("table") != address.table or (dataid is not None and facts.get("dataid") != dataid):
+        for table in _staging_tables(connection, _MARK, anywhere=True):
+            attempt = attempt_of(table.note)
+            if attempt is None or attempt.table != address.table or dataid not in (None, attempt.dataid):
                 continue
-            staged_epoch = facts.get("epoch")
-            is_newer = (
-                older_than_epoch is not None and isinstance(staged_epoch, int) and staged_epoch >= older_than_epoch
-            )
-            if is_newer or (facts.get("dataid"), staged_epoch) in running:
+            is_newer = older_than_epoch is not None and attempt.epoch >= older_than_epoch
+            if is_newer or not may_go(attempt.dataid, attempt.epoch):
                 continue
             with suppress(JobFailed):
-                dropped += _drop(connection, name)
+                dropped += _drop(connection, table.name)
             connection.raw.rollback()
     return dropped
 
@@ -176,9 +148,9 @@ def _staging_name(table: str, dataid: str, epoch: int) -> str:
 def _adopt(address: Address, staging: str, accepted: list[str]) -> None:
     """Makes the tables of the attempts that count the parts of the staging table, and drops those of the others."""
     with connected(address) as connection:
-        for name, _ in _staging_tables(connection, staging + "_"):
-            if name not in accepted:
-                connection.run(f"drop table if exists {address.named(name)}")
+        for table in _staging_tables(connection, staging + "_"):
+            if table.name not in accepted:
+                connection.run(f"drop table if exists {address.named(table.name)}")
         for name in accepted:
             connection.run(f"alter table {address.named(name)} inherit {address.named(staging)}")
         connection.commit()
@@ -213,7 +185,7 @@ def _publish(
 
 def _ensure_epochs(connection: Connection) -> None:
     table = connection.address.named(EPOCHS)
-    if connection.rows(f"select to_regclass({literal(table)}) is null")[0][0]:
+    if connection.value(f"select to_regclass({literal(table)}) is null"):
         # Two that create it at once would stumble over each other.
         connection.rows(f"select pg_advisory_xact_lock(hashtextextended({literal(table)}, 0))::text")
         connection.run(
@@ -242,13 +214,13 @@ def _record(connection: Connection, dataid: str, epoch: int, staging: LoadResult
     )
     if recorded:
         return None
-    known = connection.rows(f"select epoch, rows, staging from {table} where (tablename, dataid) = ({key})")
-    newest, rows, name = known[0]
-    if name == staging.staging:
-        return int(rows)
+    known = connection.row(f"select rows, epoch, staging from {table} where (tablename, dataid) = ({key})")
+    published = LoadResult(*known)
+    if published.staging == staging.staging:
+        return published.rows
     raise LeaseLost(
-        f"{address.location} {dataid}: epoch {newest} was published there already, this is epoch {epoch}",
-        hint=f"Another attempt took over; its rows stand. (If the store was made anew: delete its row in {table}.)",
+        f"{address.location} {dataid}: epoch {published.epoch} was published there already, this is epoch {epoch}",
+        hint=f"Another attempt took over, and its rows stay. If the store was created anew, delete the row in {table}.",
     )
 
 
@@ -280,11 +252,11 @@ def _value(column: Column, staged: str) -> str:
 
 def _not_all(connection: Connection, staging: LoadResult, inserted: int, dataid: str) -> OdfError:
     address = connection.address
-    there = int(connection.rows(f"select count(*) from {address.named(staging.staging)}")[0][0])
+    there = int(connection.value(f"select count(*) from {address.named(staging.staging)}"))
     if there != staging.rows:
         return JobFailed(
-            f"{address.location} {dataid}: {staging.rows} rows were staged, but {there} are there",
-            hint="The server crashed meanwhile? Run the chunk again; nothing was published.",
+            f"{address.location} {dataid}: {staging.rows} rows were staged, but only {there} are left",
+            hint="The server may have crashed. Nothing was published: run the chunk again.",
         )
     return WrongData(
         f"{address.location} {dataid}: {there - inserted} of {there} rows do not belong to this dataid",
@@ -292,29 +264,26 @@ def _not_all(connection: Connection, staging: LoadResult, inserted: int, dataid:
     )
 
 
-def _staging_tables(connection: Connection, text: str, *, anywhere: bool = False) -> list[tuple[str, str]]:
-    """Names and notes of the staging tables whose name begins with, or has, this text; parents before their parts."""
-    location = f"position({literal(text)} in c.relname::text)"
+class _StagingTable(NamedTuple):
+    name: str
+    note: str
+
+
+def _staging_tables(connection: Connection, text: str, *, anywhere: bool = False) -> list[_StagingTable]:
+    """The staging tables whose name begins with, or has, this text; parents before their parts."""
+    position = f"position({literal(text)} in c.relname::text)"
     rows = connection.rows(
-        "select c.relname::text, obj_description(c.oid, 'pg_class') from pg_catalog.pg_class c"
+        "select c.relname::text, coalesce(obj_description(c.oid, 'pg_class'), '') from pg_catalog.pg_class c"
         f" where c.relnamespace = {literal(identifier(connection.address.schema))}::regnamespace"
-        f" and c.relkind = 'r' and c.relpersistence = 'u' and {location} {'> 0' if anywhere else '= 1'}"
+        f" and c.relkind = 'r' and c.relpersistence = 'u' and {position} {'> 0' if anywhere else '= 1'}"
         " order by length(c.relname::text), 1"
     )
-    return [(name, note or "") for name, note in rows]
-
-
-def _facts(note: str) -> dict[str, object]:
-    try:
-        facts = json.loads(note)
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) and facts.get("odf") == "staging" else {}
+    return [_StagingTable(*row) for row in rows]
 
 
 def _drop(connection: Connection, name: str) -> int:
     table = connection.address.named(name)
-    if not connection.rows(f"select to_regclass({literal(table)}) is not null")[0][0]:
+    if connection.value(f"select to_regclass({literal(table)}) is null"):
         return 0  # it was part of one that is gone
     connection.run(f"drop table {table} cascade")
     connection.commit()
@@ -323,5 +292,5 @@ def _drop(connection: Connection, name: str) -> int:
 
 def _drop_all(address: Address, staging: str) -> None:
     with connected(address) as connection:
-        for name, _ in _staging_tables(connection, staging):
-            _drop(connection, name)
+        for table in _staging_tables(connection, staging):
+            _drop(connection, table.name)

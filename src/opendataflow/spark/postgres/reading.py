@@ -1,4 +1,4 @@
-"""Reading: the rows of a chunk as a DataFrame, and figures about them that the database computes itself."""
+"""Reading: the rows of a chunk, or of many small ones, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -8,40 +8,56 @@ from typing import TYPE_CHECKING
 
 from ...errors import BadDefinition
 from ...model import Dataset
-from .columns import TEXTS, Column, column_named, spark_schema, table_columns
+from .. import TAG
+from .columns import Column, column_named, spark_schema, table_columns
 from .conditions import between, equal, split
-from .connection import Address, Connection, address_of, connected, identifier
-from .tasks import TAG, Fetch
+from .connection import address_of, connected
+from .tasks import Fetch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_UNORDERED = ("bool", "uuid", "json", "jsonb", "bytea", "xml", "")  # these have no min() in every PostgreSQL
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows of a table: those with lower <= column < upper, or column = equals; all when no column is named."""
+
+    column: str | None = None
+    lower: str | None = None
+    upper: str | None = None
+    equals: str | None = None
+
+    def condition(self, columns: Sequence[Column], location: str) -> str:
+        """The same for a WHERE."""
+        if self.column is not None:
+            by = column_named(columns, self.column, location)
+            return between(by, self.lower, self.upper) if self.equals is None else equal(by, self.equals)
+        if self != EVERY_ROW:
+            raise BadDefinition(f"bounds of {location} need a column", hint="Name the column of its partition.")
+        return "true"
+
+
+EVERY_ROW = Rows()
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkStats:
-    """What a chunk in a table is like."""
+class Part:
+    """One chunk of a batch: its dataid, and the rows that belong to it."""
 
-    rows: int
-    min: str | None
-    max: str | None
-    fingerprint: str | None
+    dataid: str
+    rows: Rows
 
 
 def read_table(
     spark: SparkSession,
     dataset: Dataset,
     password: str | None,
+    rows: Rows = EVERY_ROW,
     *,
-    column: str | None = None,
-    lower: str | None = None,
-    upper: str | None = None,
-    equals: str | None = None,
     columns: Sequence[str] | None = None,
     partitions: int = 1,
 ) -> DataFrame:
-    """Exactly the rows with lower <= column < upper, or column = equals; all of them when no column is named.
+    """Exactly these rows of a table.
 
     Several partitions are read side by side, each in a transaction of its own: what changes meanwhile may be seen by
     some and not by others, which a READY chunk does not.
@@ -52,28 +68,18 @@ def read_table(
         chosen = known if columns is None else tuple(column_named(known, name, address.location) for name in columns)
         if not chosen:
             raise BadDefinition(f"no column of {address.location} is read", hint="Name at least one.")
-        if column is None or equals is not None:
-            conditions = [_condition(address, known, column, lower, upper, equals)]
+        if rows.column is None or rows.equals is not None:
+            conditions = [rows.condition(known, address.location)]
         else:
-            by = column_named(known, column, address.location)
-            conditions = split(connection, by, lower, upper, partitions)
+            by = column_named(known, rows.column, address.location)
+            conditions = split(connection, by, rows.lower, rows.upper, partitions)
     fetch = Fetch(address, chosen, tuple(conditions))
     count = len(conditions)
     return spark.range(0, count, 1, count).mapInArrow(fetch.read_postgres, spark_schema(chosen))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One chunk of a batch: its dataid, and the rows that belong to it."""
-
-    dataid: str
-    lower: str | None = None
-    upper: str | None = None
-    equals: str | None = None
-
-
 def read_parts(
-    spark: SparkSession, dataset: Dataset, password: str | None, column: str, parts: Sequence[Part], tasks: int
+    spark: SparkSession, dataset: Dataset, password: str | None, parts: Sequence[Part], tasks: int
 ) -> DataFrame:
     """The rows of many small chunks, each with the dataid of its chunk in the column TAG; a chunk is read by one task."""
     from pyspark.sql.types import StringType, StructField, StructType
@@ -81,78 +87,7 @@ def read_parts(
     address = address_of(dataset, password)
     with connected(address, read_only=True) as connection:
         known = table_columns(connection, dataset)
-    conditions = tuple(_condition(address, known, column, part.lower, part.upper, part.equals) for part in parts)
+    conditions = tuple(part.rows.condition(known, address.location) for part in parts)
     fetch = Fetch(address, known, conditions, tuple(part.dataid for part in parts))
     schema = StructType([*spark_schema(known).fields, StructField(TAG, StringType())])
     return spark.range(0, len(parts), 1, max(1, min(tasks, len(parts)))).mapInArrow(fetch.read_postgres, schema)
-
-
-def count_rows(
-    dataset: Dataset,
-    password: str | None,
-    *,
-    column: str | None = None,
-    lower: str | None = None,
-    upper: str | None = None,
-    equals: str | None = None,
-) -> int:
-    """How many rows a chunk has now."""
-    address = address_of(dataset, password)
-    with connected(address, read_only=True) as connection:
-        known = table_columns(connection, dataset)
-        condition = _condition(address, known, column, lower, upper, equals)
-        return int(connection.rows(f"select count(*) from {address.target} where {condition}")[0][0])
-
-
-def chunk_stats(
-    dataset: Dataset,
-    password: str | None,
-    *,
-    column: str | None = None,
-    lower: str | None = None,
-    upper: str | None = None,
-    equals: str | None = None,
-    staging: str | None = None,
-) -> ChunkStats:
-    """Rows, least and greatest value of the column, and a fingerprint that does not depend on the order of rows.
-
-    Of a staging table instead, when one is named. The fingerprint is of the rows as text: a table and its staging
-    table have the same one only where both have the same types.
-    """
-    address = address_of(dataset, password)
-    with connected(address, read_only=True) as connection:
-        known = table_columns(connection, dataset, staging)
-        condition = _condition(address, known, column, lower, upper, equals)
-        return _stats(connection, address.named(staging or address.table), known, column, condition)
-
-
-def _stats(
-    connection: Connection, table: str, columns: Sequence[Column], column: str | None, condition: str
-) -> ChunkStats:
-    least = greatest = "null::text"
-    if column is not None:
-        by = column_named(columns, column, connection.address.location)
-        value = identifier(column)
-        if by.base in (*TEXTS, *_UNORDERED) or by.is_array:
-            value = f'{value}::text collate "C"'
-        least, greatest = f"min({value})::text", f"max({value})::text"
-    figures = f"count(*), {least}, {greatest}, sum(hashtextextended(chunk::text, 0)::numeric)::text"
-    rows, low, high, total = connection.rows(f"select {figures} from {table} as chunk where {condition}")[0]
-    fingerprint = f"pg:{int(rows)}:{int(total) % 2**64:016x}" if rows else None
-    return ChunkStats(int(rows), low, high, fingerprint)
-
-
-def _condition(
-    address: Address,
-    columns: Sequence[Column],
-    column: str | None,
-    lower: str | None,
-    upper: str | None,
-    equals: str | None,
-) -> str:
-    if column is None:
-        if (lower, upper, equals) != (None, None, None):
-            raise BadDefinition(f"bounds of {address.location} need a column", hint="Name column of its partition.")
-        return "true"
-    by = column_named(columns, column, address.location)
-    return between(by, lower, upper) if equals is None else equal(by, equals)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import JobFailed, NotValidated, OdfError
+from .. import TAG
 from .columns import Column, Source
 from .connection import Address, Connection, connected, identifier, literal
 from .problems import AS_TEXT, TaskFailed, as_text, value_error
@@ -19,7 +20,6 @@ _FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
 # The driver's own 16 MB fit into no cache, and let Spark wait for the first rows.
 _BATCHES = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
 
-TAG = "odf_dataid"  # the column that says which chunk of a batch a row belongs to
 RESULT = "partition int, rows long, staging string, error string"
 
 
@@ -145,9 +145,29 @@ def create_staging(connection: Connection, name: str, sources: Sequence[Source],
     connection.run(f"comment on table {table} is {literal(note)}")
 
 
-def staging_note(table: str, dataid: str, epoch: int) -> str:
+class Attempt(NamedTuple):
+    """Whose a staging table is: for which table, chunk and epoch its rows are."""
+
+    table: str
+    dataid: str
+    epoch: int
+
+
+def staging_note(attempt: Attempt) -> str:
     """What a staging table says of itself, for people and for drop_staging."""
-    return json.dumps({"odf": "staging", "table": table, "dataid": dataid, "epoch": epoch})
+    return json.dumps({"odf": "staging", **attempt._asdict()})
+
+
+def attempt_of(note: str) -> Attempt | None:
+    """The attempt that a note names; None when it is no note of ours."""
+    try:
+        facts = json.loads(note)
+    except ValueError:
+        return None
+    match facts:
+        case {"odf": "staging", "table": str(table), "dataid": str(dataid), "epoch": int(epoch)}:
+            return Attempt(table, dataid, epoch)
+    return None
 
 
 def _read(column: Column, array: Any) -> Any:

@@ -1,0 +1,231 @@
+"""Verbs about decisions: why, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from ..model import YES, Answer, check_id
+from .common import App, Line, named_facts, one_line, table, verb
+from .runs import how_it_went
+
+if TYPE_CHECKING:
+    from ..insight.explain import Decision, Explanation, Reader, Source
+    from ..insight.why import Why
+    from ..store import Published
+
+_LONGEST = 200  # characters of evidence in one line
+_OUTPUTS = 5
+
+
+@verb("why")
+@click.argument("job")
+@click.argument("dataid", required=False)
+def why_verb(app: App, job: str, dataid: str | None) -> int:
+    """What stands in the way of a job, or of one chunk of it, and which command would help.
+
+    About one chunk it gives the answer that RunJob --dataid would give, with every no and not only the first.
+
+    \b
+      odf why clean_flights
+      odf why clean_flights 2013-01-05
+    """
+    from ..insight.why import why
+
+    if dataid is not None:
+        check_id("dataid", dataid)
+    jobid = check_id("job", job)
+    app.store.fold_in()
+    answer = why(app.store, jobid, dataid)
+    app.show(answer, lambda: _why_lines(answer))
+    return 0
+
+
+def _why_lines(answer: Why) -> Iterator[Line]:
+    for reason in answer.reasons:
+        style = "yes" if reason.name in (YES, "RUNNING") else "no"
+        yield [(f"{reason.name}: ", style), (one_line(reason.text), "")]
+        for line in reason.because:
+            yield [(f"    {one_line(line)}", "faint")]
+        for command in reason.commands:
+            yield [("  → ", "faint"), (one_line(command), "command")]
+    if answer.answers:
+        yield ""
+        yield from map(_answer, answer.answers)
+
+
+@verb("explain")
+@click.option("--receipt", is_flag=True, help="Only the five answers of the last decision, with their evidence.")
+@click.argument("dataset")
+@click.argument("dataid")
+def explain_verb(app: App, dataset: str, dataid: str, receipt: bool) -> int:
+    """The five questions about one chunk, now and at each past run: where it is, what it was made from, who read it.
+
+    \b
+      odf explain flights_clean 2013-01-05
+      odf explain --receipt flights_clean 2013-01-05
+    """
+    from ..insight.explain import explain
+
+    datasetid = check_id("dataset", dataset)
+    check_id("dataid", dataid)
+    app.store.fold_in()
+    explanation = explain(app.store, datasetid, dataid)
+    if receipt:
+        last = explanation.decisions[-1] if explanation.decisions else None
+        app.show(last, lambda: _last_receipt(explanation, last))
+    else:
+        app.show(explanation, lambda: _explanation(explanation))
+    return 0
+
+
+def _last_receipt(explanation: Explanation, last: Decision | None) -> Iterator[Line]:
+    from ..insight.words import evidence
+
+    yield _headline(explanation)
+    if last is None:
+        yield "nobody asked the five questions about it yet"
+        return
+    yield _asked(last)
+    for answer in last.receipt.answers:
+        yield _answer(Answer(answer.question, answer.yes, {}, answer.why))
+        yield from ([(f"             {one_line(phrase)}", "faint")] for phrase in evidence(answer.evidence))
+
+
+def _explanation(explanation: Explanation) -> Iterator[Line]:
+    yield _headline(explanation)
+    yield f"produced by {explanation.producer or 'something outside'}"
+    yield ""
+    yield [("The five questions now", "strong")]
+    yield from map(_answer, explanation.answers)
+    if explanation.published is not None:
+        yield from ("", [("What was published", "strong")])
+        yield from _published(explanation.published, explanation.versions)
+    if explanation.made_from:
+        yield from ("", [("Made from", "strong")])
+        yield from map(_source, explanation.made_from)
+    if explanation.read_by:
+        yield from ("", [("Read by", "strong")])
+        yield from map(_reader, explanation.read_by)
+    if explanation.runs:
+        yield from ("", [("Attempts", "strong")])
+        yield from _attempts(explanation)
+    for decision in explanation.decisions:
+        yield from ("", _asked(decision))
+        yield from map(_answer, decision.receipt.answers)
+    if explanation.events:
+        yield from ("", [("History" + (", the last of it" if explanation.more_events else ""), "strong")])
+        yield from _history(explanation)
+
+
+def _headline(explanation: Explanation) -> Line:
+    from ..insight.words import when
+
+    chunk = explanation.chunk
+    since = f" since {when(chunk.modified)}" if chunk and chunk.modified else ""
+    version = f", version {chunk.version}" if chunk and chunk.version else ""
+    return [
+        (f"{explanation.datasetid} {explanation.dataid}", "strong"),
+        (" is ", ""),
+        (explanation.status or "not there", explanation.status or "faint"),
+        (f"{since}{version}: {explanation.meaning}", ""),
+    ]
+
+
+def _asked(decision: Decision) -> Line:
+    from ..insight.words import when
+
+    run = f" of run {decision.runid}" if decision.runid else ""
+    return [
+        (f"The five questions{run}", "strong"),
+        (f" at {when(decision.at)}: ", ""),
+        (decision.verdict, "yes" if decision.verdict == YES else "no"),
+        (f" ({decision.kind})", "faint"),
+    ]
+
+
+def _answer(answer: Answer) -> Line:
+    """One answer in a line: yes, no or not asked, the question, and what the answer rests on."""
+    from ..insight.words import evidence, question_text
+
+    phrases = [] if answer.yes is False and answer.why else evidence(answer.evidence)  # a no says it all
+    detail = one_line("; ".join(filter(None, (answer.why, *phrases))))
+    if len(detail) > _LONGEST:
+        detail = detail[: _LONGEST - 1] + "…"
+    return [
+        (f"  {answer.word:<9}  ", "faint" if answer.yes is None else answer.word),
+        (question_text(answer.question), ""),
+        (f"  {detail}" if detail else "", "faint"),
+    ]
+
+
+def _published(published: Published, versions: tuple[int, ...]) -> Iterator[Line]:
+    from ..insight.words import when
+
+    manifest = published.manifest
+    facts: list[tuple[str, object]] = [
+        ("  location", manifest.location),
+        ("  format", manifest.format),
+        ("  files", f"{len(manifest.files):,}" if manifest.files else ""),
+        ("  bytes", f"{manifest.bytes:,}" if manifest.bytes is not None else ""),
+        ("  rows", f"{manifest.rows:,}" if manifest.rows is not None else ""),
+        ("  span", f"{manifest.span_lower} to {manifest.span_upper}" if manifest.span_lower is not None else ""),
+        ("  schema", manifest.schema),
+        ("  fingerprint", manifest.fingerprint or ""),
+        ("  published", when(published.published) + (f" by run {published.runid}" if published.runid else "")),
+        ("  versions", ", ".join(map(str, versions)) if len(versions) > 1 else ""),
+    ]
+    yield from named_facts(facts)
+    for result in manifest.checks:
+        figures = ", ".join(f"{name} = {value}" for name, value in result.figures.items())
+        yield [
+            (f"  {'passed' if result.passed else 'failed':<8}", "yes" if result.passed else "no"),
+            (one_line(f"{result.check}  {figures}"), ""),
+        ]
+
+
+def _source(source: Source) -> Line:
+    now = ""
+    if source.is_newer:
+        now = f"; version {source.version_now} now"
+    elif source.status != "READY":
+        now = f"; {source.status or 'not there'} now"
+    return [(f"  {source.datasetid} {source.dataid} version {source.version}", ""), (now, "no")]
+
+
+def _reader(reader: Reader) -> Line:
+    consumed = f"{reader.status} (version {reader.version})" if reader.status else "not yet"
+    made = [
+        f"{output.datasetid} {output.dataid} {output.status or 'not there'}" for output in reader.outputs[:_OUTPUTS]
+    ]
+    if len(reader.outputs) > _OUTPUTS:
+        made.append(f"… {len(reader.outputs) - _OUTPUTS} more")
+    return f"  {reader.jobid}: {consumed}" + (f" → {', '.join(made)}" if made else "")
+
+
+def _attempts(explanation: Explanation) -> Iterator[Line]:
+    rows = []
+    for run in explanation.runs:
+        ended, started, took, detail = how_it_went(run)
+        rows.append((run.runid, run.epoch, ended, started, took, run.owner, detail))
+    header = ["run", "epoch", "outcome", "started", "took", "by", "detail"]
+    return (f"  {line}" for line in table(header, rows))
+
+
+def _history(explanation: Explanation) -> Iterator[Line]:
+    from ..insight.words import when
+
+    rows = [
+        (
+            when(event.at, ""),
+            event.kind,
+            f"{event.before or '–'} → {event.after or '–'}",
+            event.runid,
+            event.who,
+            event.why,
+        )
+        for event in explanation.events
+    ]
+    return (f"  {line}" for line in table(["when", "what", "change", "run", "who", "why"], rows))

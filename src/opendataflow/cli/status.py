@@ -1,0 +1,85 @@
+"""The verb status: the matrix of datasets and dataids, or a line for each chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ..model import check_id
+from .common import App, Line, table, verb
+
+if TYPE_CHECKING:
+    from ..store import Chunk
+
+
+@verb("status")
+@click.option("--from", "since", metavar="DATAID", help="From this dataid or period on: 2013, 2013-01, 2013-01-05, 7.")
+@click.option("--to", "until", metavar="DATAID", help="Up to and including this dataid or period.")
+@click.option("--status", metavar="STATUS", help="Only datasets with chunks of this status.")
+@click.option("--chunks", is_flag=True, help="A line for each chunk instead of the matrix.")
+@click.option("--exact", is_flag=True, help="Count every chunk, however many there are.")
+@click.option(
+    "-n", "most", type=click.IntRange(1), default=1000, show_default=True, help="At most this many lines with --chunks."
+)
+@click.argument("datasets", metavar="[DATASET]…", nargs=-1)
+def status_verb(
+    app: App,
+    datasets: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    status: str | None,
+    chunks: bool,
+    exact: bool,
+    most: int,
+) -> int:
+    """The matrix of datasets and dataids, along the flow.
+
+    Where the dataids do not fit, a cell stands for a month, a year or a thousand numbers, and shows the worst status
+    in it. A look at a million chunks costs no more than one at a thousand.
+
+    \b
+      odf status
+      odf status flights_clean --from 2013-01 --to 2013-03
+      odf status --status FAILED
+      odf status flights_raw --chunks --status FAILED
+    """
+    names = [check_id("dataset", name) for name in datasets]
+    app.store.fold_in()
+    if chunks:
+        from ..insight.matrix import chunk_list
+
+        listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
+        app.show(listed, lambda: _chunk_lines(listed, most))
+        return 0
+    from ..insight.matrix import overview
+    from .matrix import lines, terminal_width
+
+    width = terminal_width()
+    result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
+    app.show(result, lambda: lines(result, width))
+    return 0
+
+
+def _chunk_lines(chunks: Sequence[Chunk], most: int) -> Iterator[Line]:
+    from ..insight.words import when
+
+    if not chunks:
+        yield "no chunks"
+        return
+    rows = [
+        (
+            chunk.datasetid,
+            chunk.dataid,
+            chunk.status,
+            when(chunk.modified, ""),
+            chunk.version or "",
+            chunk.runid,
+            chunk.tries or "",
+        )
+        for chunk in chunks
+    ]
+    yield from table(["dataset", "dataid", "status", "since", "version", "run", "tries"], rows)
+    if len(chunks) == most:
+        yield f"these are the first {most:,}; for more: -n N, or --from {chunks[-1].dataid}"

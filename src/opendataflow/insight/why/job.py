@@ -1,0 +1,147 @@
+"""Why a whole job does not run, or what it could run next: its candidates and outputs, summed up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...errors import NothingToDo
+from ...model import FAILED, HOLD, PENDING, RUNNING, WAITING, YES, Catalogue, Job, may_read, takes_all
+from ...store import Store
+from ..axis import FIRST_KEY, LAST_KEY
+from ..words import are, duration, have, many
+from .reasons import (
+    LOCKED,
+    MOST_COUNTED,
+    NOT_READY,
+    SHOWN,
+    Reason,
+    Why,
+    how_it_ended,
+    limits_in_the_way,
+    log_of,
+    ways_to_produce,
+    who_runs,
+)
+
+_SAMPLE = 2_000
+
+
+def about_job(store: Store, catalogue: Catalogue, job: Job) -> Why:
+    """What a job can run, what holds it back, and what it waits for."""
+    reasons = tuple(_reasons(store, catalogue, job)) or (_nothing_to_do(store, catalogue, job),)
+    return Why(job.jobid, None, reasons[0].name, reasons)
+
+
+def _reasons(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
+    yield from _claimable(store, job)
+    yield from _running(store, job)
+    yield from _deferred(store, job)
+    yield from _failed_outputs(store, job)
+    yield from _waiting(store, catalogue, job)
+
+
+def _claimable(store: Store, job: Job) -> Iterator[Reason]:
+    n = store.claimable(job.jobid, MOST_COUNTED)
+    if not n:
+        return
+    full = list(limits_in_the_way(store, store.limits(job.jobid)))
+    yield from full
+    these = f"{many(n, MOST_COUNTED)} of {job.jobid} can run"
+    if full:
+        yield Reason(LOCKED, f"{these} as soon as a slot is free")
+    else:
+        following = ", ".join(store.next_dataids(job.jobid, SHOWN)) + "…" * (n > SHOWN)
+        yield Reason(YES, f"{these} now; next: {following}", (f"odf run {job.jobid}",))
+
+
+def _running(store: Store, job: Job) -> Iterator[Reason]:
+    running = [run for run in store.running() if run.jobid == job.jobid]
+    if running:
+        first = ", ".join(f"{run.dataid} (run {run.runid})" for run in running[:SHOWN])
+        text = f"{many(len(running))} of {job.jobid} {are(len(running))} running now: {first}"
+        told = tuple(who_runs(store, run) for run in running[:SHOWN])
+        yield Reason(RUNNING, text, (f"odf log {running[0].runid} --follow",), told)
+
+
+def _deferred(store: Store, job: Job) -> Iterator[Reason]:
+    now = store.lease_now()
+    later = [(dataid, until - now) for dataid, until in store.deferred(job.jobid, SHOWN) if until > now]
+    if later:
+        first = ", ".join(f"{dataid} for another {duration(left)}" for dataid, left in later)
+        command = f"odf why {job.jobid} {later[0][0]}"
+        yield Reason(LOCKED, f"deferred after a refusal or a failure: {first}", (command,))
+
+
+def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:
+    name = job.outputs[0]
+    (counts,) = store.span_counts([(name, "", LAST_KEY)], MOST_COUNTED)
+    for status in (FAILED, HOLD, PENDING):
+        if n := counts[status]:
+            chunks = store.chunks(name, status=status, n=SHOWN)
+            first = ", ".join(chunk.dataid for chunk in chunks) + "…" * (n > len(chunks))
+            run = store.run(chunks[0].runid) if chunks and chunks[0].runid and status == FAILED else None
+            command = f"odf resubmit {name} --failed" if status == FAILED else f"odf release {name} --all"
+            text = f"{many(n, MOST_COUNTED)} of {name} {are(n)} {status}: {first}"
+            yield Reason(LOCKED, text, (*log_of(run), command), how_it_ended(run))
+
+
+def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
+    """What the candidates of a job wait for, in groups."""
+    sample = store.candidates_sample(job.jobid, _SAMPLE)
+    waiting = {dataid: inputs for dataid, state, inputs in sample if state == WAITING}
+    if not waiting:
+        return
+    statuses = store.given_chunks(list({chunk: None for inputs in waiting.values() for chunk in inputs}))
+    waits: Counter[tuple[str, str | None]] = Counter()
+    examples: dict[tuple[str, str | None], str] = {}
+    for inputs in waiting.values():
+        missing = {(name, statuses.get((name, dataid))): dataid for name, dataid in reversed(inputs)}
+        missing = {group: dataid for group, dataid in missing.items() if not may_read(group[1])}
+        waits.update(missing.keys())
+        examples = missing | examples
+    because, commands = [], []
+    for group, n in waits.most_common(SHOWN):
+        name, status = group
+        state = f"are {status}" if status else "were never produced"
+        waits_for = f"{n:,} {'waits' if n == 1 else 'wait'} for chunks of {name}"
+        because.append(f"{waits_for} that {state}, for instance {examples[group]}")
+        commands += _helps(catalogue, name, status, examples[group])
+    dynamic = [item.datasetid for item in job.inputs if item.mapping.is_dynamic]
+    if not because and dynamic:
+        because.append(f"they wait until {', '.join(dynamic)} is complete")
+    commands.append(f"odf why {job.jobid} {next(iter(waiting))}")
+    n = len(waiting)
+    text = f"{many(n, n if len(sample) == _SAMPLE else None)} of {job.jobid} {'waits' if n == 1 else 'wait'} for inputs"
+    yield Reason(NOT_READY, text, tuple(dict.fromkeys(commands)), tuple(because))
+
+
+def _helps(catalogue: Catalogue, datasetid: str, status: str | None, dataid: str) -> list[str]:
+    """The command that ends a wait for chunks of this dataset that have this status."""
+    producer = catalogue.producer(datasetid)
+    if status == FAILED and producer:
+        return [f"odf resubmit {datasetid} --failed"]
+    if status is None and producer is None:
+        return [f"odf ready {datasetid} {dataid}"]
+    if status in (HOLD, PENDING):
+        return [f"odf release {datasetid} {dataid}"]
+    return [f"odf why {producer.jobid} {dataid}"] if producer is not None and status != RUNNING else []
+
+
+def _nothing_to_do(store: Store, catalogue: Catalogue, job: Job) -> Reason:
+    if not job.inputs:
+        text = f"{job.jobid} has no inputs, so it runs only for a dataid that somebody names"
+        return Reason(NothingToDo.name, text, (f"odf run {job.jobid} --dataid DATAID",))
+    read = [item.datasetid for item in job.inputs if item.datasetid != "today"]
+    counted = store.span_counts([(name, FIRST_KEY, LAST_KEY) for name in read], 1)
+    empty = [name for name, counts in zip(read, counted, strict=True) if not counts[""]]
+    if empty:
+        done = f"{', '.join(empty)} {have(len(empty))} no chunk yet"
+        sources = empty
+    else:
+        fixed = [item.datasetid for item in job.inputs if not item.mapping.is_dynamic]
+        sources = fixed or [item.datasetid for item in job.inputs]
+        consumed = f"every chunk of {', '.join(sources)} that it could read is consumed"
+        done = f"all of {', '.join(sources)} is consumed" if takes_all(job) else consumed
+    commands = tuple(command for name in sources for command in ways_to_produce(catalogue, name))
+    return Reason(NothingToDo.name, f"{job.jobid} has nothing to do: {done}", commands)

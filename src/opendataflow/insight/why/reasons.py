@@ -1,0 +1,94 @@
+"""Reasons: what stands in the way, and the details that chunks and jobs are both told about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...errors import DataNotReady, Locked
+from ...model import Answer, Catalogue, Limit
+from ...store import Run, Store
+from ..pools import change_text
+from ..words import duration, when
+
+NOT_READY, LOCKED = DataNotReady.name, Locked.name
+
+MOST_COUNTED = 10_000
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that stands in the way: its name, what it is, and the commands that would help."""
+
+    name: str
+    text: str
+    commands: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer about one job, or about one chunk of it: then with the five answers that the verdict comes from."""
+
+    jobid: str
+    dataid: str | None
+    verdict: str
+    reasons: tuple[Reason, ...]
+    answers: tuple[Answer, ...] = ()
+
+
+def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]:
+    """A reason for each limit that is used up."""
+    for limit in limits:
+        if limit.free:
+            continue
+        if limit.what == "pool":
+            _, change = store.pool_now(limit.name)
+            more = f"odf pool set {limit.name} {limit.slots * 2 or 4}"
+            because = (f"by its hours it will have {change_text(change)}",) if change else ()
+            yield Reason(LOCKED, str(limit), ("odf pool", more), because)
+        else:
+            yield Reason(LOCKED, str(limit), ("odf pool", f"odf datasets {limit.name}"))
+
+
+def ways_to_produce(catalogue: Catalogue, datasetid: str, dataid: str | None = None) -> tuple[str, ...]:
+    """The commands that lead to chunks of a dataset: ask its job, or announce them."""
+    producer = catalogue.producer(datasetid)
+    if producer is not None:
+        return (f"odf why {producer.jobid}" + (f" {dataid}" if dataid else ""),)
+    announce = f"odf ready {datasetid} {dataid or 'DATAID'}"
+    return (announce, f"odf discover {datasetid}") if catalogue.datasets[datasetid].location else (announce,)
+
+
+def log_of(run: Run | None) -> tuple[str, ...]:
+    """The command that shows what a run printed, if that was kept."""
+    return (f"odf log {run.runid}",) if run and run.log else ()
+
+
+def how_it_ended(run: Run | None) -> tuple[str, ...]:
+    """The last that is known of a run."""
+    if run is None:
+        return ()
+    exit_code = f" (exit code {run.exit_code})" if run.exit_code is not None else ""
+    detail = f": {run.detail}" if run.detail else ""
+    return (f"run {run.runid} of {run.jobid} ended {run.outcome or run.status}{exit_code}{detail}",)
+
+
+def who_runs(store: Store, run: Run) -> str:
+    """Who runs something since when, and how long its lease lasts."""
+    text = f"run {run.runid} of {run.jobid} {run.dataid} by {run.owner}, since {when(run.started)}"
+    if run.lease_until is None:
+        return text
+    left = run.lease_until - store.lease_now()
+    if left > 0:
+        return f"{text}; its lease lasts another {duration(left)}"
+    return f"{text}; its lease ran out {duration(-left)} ago: odf rescue"
+
+
+def last_words(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
+    """The last event of a chunk: who did what when, and why."""
+    for event in store.last_events(datasetid, dataid, 1):
+        reason = f": {event.why}" if event.why else ""
+        return (f"{event.kind} by {event.who or 'somebody'} at {when(event.at)}{reason}",)
+    return ()

@@ -1,0 +1,315 @@
+"""One attempt, from the claim to the publish. The order is written here and nowhere else:
+
+    claim → admit → execute → audit → commit
+
+An executor does the middle: a script, chunks on Spark, or whoever shook hands by `odf start` and `odf end`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from .. import gate
+from ..errors import Cancelled, JobFailed, LeaseLost, NothingToDo, OdfError, exit_code_of
+from ..files.quarantine import rejected_dataset, rejected_id
+from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt
+from ..store import Claim
+from .heartbeat import Heartbeat, beating
+
+if TYPE_CHECKING:
+    from .process.ended import Ended
+    from .process.logs import LogFile
+    from .worker import Worker
+
+_LONGEST_DETAIL = 4000
+
+
+class Asked(NamedTuple):
+    """What somebody wants to run: the next chunk of a job, or one given dataid; force skips the five questions."""
+
+    jobid: str
+    dataid: str | None = None
+    force: bool = False
+    lease: float | None = None
+
+
+class Attempt(NamedTuple):
+    """A claimed chunk that was admitted, with everything that its run needs, fetched once."""
+
+    claim: Claim
+    catalogue: Catalogue
+    inputs: tuple[InputChunk, ...]
+    secrets: Mapping[str, str]  # passwords by dataset
+
+    @property
+    def job(self) -> Job:
+        """The job whose chunk this is."""
+        return self.catalogue.job(self.claim.jobid)
+
+
+class Done(NamedTuple):
+    """What an executor did for one attempt: manifests as far as it knows them, or the problem."""
+
+    manifests: Mapping[str, Manifest] = MappingProxyType({})
+    problem: Exception | None = None
+    exit_code: int | None = None
+    ended: Ended | None = None
+
+
+class Result(NamedTuple):
+    """How one call ended: the name of its outcome, the exit code, and the run if there was one with its chunk's status."""
+
+    outcome: str
+    exit_code: int
+    detail: str = ""
+    claim: Claim | None = None
+    receipt: Receipt | None = None
+    status: str = ""
+    ended: Ended | None = None
+    log: Path | None = None
+
+
+class Executor(Protocol):
+    """The only thing that differs between attempts: how the work is done, and how its product is looked at."""
+
+    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
+        """Do the work of these attempts; what was done, by run. What raises is the problem of all of them."""
+
+    def audit(self, attempt: Attempt, done: Done) -> Mapping[str, Manifest]:
+        """The manifests of what was produced; raises when it may not be published."""
+
+
+# The whole way --------------------------------------------------------------------------------------------------------
+
+
+def run_next(worker: Worker, asked: Asked, executor: Executor) -> Result:
+    """Claim a chunk and take it the whole way."""
+    catalogue = worker.store.catalogue()
+    claim = claim_chunk(worker, asked)
+    if isinstance(claim, Result):
+        return claim
+    return run(worker, catalogue, [claim], executor)[0]
+
+
+def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor) -> list[Result]:
+    """Take claimed chunks of one job the rest of the way, together; what goes wrong is a result and leaves nothing locked."""
+    results: dict[int, Result] = {}
+    log: LogFile | None = None
+    try:
+        with ExitStack() as stack:
+            admitted = admit(worker, catalogue, claims, results)
+            if admitted:
+                attempts = [attempt for attempt, _ in admitted]
+                log = stack.enter_context(worker.new_log(attempts[0].claim))
+                worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
+                heartbeat = stack.enter_context(beating(worker, [attempt.claim for attempt in attempts]))
+                done = execute(worker, attempts, executor, heartbeat, log)
+                produced = audit(worker, attempts, executor, done, results)
+                commit(worker, produced, results)
+    except BaseException as problem:
+        # Whatever it was, no chunk may stay locked until its lease ends.
+        for claim in claims:
+            if claim.runid not in results:
+                results[claim.runid] = fail(worker, claim, Done(problem=_named(problem)))
+        if not isinstance(problem, Exception):
+            raise
+    return [_with_log(results[claim.runid], log) for claim in claims]
+
+
+def begin(worker: Worker, asked: Asked) -> Attempt | Result:
+    """Claim and admit a chunk for somebody who does the work without us: the first half of a handshake."""
+    catalogue = worker.store.catalogue()
+    claim = claim_chunk(worker, asked)
+    if isinstance(claim, Result):
+        return claim
+    results: dict[int, Result] = {}
+    try:
+        for attempt, receipt in admit(worker, catalogue, [claim], results):
+            worker.store.admit(claim, receipt)
+            return attempt
+    except BaseException as problem:
+        result = fail(worker, claim, Done(problem=_named(problem)))
+        if not isinstance(problem, Exception):
+            raise
+        return result
+    return results[claim.runid]
+
+
+def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Result:
+    """Audit and commit what somebody did, or record that it failed: the second half of a handshake."""
+    if done.problem is not None:
+        return fail(worker, claim, done)
+    catalogue = worker.store.catalogue()
+    attempt = Attempt(claim, catalogue, worker.store.input_chunks([claim])[claim.runid], {})
+    results: dict[int, Result] = {}
+    commit(worker, audit(worker, [attempt], executor, {claim.runid: done}, results), results)
+    return results[claim.runid]
+
+
+# Step by step ---------------------------------------------------------------------------------------------------------
+
+
+def claim_chunk(worker: Worker, asked: Asked) -> Claim | Result:
+    """Take the chunk that was asked for; when it cannot be taken, the answers why, which are stored."""
+    store = worker.store
+    store.check_environment(worker.project.environment.name)
+    catalogue = store.catalogue()
+    worker.vault.passwords(catalogue, catalogue.job(asked.jobid))  # a wrong key is no reason to take a chunk
+    receipt = Receipt(asked.jobid, asked.dataid)
+    for _ in range(3):  # what another process held a moment ago may be free when we ask why
+        claims = store.claim(asked.jobid, dataid=asked.dataid, force=asked.force, lease=asked.lease)
+        if claims:
+            if asked.force:
+                worker.say(
+                    f"FORCED: {asked.jobid} {claims[0].dataid} runs without the five questions; "
+                    f"run {claims[0].runid} is permanently marked as forced"
+                )
+            return claims[0]
+        if asked.dataid is None:
+            return _nothing(worker, asked.jobid)
+        receipt = worker.forecast(asked.jobid, asked.dataid, "nothing was claimed")
+        if receipt.verdict != YES:
+            break
+    if receipt.no is None:
+        taken = Answer("safe", False, why="another process took it at the same moment")
+        receipt = Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], taken))
+    why = receipt.no.why if receipt.no else ""
+    store.refuse(receipt, why)
+    return Result(receipt.verdict, exit_code_of(receipt.verdict), why, receipt=receipt)
+
+
+def admit(
+    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], results: dict[int, Result]
+) -> list[tuple[Attempt, Receipt | None]]:
+    """Ask what needs a look at the data itself; a no gives the claim back, a yes is kept with what the run needs."""
+    store, environment = worker.store, worker.project.environment
+    inputs = store.input_chunks(claims)
+    secrets = worker.vault.passwords(catalogue, catalogue.job(claims[0].jobid))
+    admitted: list[tuple[Attempt, Receipt | None]] = []
+    for claim in claims:
+        receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
+        if claim.receipt.verdict != YES and not claim.forced:
+            receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid], store.same_content)
+            if receipt.no is not None:
+                store.give_back(claim, receipt, receipt.no.why)
+                verdict = receipt.verdict
+                results[claim.runid] = Result(verdict, exit_code_of(verdict), receipt.no.why, claim, receipt)
+                continue
+        admitted.append((Attempt(claim, catalogue, inputs[claim.runid], secrets), receipt))
+    return admitted
+
+
+def execute(
+    worker: Worker, attempts: Sequence[Attempt], executor: Executor, heartbeat: Heartbeat, log: LogFile
+) -> Mapping[int, Done]:
+    """The work itself; what raises there is the problem of every attempt, and a lost lease or a cancel goes first."""
+    try:
+        return executor.execute(attempts, heartbeat, log)
+    except Exception as raised:
+        problem = _named(raised)
+        if heartbeat.is_lost:
+            problem = heartbeat.lease_lost()
+        elif worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
+            problem = Cancelled(f"cancelled: {problem.message}")
+        return {attempt.claim.runid: Done(problem=problem) for attempt in attempts}
+
+
+def audit(
+    worker: Worker,
+    attempts: Sequence[Attempt],
+    executor: Executor,
+    done: Mapping[int, Done],
+    results: dict[int, Result],
+) -> list[tuple[Attempt, Done]]:
+    """What may be published, with its manifests; what failed, at work or in its checks, is recorded as such."""
+    produced = []
+    for attempt in attempts:
+        claim, work = attempt.claim, done[attempt.claim.runid]
+        if work.problem is None:
+            try:
+                manifests = executor.audit(attempt, work)
+                produced.append((attempt, Done(manifests, None, work.exit_code, work.ended)))
+                continue
+            except Exception as problem:
+                work = Done(problem=problem, exit_code=work.exit_code, ended=work.ended)
+        results[claim.runid] = fail(worker, claim, work)
+    return produced
+
+
+def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: dict[int, Result]) -> None:
+    """Publish everything in one transaction; if one chunk may not be published, each on its own tells which."""
+    if not produced:
+        return
+    try:
+        publish(worker, produced)
+    except OdfError as problem:
+        if len(produced) > 1:
+            for pair in produced:
+                commit(worker, [pair], results)
+            return
+        [(attempt, done)] = produced
+        work = Done(problem=problem, exit_code=done.exit_code, ended=done.ended)
+        results[attempt.claim.runid] = fail(worker, attempt.claim, work)
+        return
+    for attempt, done in produced:
+        claim = attempt.claim
+        detail = f"{claim.jobid} {claim.dataid} is READY"
+        results[claim.runid] = Result(READY, 0, detail, claim, status=READY, ended=done.ended)
+
+
+def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
+    """The commit itself: the outputs, and with them the rows that were kept aside."""
+    outputs: list[tuple[Claim, Mapping[str, Manifest], int | None]] = []
+    aside: dict[str, Manifest] = {}
+    for attempt, done in produced:
+        claim = attempt.claim
+        mine = {name: manifest for name, manifest in done.manifests.items() if name in claim.outputs}
+        aside |= {name: manifest for name, manifest in done.manifests.items() if name not in claim.outputs}
+        outputs.append((claim, mine, done.exit_code))
+    if aside:
+        catalogue = produced[0][0].catalogue
+        sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
+        worker.store.register([rejected_dataset(source) for source in sources])
+    worker.store.commit_many(outputs, beside=aside)
+
+
+def fail(worker: Worker, claim: Claim, done: Done) -> Result:
+    """Record what went wrong, without any secret in it: the chunk is FAILED, or RESUBMIT by its job's retry rule."""
+    problem = _named(done.problem)
+    if isinstance(problem, LeaseLost):
+        return Result(problem.name, problem.exit_code, problem.message, claim, ended=done.ended)
+    detail = worker.vault.redact(problem.message)[:_LONGEST_DETAIL]
+    try:
+        status = worker.store.fail(claim, problem.name, detail, exit_code=done.exit_code)
+    except LeaseLost as lost:
+        return Result(lost.name, lost.exit_code, lost.message, claim, ended=done.ended)
+    return Result(problem.name, problem.exit_code, f"{detail} ({status})", claim, status=status, ended=done.ended)
+
+
+# Helpers --------------------------------------------------------------------------------------------------------------
+
+
+def _nothing(worker: Worker, jobid: str) -> Result:
+    full = [str(limit) for limit in worker.store.limits(jobid) if not limit.free]
+    worker.store.fold_in()
+    if full and worker.store.next_dataids(jobid, 1):
+        return Result("LOCKED", exit_code_of("LOCKED"), "; ".join(full))
+    return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
+
+
+def _named(problem: BaseException | None) -> OdfError:
+    if isinstance(problem, OdfError):
+        return problem
+    if isinstance(problem, KeyboardInterrupt):
+        return Cancelled("interrupted")
+    return JobFailed(f"{type(problem).__name__}: {problem}")
+
+
+def _with_log(result: Result, log: LogFile | None) -> Result:
+    if log is None or result.receipt is not None or result.log is not None:
+        return result
+    return result._replace(log=log.path)

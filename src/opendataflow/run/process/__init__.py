@@ -1,0 +1,1 @@
+"""Runs one command: its words, its processes, its output and its log."""

@@ -1,0 +1,56 @@
+"""How a launch ended, and the last words of its output."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+_TAIL_LINES = 8
+_COLOURS_AND_TITLES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+_NOT_TEXT = re.compile(_COLOURS_AND_TITLES + r"|[^\S \t\n]|[\0-\x08\x0e-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a launch ended; `tail` is the last few lines of its output, redacted, for the reason of a failure.
+
+    Neither exit code nor signal: the process could not even be killed. `cancelled` and `timed_out` are right whatever
+    the exit code is, since a script may answer TERM with exit 0.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    cancelled: bool
+    seconds: float
+    tail: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the job did its work."""
+        return self.exit_code == 0 and not self.timed_out and not self.cancelled
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            how = f"ended by signal {self.signal} ({_signal_name(self.signal)})"
+        elif self.exit_code is not None:
+            how = f"exit code {self.exit_code}"
+        else:
+            how = "cannot be ended"
+        why = "cancelled, " if self.cancelled else "timed out, " if self.timed_out else ""
+        return f"{why}{how} after {self.seconds:.3f} s"
+
+
+def last_lines(data: bytes) -> str:
+    """The last few lines of text in these bytes, without colours and other commands to a terminal."""
+    text = data.decode("utf-8", "replace").replace("\r", "\n")
+    lines = [line.rstrip() for line in _NOT_TEXT.sub("", text).split("\n")]
+    return "\n".join([line for line in lines if line][-_TAIL_LINES:])
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "no name"

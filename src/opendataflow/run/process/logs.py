@@ -1,0 +1,311 @@
+"""Logs of runs: one private file each, with its middle left out when it grows too long.
+
+A log is plain text that `less` and `tail -F` read. Its first line always has the same length, and of a log that was
+shortened it says how many bytes are left out after which byte, so that a reader finds its position again. Shortening writes
+a new file and renames it; at every moment the name leads to a whole log.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import fcntl
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from ...errors import BadConfig, BadId, UnknownRun, UsageError
+from ...secrets import Key, Redactor
+from .pruning import KEEP_BYTES, KEEP_DAYS, MARK, NEW, prune_daily
+
+LIMIT = 16 * 2**20
+
+_SMALLEST = 64 * 1024  # the header must always fit into the quarter that is kept
+_LONGEST_NAME = 250  # file systems allow 255 bytes, and a log being shortened has four more
+_FIRST = re.compile(MARK + rb": (\d{15}) bytes left out after byte (\d{15})\n")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: int, runid: str) -> Path:
+    """Where the log of a run is: `<folder>/<jobid>/<dataid>.<epoch>.<runid>.log`."""
+    from ...model.ids import check_id  # here, since all of the model comes along
+
+    job, data, run = check_id("job", jobid), check_id("chunk", dataid), check_id("run", runid)
+    name = f"{data}.{int(epoch)}.{run}.log"
+    if len(name) > _LONGEST_NAME:
+        raise BadId(f"dataid and run are too long for the name of a log: {len(name)} characters")
+    path = Path(folder, job, name)
+    # The grammar forbids it already; a second look costs nothing and does not depend on the grammar staying so.
+    if path.parent.parent != Path(folder) or path.name != name or path.parent.name != job:
+        raise BadId(f"the log of run {run} would lie outside {folder}")
+    return path
+
+
+class LogFile:
+    """The log of one run, written by one thread; nothing that happens to it makes the job fail.
+
+    `failed` is the error that cut the log, or None. `write` takes bytes that are redacted already, with a Redactor
+    from `redactor()` for each stream; everything else is redacted here.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        jobid: str,
+        dataid: str,
+        epoch: int,
+        runid: str,
+        attempt: int = 1,
+        secrets: Iterable[str | Key] = (),
+        limit: int = LIMIT,
+    ) -> None:
+        self.path = log_path(folder, jobid=jobid, dataid=dataid, epoch=epoch, runid=runid)
+        self.failed: OSError | None = None
+        self._secrets = tuple(secrets)
+        self._redact = self.redactor().redact
+        self._facts = {"run": runid, "job": jobid, "dataid": dataid, "epoch": str(epoch), "attempt": str(attempt)}
+        self._limit = max(limit, _SMALLEST)
+        self._quarter = self._limit // 4
+        self._size = self._body = self._left_out = self._gap_at = 0
+        self._mid_line = False
+        self._last_words = b""
+        self._handle = -1
+        try:
+            self._handle = _create(Path(folder), self.path)
+            self._append(_first_line(0, 0))
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise BadConfig(f"no log can be written to {self.path.parent}: {error.strerror}") from None
+            self._cut(error)
+        self._body = self._size
+        prune_daily(folder)
+
+    def redactor(self) -> Redactor:
+        """A fresh Redactor of this run's secrets, for one stream."""
+        return Redactor(self._secrets)
+
+    def begin(self, argv: Sequence[str], cwd: str | os.PathLike[str]) -> None:
+        """Write the header: what runs, for which chunk, since when."""
+        command = shlex.join(self._redact(word) for word in argv)
+        facts = {**self._facts, "started": _now(), "argv": command, "cwd": os.fspath(cwd)}
+        self._say("".join(f"# {name:<8} {_one_line(self._redact(value))}\n" for name, value in facts.items()))
+        self._body = self._size
+
+    def write(self, data: bytes) -> None:
+        """Append what the job printed, already redacted."""
+        if self.failed is not None or self._handle < 0 or not data:
+            return
+        try:
+            for start in range(0, len(data), self._quarter):
+                part = data[start : start + self._quarter]
+                if self._size + len(part) > self._limit:
+                    self._shorten()
+                self._append(part)
+        except OSError as error:
+            self._cut(error)
+
+    def note(self, text: str) -> None:
+        """Append a remark of our own, on lines of its own that begin with `#`."""
+        self._say("".join(f"# {line}\n" for line in self._redact(text).splitlines()))
+
+    def end(self, verdict: str) -> None:
+        """Write the footer: how it ended, and when."""
+        self.note(f"ended    {_now()}: {verdict}")
+
+    def close(self) -> None:
+        """Give the file back; from now on it may be pruned."""
+        if self._handle >= 0:
+            handle, self._handle = self._handle, -1
+            with suppress(OSError):
+                os.close(handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _say(self, text: str) -> None:
+        data = ("\n" * self._mid_line + text).encode("utf-8", "replace")
+        if self.failed is None:
+            self.write(data)
+        else:
+            self._insist(data)
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            # At our own offset: with O_APPEND, Linux would not let us overwrite the end when the disk is full.
+            count = os.pwrite(self._handle, rest, self._size)
+            self._size += count
+            rest = rest[count:]
+        self._mid_line = not data.endswith(b"\n")
+
+    def _cut(self, error: OSError) -> None:
+        self.failed = error
+        self._insist(f"\n# the log is cut here: {error.strerror}\n".encode())
+
+    def _insist(self, data: bytes) -> None:
+        """Append, or else overwrite the end: that needs no room on a full disk."""
+        self._last_words += data
+        if self._handle < 0:
+            return
+        try:
+            self._append(data)
+        except OSError:
+            start = max(self._body, self._size - len(self._last_words))
+            with suppress(OSError):
+                os.pwrite(self._handle, self._last_words[: self._size - start], start)
+        self._mid_line = False
+
+    def _shorten(self) -> None:
+        """Move to a new file that holds the first and the last quarter."""
+        tail_at = self._line_after(self._size - self._quarter)
+        if self._gap_at:
+            left_out, gap_at = self._left_out + tail_at - self._gap_at - _GAP_LENGTH, self._gap_at
+        else:
+            gap_at = self._line_after(max(self._quarter, self._body))
+            left_out = tail_at - gap_at
+        new = self.path.with_name(self.path.name + NEW)
+        old_handle, old_size = self._handle, self._size
+        handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            _lock(handle)
+            self._handle, self._size = handle, 0
+            self._append(_first_line(left_out, gap_at))
+            self._copy(old_handle, self._size, gap_at)
+            self._append(_gap(left_out))
+            self._copy(old_handle, tail_at, old_size)
+            os.replace(new, self.path)
+        except BaseException:
+            self._handle, self._size = old_handle, old_size
+            with suppress(OSError):
+                os.close(handle)
+            with suppress(OSError):
+                os.unlink(new)
+            raise
+        self._left_out, self._gap_at = left_out, gap_at
+        os.close(old_handle)
+
+    def _copy(self, source: int, start: int, end: int) -> None:
+        while start < end and (data := os.pread(source, min(end - start, 2**20), start)):
+            self._append(data)
+            start += len(data)
+
+    def _line_after(self, offset: int) -> int:
+        """Where the first line at or after this byte begins, or the byte itself when none begins soon."""
+        line_end = os.pread(self._handle, 4096, offset).find(b"\n")
+        return offset + line_end + 1
+
+
+def read(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a log with their ends; a line of more than 64 KiB comes in pieces."""
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+            while piece := file.readline(65536):
+                yield piece
+    except FileNotFoundError:
+        raise _unknown(path) from None
+
+
+def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: float = 0.2) -> Iterator[str]:
+    """The text of a log as it grows, in pieces that need not be whole lines, until the run is over."""
+    while not os.path.exists(path):
+        if is_over() and not os.path.exists(path):
+            raise _unknown(path)
+        time.sleep(poll)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    file, gap_at, left_out = _reopen(path)
+    try:
+        while True:
+            over, idle = is_over(), True
+            while data := file.read(65536):
+                idle = False
+                yield decoder.decode(data)
+            if not _same(path, file):
+                # Only now is the old file final; what it got between our last look and the renaming is still due.
+                while data := file.read(65536):
+                    yield decoder.decode(data)
+                seen = file.tell()
+                seen += left_out - _GAP_LENGTH if gap_at else 0
+                file.close()
+                file, gap_at, left_out = _reopen(path)
+                file.seek(gap_at if seen < gap_at + left_out else seen - left_out + _GAP_LENGTH if gap_at else seen)
+            elif over:
+                break
+            elif idle:
+                time.sleep(poll)
+    finally:
+        file.close()
+    if rest := decoder.decode(b"", final=True):
+        yield rest
+
+
+def _create(folder: Path, path: Path) -> int:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for _ in range(10):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if path.parent.resolve() != folder.resolve() / path.parent.name:
+            raise BadConfig(f"{path.parent} leads out of the folder of logs")
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            continue  # it was empty, and has just been pruned
+        except FileExistsError:
+            raise UsageError(f"there is a log already: {path}") from None
+        _lock(handle)
+        return handle
+    raise BadConfig(f"{path.parent} does not stay")
+
+
+def _lock(handle: int) -> None:
+    # Held as long as we live: it tells the pruning that the log is in use. Some file systems cannot; there, age must do.
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _reopen(path: str | os.PathLike[str]) -> tuple[BinaryIO, int, int]:
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 - follow closes it
+    first = _FIRST.match(os.pread(file.fileno(), 256, 0))
+    left_out, gap_at = (int(first[1]), int(first[2])) if first else (0, 0)
+    return file, gap_at, left_out
+
+
+def _same(path: str | os.PathLike[str], file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return True  # removed: there is nothing newer
+
+
+def _first_line(left_out: int, gap_at: int) -> bytes:
+    line = MARK + b": %015d bytes left out after byte %015d\n" % (left_out, gap_at)
+    return line if left_out else MARK.ljust(len(line) - 1) + b"\n"
+
+
+def _gap(left_out: int) -> bytes:
+    return f"\n… {left_out:15d} bytes left out …\n".encode()
+
+
+_GAP_LENGTH = len(_gap(0))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _one_line(text: str) -> str:
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:4001])
+    return shown if len(shown) <= 4000 else shown[:4000] + "…"
+
+
+def _unknown(path: str | os.PathLike[str]) -> UnknownRun:
+    kept = f"Logs are kept for {KEEP_DAYS:.0f} days, the newest {KEEP_BYTES // 2**30} GiB of them"
+    return UnknownRun(f"there is no log {os.fspath(path)}", hint=f"{kept}; the store keeps the runs.")

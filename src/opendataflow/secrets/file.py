@@ -1,0 +1,57 @@
+"""Secrets in a file that exists only as long as the script that reads it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import UsageError
+from .key import to_bytes
+
+SECRET_FILE_PREFIX = ".odf-secret-"
+
+
+@contextmanager
+def secret_file(directory: str | os.PathLike[str], values: Mapping[str, str]) -> Iterator[Path]:
+    """Yield a 0600 file of shell-quoted NAME=value lines that exists only inside the block."""
+    for name, value in values.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
+            raise UsageError(f"{name!r} cannot be given in a file", hint="A shell must be able to read name and value.")
+    content = to_bytes("".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items()))
+    path = Path(directory) / f"{SECRET_FILE_PREFIX}{os.urandom(8).hex()}"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        # The lock lasts as long as this process, so that sweep_secret_files can tell an orphan from a file in use.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with open(handle, "wb", closefd=False) as file:
+            file.write(content)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def sweep_secret_files(directory: str | os.PathLike[str]) -> int:
+    """Remove the secret files of processes that died before they could, and return how many there were."""
+    removed = 0
+    for path in Path(directory).glob(f"{SECRET_FILE_PREFIX}*"):
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # An empty file holds no secret, and may be one that is being made and not yet locked.
+            if os.fstat(handle).st_size:
+                path.unlink(missing_ok=True)
+                removed += 1
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)
+    return removed

@@ -1,0 +1,128 @@
+"""The key: where it comes from, and how it stays hidden."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import shlex
+import stat
+from collections.abc import Mapping
+from typing import NoReturn
+
+from ..errors import BadConfig, BadKey, UsageError
+
+KEY_VARIABLES = ("PASSKEY", "PASSKEY_FILE", "PASSKEY_COMMAND")
+COMMAND_TIMEOUT = 30.0
+
+_PEPPER = os.urandom(16)
+
+
+class Key:
+    """A passphrase that cannot be shown, copied or pickled."""
+
+    __slots__ = ("_passphrase",)
+
+    def __init__(self, passphrase: str) -> None:
+        if not passphrase:
+            raise UsageError("a key cannot be empty", hint=f"Set one of {', '.join(KEY_VARIABLES)}.")
+        self._passphrase = to_bytes(passphrase)
+
+    def __repr__(self) -> str:
+        return "Key(hidden)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and hmac.compare_digest(self._passphrase, other._passphrase)
+
+    def __hash__(self) -> int:
+        # Peppered, so that a hash that reaches a log gives no cheap way to test guesses.
+        return hash(hmac.digest(_PEPPER, self._passphrase, "sha256"))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a Key is not copied or pickled")
+
+
+def passphrase_of(key: Key) -> bytes:
+    """The passphrase itself, for the modules of this room alone."""
+    return key._passphrase
+
+
+def find_key(environ: Mapping[str, str]) -> Key | None:
+    """Return the key from the first of PASSKEY, PASSKEY_FILE and PASSKEY_COMMAND that is set and not empty, or None."""
+    if passphrase := environ.get("PASSKEY"):
+        return Key(passphrase)
+    if path := environ.get("PASSKEY_FILE"):
+        return _key_from_bytes(_read_key_file(path), "PASSKEY_FILE")
+    if command := environ.get("PASSKEY_COMMAND"):
+        return _key_from_bytes(_run_key_command(command, environ), "PASSKEY_COMMAND")
+    return None
+
+
+def require_key(environ: Mapping[str, str], for_what: str) -> Key:
+    """Return the key, or refuse with the names of the variables that may hold it."""
+    if key := find_key(environ):
+        return key
+    raise BadKey(
+        f"{for_what} needs a key, and none is set",
+        hint="Set PASSKEY to it, PASSKEY_FILE to a file that holds it, or PASSKEY_COMMAND to a command that prints it.",
+    )
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without anything that leads to the key."""
+    return {name: value for name, value in environ.items() if name not in KEY_VARIABLES}
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes of a secret, as the environment or a file holds them."""
+    # What the environment holds need not be UTF-8; Python hands it over as escaped surrogates.
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        pass
+    raise UsageError("a secret is not valid Unicode", hint="Give it as UTF-8.")
+
+
+def _key_from_bytes(raw: bytes, source: str) -> Key:
+    passphrase = raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw
+    if not passphrase:
+        raise BadConfig(f"{source} gives an empty key", hint="Its first line must be the key.")
+    return Key(passphrase.decode("utf-8", "surrogateescape"))
+
+
+def _read_key_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_mode & (stat.S_IROTH | stat.S_IWOTH):
+                return file.read()
+    except OSError as error:
+        reason = error.strerror
+    else:
+        raise BadConfig(f"PASSKEY_FILE {path} is open to every user", hint=f"Run: chmod 600 {shlex.quote(path)}")
+    # The path is not repeated: whoever mistakes the variable for PASSKEY has put the key there.
+    raise BadConfig(f"PASSKEY_FILE cannot be read: {reason}", hint="Set it to the path of the file that holds the key.")
+
+
+def _run_key_command(command: str, environ: Mapping[str, str]) -> bytes:
+    import subprocess  # only here: few keys come from a command
+
+    # Neither the command line nor its output is ever repeated: either may hold the key.
+    try:
+        done = subprocess.run(
+            shlex.split(command),
+            env=child_environment(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=COMMAND_TIMEOUT,
+            check=False,
+        )
+        if done.returncode == 0:
+            return done.stdout
+        problem = f"failed with exit code {done.returncode}"
+    except subprocess.TimeoutExpired:
+        problem = f"did not finish in {COMMAND_TIMEOUT:g} s"
+    except OSError as error:
+        problem = f"cannot be started: {error.strerror}"
+    except (ValueError, IndexError):
+        problem = "is not a command line"
+    raise BadConfig(f"PASSKEY_COMMAND {problem}", hint="It runs without a shell; run it by hand to see what it says.")

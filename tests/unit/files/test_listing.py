@@ -1,0 +1,121 @@
+"""Looking at locations, local and remote alike, and taking them away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from opendataflow import files
+from opendataflow.errors import InvalidPath, MissingDependency
+
+
+@pytest.fixture(params=["disk", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder with two files and a hidden one, wherever it lies."""
+    contents = {"a.csv": b"1234", "b=1/c.csv": b"56", "_SUCCESS": b"789"}
+    if request.param == "disk":
+        for name, content in contents.items():
+            path = tmp_path / "chunk" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return str(tmp_path / "chunk")
+    root = f"/{uuid4().hex}"
+    for name, content in contents.items():
+        pytest.importorskip("fsspec").filesystem("memory").pipe(f"{root}/chunk/{name}", content)
+    return f"memory:/{root}/chunk"
+
+
+def test_the_size_of_a_folder_is_that_of_everything_in_it(folder: str) -> None:
+    assert files.size(folder) == 9
+
+
+def test_names_are_those_of_everything_right_inside(folder: str) -> None:
+    assert files.names(folder) == ["_SUCCESS", "a.csv", "b=1"]
+    assert files.names(f"{folder}/nowhere") == []
+
+
+def test_what_is_not_there_is_none_and_not_an_empty_folder(folder: str) -> None:
+    assert files.list_files(f"{folder}/nowhere") is None
+    assert (files.exists(folder), files.exists(f"{folder}/nowhere")) == (True, False)
+
+
+def test_a_file_is_no_folder(folder: str) -> None:
+    assert (files.is_folder(folder), files.is_folder(f"{folder}/a.csv")) == (True, False)
+    listed = files.list_files(f"{folder}/a.csv")
+    assert [(file.path, file.bytes) for file in listed or ()] == [("a.csv", 4)]
+
+
+def test_a_folder_knows_when_it_was_written(folder: str) -> None:
+    listed = files.list_files(folder)
+    written = files.written(folder)
+    assert listed is not None
+    assert written is not None
+    assert abs(written - max(file.mtime or 0 for file in listed)) < 60
+
+
+def test_what_is_removed_is_gone_and_may_be_removed_again(folder: str) -> None:
+    files.remove(f"{folder}/a.csv")
+    assert files.names(folder) == ["_SUCCESS", "b=1"]
+    files.remove(folder)
+    files.remove(folder)
+    assert not files.exists(folder)
+
+
+def test_of_a_link_only_the_link_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert not files.is_folder(str(tmp_path / "link"))
+    files.remove(str(tmp_path / "link"))
+    assert sorted(os.listdir(tmp_path)) == ["real"]
+
+
+def test_links_are_told_at_whatever_depth_and_never_followed(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    for link in ("one", "a/two", "a/b/three"):
+        (tmp_path / link).symlink_to(tmp_path)
+    names = {os.path.relpath(link, tmp_path) for link in files.links(str(tmp_path))}
+    assert names == {"one", "a/two", "a/b/three"}
+    assert list(files.links(str(tmp_path / "nowhere"))) == []
+
+
+def test_a_link_that_leads_nowhere_takes_its_place_but_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert files.exists(str(tmp_path / "link"))
+    assert files.list_files(str(tmp_path / "link")) is None
+
+
+def test_a_file_that_cannot_be_looked_at_is_a_wrong_place(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InvalidPath) as problem:
+        files.list_files(str(tmp_path))
+    assert str(tmp_path) in problem.value.message
+
+
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    scandir = os.scandir
+
+    def refuse(folder: str) -> Iterator[os.DirEntry[str]]:
+        if folder.endswith("inner"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InvalidPath):
+        files.list_files(str(tmp_path))
+
+
+def test_what_is_not_there_yet_is_writable_where_its_nearest_folder_is(tmp_path: Path) -> None:
+    assert files.is_writable(str(tmp_path / "not/yet"))
+    assert files.is_writable("memory://anything")
+
+
+def test_a_scheme_that_nobody_knows_says_what_is_missing() -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(MissingDependency) as problem:
+        files.exists("nosuch://bucket/key")
+    assert "nosuch" in problem.value.hint

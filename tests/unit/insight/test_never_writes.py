@@ -1,0 +1,144 @@
+"""Nothing in insight writes: every function that is given a store is run while each writing transaction is refused."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import opendataflow
+from opendataflow import Dataset, Partition, Pool, Store, insight
+from opendataflow.insight.doctor import examine
+from opendataflow.insight.explain import explain
+from opendataflow.insight.matrix import chunk_list, chunks_in, overview
+from opendataflow.insight.pools import pools
+from opendataflow.insight.progress import Watch, report
+from opendataflow.insight.prove import prove
+from opendataflow.insight.selection import Wanted, select
+from opendataflow.insight.why import why
+from opendataflow.project import without_file
+from opendataflow.run.drain import Drained, Failure
+from opendataflow.store.sqlite import SqliteBackend
+from tests.support.flows import claim_one, dataset, dump, job, put
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A flow in which something is done, failed, running, deferred, held and missing; then nobody may write any more."""
+    with opendataflow.open(f"sqlite:///{tmp_path}/store.db", create=True) as made:
+        limited = Dataset(
+            "raw", kind="file", location="raw/{dataid}", partition=Partition("day"), options={"readers": 9}
+        )
+        made.register(
+            [
+                limited,
+                dataset("clean", "day"),
+                dataset("months", "month"),
+                dataset("rates", "day"),
+                dataset("sum", "text"),
+            ],
+            [
+                job("cleaning", "raw", writes="clean", pool="etl"),
+                job("report", "clean rollup", "rates latest", writes="months"),
+                job("total", "clean all", writes="sum"),
+            ],
+            [Pool("etl", 1, {"hours": ["00:00-24:00 -> 1"]})],
+        )
+        made.announce("raw", [f"2013-01-0{day}" for day in range(1, 8)])
+        made.commit(claim_one(made, "cleaning"))
+        made.fail(claim_one(made, "cleaning"), detail="exit 3")
+        refused = claim_one(made, "cleaning")
+        made.give_back(refused, refused.receipt, "no", wait=3600)
+        claim_one(made, "cleaning", force=True, dataid="2013-01-04")
+        made.hold("raw", ["2013-01-05"])
+        put(made, "raw", "x", "READY")
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("insight writes")
+
+        monkeypatch.setattr(SqliteBackend, "writing", refuse)
+        monkeypatch.setattr(SqliteBackend, "execute", refuse)
+        yield made
+
+
+def look_at_a_drain(store: Store) -> None:
+    drained = Drained(
+        failed={("cleaning", "2013-01-02"): Failure("cleaning", "2013-01-02", 2, "JOB_FAILED", "x", False)}
+    )
+    assert Watch(store, ["cleaning"]).look(drained).limits
+    assert report(store, drained).commands
+
+
+def look_at_one_dataid_each(store: Store) -> None:
+    verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
+    assert verdicts == {"DATA_NOT_READY", "LOCKED"}
+    assert why(store, "cleaning", "13").verdict == "WRONG_DATA"
+    for jobid, dataid in (("report", "2013-01"), ("total", "all")):
+        assert why(store, jobid, dataid).verdict == "DATA_NOT_READY"
+
+
+def prove_with_rows(store: Store) -> None:
+    """Everything but the counting itself, which Spark does."""
+    assert prove(store, without_file(Path("/data"), None), "clean", spark=lambda: None).rows is not None  # type: ignore[arg-type,return-value]
+
+
+def examine_everything(store: Store) -> None:
+    app = SimpleNamespace(store=store, project=without_file(Path("/data"), None))
+    assert [each.ok for each in examine(app, {}) if each.what == "leases"] == [True]
+
+
+LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
+    why: look_at_one_dataid_each,
+    explain: lambda store: [
+        explain(store, "raw", dataid) for dataid in ("2013-01-01", "2013-01-05", "2013-01-09", "x")
+    ],
+    overview: overview,
+    chunk_list: chunk_list,
+    chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
+    pools: pools,
+    select: lambda store: select(store, Wanted(None, (), failed=True)),
+    prove: prove_with_rows,
+    Watch: look_at_a_drain,
+    report: look_at_a_drain,
+    examine: examine_everything,
+}
+# These are reached through the functions above.
+INSIDE = {
+    "reconcile.reconciled": prove,
+    "why.chunk.about_chunk": why,
+    "why.job.about_job": why,
+    "why.reasons.limits_in_the_way": why,
+    "why.reasons.who_runs": why,
+    "why.reasons.last_words": why,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=[each.__name__ for each in LOOKS])
+def test_a_look_changes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch, look: Callable[[Store], Any]):
+    contents = SimpleNamespace(chunks={}, outside={})
+    fake = SimpleNamespace(contents_of=lambda *_, **__: contents, InputChunk=lambda *_: None)
+    for module in ("proving", "reading"):
+        monkeypatch.setitem(sys.modules, f"opendataflow.spark.{module}", fake)
+    before = dump(store)
+    look(store)
+    for jobid in store.catalogue().jobs:
+        why(store, jobid)
+    assert dump(store) == before
+
+
+def test_every_function_that_is_given_a_store_is_looked_at():
+    given = set()
+    for module in pkgutil.walk_packages(insight.__path__, "opendataflow.insight."):
+        for name, thing in vars(importlib.import_module(module.name)).items():
+            is_public = getattr(thing, "__module__", "") == module.name and not name.startswith("_")
+            if is_public and callable(thing) and {"store", "app"} & set(inspect.signature(thing).parameters):
+                inside = f"{module.name.removeprefix('opendataflow.insight.')}.{name}"
+                given.add(INSIDE.get(inside, thing))
+    assert given == set(LOOKS)
