@@ -112,7 +112,8 @@ def test_its_manifests_are_what_they_were(migrated: Store) -> None:
         "carrier STRING, delay INT",
         "local-1",
     )
-    assert [check["check"] for check in manifest.checks] == ["not_null", "rows"]
+    assert [(result.kind, result.passed) for result in manifest.checks] == [("not_null", True), ("rows", True)]
+    assert manifest.checks[1].figures == {"rows": 25}
     assert manifest.passed
     assert manifest.inputs == (Consumed("raw", DAYS[1], 1),)
     assert manifest.files[0].path == "part-0.parquet"
