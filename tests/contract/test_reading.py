@@ -198,3 +198,17 @@ def test_a_persons_own_select(store: Store) -> None:
         store.dml("updat datastatus")
     assert store.dml("update datastatus set status = 'HOLD' where dataid = '2'") == 0
     assert store.dml("delete from datastatus") == 1
+
+
+def test_published_versions_come_in_order_with_their_manifests(store: Store) -> None:
+    chain(store)
+    store.announce(
+        "raw", ["1", "2", "10"], manifests={"10": Manifest(location="/raw/10"), "2": Manifest(location="/raw/2")}
+    )
+    store.announce("raw", ["2"], manifests={"2": Manifest(location="/raw/2b")})
+    store.hold("raw", ["10"])
+    assert [(each.dataid, each.version, each.manifest.location) for each in store.all_published("raw")] == [
+        ("2", 2, "/raw/2b")
+    ]
+    store.release("raw", ["10"])
+    assert [each.dataid for each in store.all_published("raw")] == ["2", "10"]

@@ -13,7 +13,6 @@ from opendataflow.store import queries
 from tests.support.workers import ROOT
 
 SQL = ROOT / "src/opendataflow/store/sql"
-ONLY = {"sqlite": {"clock_offset", "clock_offset_put"}, "postgres": {"schema", "migration_lock"}}
 
 
 def test_the_public_names_are_these() -> None:
@@ -56,16 +55,17 @@ def test_a_sqlite_store_needs_no_postgresql_driver(tmp_path: object) -> None:
     assert told.stdout.strip() == "[]"
 
 
-def named(folder: str) -> list[str]:
-    """The names of the queries in one folder, as they are written."""
-    text = (SQL / folder / "queries.sql").read_text(encoding="utf-8")
-    return re.findall(r"^-- name: (.*)$", text, re.MULTILINE)
+FILES = sorted(f"{path.parent.name}/{path.name}" for path in SQL.glob("*/*.sql") if not path.name[0].isdigit())
 
 
-@pytest.mark.parametrize("folder", ["common", "sqlite", "postgres"])
-def test_every_query_says_in_a_line_what_it_does(folder: str) -> None:
-    text = (SQL / folder / "queries.sql").read_text(encoding="utf-8")
-    for part in re.split(r"^-- name: ", text, flags=re.MULTILINE)[1:]:
+def named(file: str) -> list[str]:
+    """The names of the queries in one file, as they are written."""
+    return re.findall(r"^-- name: (.*)$", (SQL / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_query_says_in_a_line_what_it_does(file: str) -> None:
+    for part in re.split(r"^-- name: ", (SQL / file).read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         name, comment = part.splitlines()[:2]
         assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
         assert re.fullmatch(r"-- \S.*[.;,]", comment), name
@@ -73,24 +73,8 @@ def test_every_query_says_in_a_line_what_it_does(folder: str) -> None:
 
 def test_a_query_is_written_once() -> None:
     for dialect in ("sqlite", "postgres"):
-        names = named("common") + named(dialect)
+        names = [name for file in FILES if file.startswith(("common", dialect)) for name in named(file)]
         assert len(names) == len(set(names))
-
-
-def test_both_dialects_have_the_same_queries() -> None:
-    sqlite, postgres = set(queries.load("sqlite")), set(queries.load("postgres"))
-    assert sqlite - postgres == ONLY["sqlite"]
-    assert postgres - sqlite == ONLY["postgres"]
-
-
-def test_both_dialects_take_the_same_parameters() -> None:
-    sqlite, postgres = queries.load("sqlite"), queries.load("postgres")
-
-    def parameters(sql: str) -> set[str]:
-        return set(re.findall(r"(?<![:\w]):([a-z_]+)\b", sql))
-
-    for name in set(sqlite) & set(postgres) - {"lock_definitions"}:
-        assert parameters(sqlite[name]) == parameters(postgres[name]), name
 
 
 def test_every_query_is_used() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -283,7 +283,9 @@ def rescue_verb(app: App, dry_run: bool) -> int:
       odf rescue
     """
     if dry_run:
-        found = [(run.runid, run.jobid, run.dataid, "lease over") for run in app.store.expired()]
+        found: Sequence[tuple[int, str, str, str]] = [
+            (run.runid, run.jobid, run.dataid, "lease over") for run in app.store.expired()
+        ]
     else:
         from ..secrets import sweep_secret_files
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
+from ..model.bounds import Size
 from .common import App, Line, confirm, plain, table, verb
 
 if TYPE_CHECKING:
@@ -31,6 +33,24 @@ def bytes_of(word: str) -> int:
     return int(match[1]) * int((1024 if "I" in unit else 1000) ** _UNITS[name])
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How a person wants the data cut: by which key, and how many chunks or how large; only new rows with extend."""
+
+    by: str | None
+    count: int | None
+    rows: int | None
+    size: str | None
+    extend: bool
+
+    @property
+    def chunk_size(self) -> Size:
+        """The one way that was named, if any."""
+        if sum(given is not None for given in (self.count, self.rows, self.size)) > 1:
+            raise UsageError("--count, --rows and --size exclude one another", hint="Give only one of them.")
+        return Size(self.count, self.rows, bytes_of(self.size) if self.size else None)
+
+
 @verb("shard")
 @click.option("--by", metavar="COLUMN", help="The key column (default: the dataset's).")
 @click.option("--count", type=click.IntRange(1, _MOST_CHUNKS), metavar="N", help="Into this many chunks.")
@@ -43,17 +63,7 @@ def bytes_of(word: str) -> int:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.argument("dataset")
 def shard_verb(
-    app: App,
-    dataset: str,
-    by: str | None,
-    count: int | None,
-    rows: int | None,
-    size: str | None,
-    extend: bool,
-    why: str | None,
-    master: str | None,
-    dry_run: bool,
-    yes: bool,
+    app: App, dataset: str, why: str | None, master: str | None, dry_run: bool, yes: bool, **cut: Any
 ) -> int:
     """Cut a table or file set into chunks of partition type range, evenly by its data, and announce them.
 
@@ -67,20 +77,18 @@ def shard_verb(
       odf shard orders_pg --extend --yes          every night
     """
     from .. import secrets
-    from ..model.bounds import Size
     from ..run.sharding import announce, plan, session_of
 
-    if sum(given is not None for given in (count, rows, size)) > 1:
-        raise UsageError("--count, --rows and --size exclude one another", hint="Give only one of them.")
+    asked = _Cut(**cut)
     planned = plan(
         app.store,
         app.project,
         dataset,
         session_of(app.project, master, app.say),
         secrets.find_key(os.environ),
-        by=by,
-        size=Size(count, rows, bytes_of(size) if size else None),
-        extend=extend,
+        by=asked.by,
+        size=asked.chunk_size,
+        extend=asked.extend,
     )
     done = False
     if planned.chunks and not dry_run:

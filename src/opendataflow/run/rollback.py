@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import files
 from ..errors import BadTransition, InvalidPath
 from ..project import Project, is_inside
-from ..store import Store
+from ..store import RolledBack, Store
 
 
 def rollback(
@@ -17,7 +17,7 @@ def rollback(
     *,
     why: str | None = None,
     dry_run: bool = False,
-) -> list[tuple[str, str, int, int]]:
+) -> list[RolledBack]:
     """Look at the files of the older version, then move the pointer: (datasetid, dataid, version before, after) of each."""
     environment = project.environment
     store.check_environment(environment.name)

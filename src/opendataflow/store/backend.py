@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 Row = Sequence[Any]
+
+_T = TypeVar("_T")
 
 
 class Migration(NamedTuple):
@@ -19,25 +21,46 @@ class Migration(NamedTuple):
     sql: str
 
 
+class Applied(NamedTuple):
+    """One migration that a store has."""
+
+    number: int
+    name: str
+    checksum: str
+
+
 class Transaction(ABC):
-    """One open transaction; queries are called by their names."""
+    """One open transaction; queries are called by their names, and their rows get names where they are fetched."""
 
     @abstractmethod
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        """Run a named query and return all its rows."""
+        """Run a named query and return all its rows, without names."""
 
     @abstractmethod
     def run(self, query: str, /, **parameters: Any) -> None:
         """Run a named query for its effect."""
 
-    def batch(self, *calls: tuple[str, dict[str, Any]]) -> list[list[Row]]:
-        """Run several named queries in order, in one round trip where the database can, and return the rows of each."""
-        return [self.rows(query, **parameters) for query, parameters in calls]
+    def fetch(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> list[_T]:
+        """Run a named query and return what `make` makes of each row."""
+        return list(map(make, self.rows(query, **parameters)))
 
-    def row(self, query: str, /, **parameters: Any) -> Row | None:
-        """Run a named query and return its first row, if any."""
+    def first(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> _T | None:
+        """The same for the first row, if there is one."""
         rows = self.rows(query, **parameters)
-        return rows[0] if rows else None
+        return make(rows[0]) if rows else None
+
+    def values(self, query: str, /, **parameters: Any) -> list[Any]:
+        """Run a named query that has one column and return its values."""
+        return [value for (value,) in self.rows(query, **parameters)]
+
+    def value(self, query: str, /, **parameters: Any) -> Any:
+        """The same for the first value; None when there is no row."""
+        values = self.values(query, **parameters)
+        return values[0] if values else None
+
+    @abstractmethod
+    def lock(self, query: str, /, **parameters: Any) -> None:
+        """Run a named lock, which holds until the transaction ends; nothing to do where a writing transaction is alone."""
 
 
 class Backend(ABC):

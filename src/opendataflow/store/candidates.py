@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from ..errors import BadDataid, BadId
 from ..model import CLAIMABLE, DEFERRED, RESUBMIT, Catalogue, Job, candidacy, sort_key, takes_all
-from .backend import Row, Transaction
+from .backend import Transaction
 from .inputs import ChunkId, needed
-from .records import compact
+from .rows import CandidateRow, PairFacts, compact
 
 _BATCH = 20_000
 _MOST_PAIR_LOCKS = 200
@@ -63,25 +63,18 @@ def dynamic_consumers(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[s
 def consumers_of_the_whole(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[str, Job]:
     """Jobs that wait for all chunks of something that these datasets have a part in, however far upstream."""
     changed = set(datasetids)
-    found = {}
+    waiting = {}
     for job in catalogue.jobs.values():
         for item in job.inputs:
             if item.mapping.kind == "all":
                 for upstream in map(catalogue.job, catalogue.upstream(item.datasetid)):
-                    if changed & {*upstream.outputs, *(each.datasetid for each in upstream.inputs)}:
-                        found[job.jobid] = job
-    return found
+                    if changed & {*upstream.outputs, *(read.datasetid for read in upstream.inputs)}:
+                        waiting[job.jobid] = job
+    return waiting
 
 
-def settle(
-    tx: Transaction,
-    catalogue: Catalogue,
-    chunks: Sequence[ChunkId],
-    before: Sequence[tuple[str, dict[str, Any]]] = (),
-    *,
-    by_person: bool = False,
-) -> list[list[Row]]:
-    """Bring the candidates up to date after these chunks changed; earlier queries may travel along in `before`.
+def settle(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], *, by_person: bool = False) -> None:
+    """Bring the candidates up to date after these chunks changed.
 
     What a job publishes goes on from job to job by itself; what a person decides may end a wait that is further downstream.
     """
@@ -90,46 +83,32 @@ def settle(
             by_person and consumers_of_the_whole(catalogue, (datasetid,))
         ):
             # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
-            before = [*before, ("note_put", {"datasetid": datasetid, "dataid": None, "after": None})]
-    return decide(tx, catalogue, touched(catalogue, chunks), before=before)
+            tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
+    derive(tx, catalogue, touched(catalogue, chunks))
 
 
-def decide(
+def derive(
     tx: Transaction,
     catalogue: Catalogue,
     pair_ids: Iterable[PairId],
     *,
-    before: Sequence[tuple[str, dict[str, Any]]] = (),
     not_before: float = 0.0,
     asked_for: bool = False,
-) -> list[list[Row]]:
-    """Decide for each (job, dataid) whether it may be taken now, and write or remove its candidate."""
-    pairs: list[Pair] = []
-    for pair_id in pair_ids:
-        found = pair(tx, catalogue, *pair_id)
-        if found is not None:
-            pairs.append(found)
-    answers: list[list[Row]] = []
-    for start in range(0, max(len(pairs), 1), _BATCH):
+) -> None:
+    """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate."""
+    pairs = [known for pair_id in pair_ids if (known := pair_of(tx, catalogue, *pair_id)) is not None]
+    for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
-        calls = list(before) if start == 0 else []
-        if batch:
-            ids = compact([(each.jobid, each.dataid, each.inputs, each.exclusive) for each in batch])
-            if len(pairs) > _MOST_PAIR_LOCKS:
-                calls.append(("lock_jobs", {"jobs": compact(sorted({each.jobid for each in pairs}))}))
-            else:
-                calls.append(("lock_pairs", {"pairs": ids}))
-            calls.append(("pair_facts", {"pairs": ids}))
-        results = tx.batch(*calls)
-        if start == 0:
-            answers = results[: len(before)]
-        if batch:
-            facts = {(row[0], row[1]): row for row in results[-1]}
-            _write(tx, catalogue, batch, facts, not_before, asked_for)
-    return answers
+        asked = compact([(pair.jobid, pair.dataid, pair.inputs, pair.exclusive) for pair in batch])
+        if len(pairs) > _MOST_PAIR_LOCKS:
+            tx.lock("lock_jobs", jobs=compact(sorted({pair.jobid for pair in pairs})))
+        else:
+            tx.lock("lock_pairs", pairs=asked)
+        facts = {(row.jobid, row.dataid): row for row in tx.fetch(PairFacts._make, "pair_facts", pairs=asked)}
+        _write(tx, catalogue, batch, facts, not_before, asked_for)
 
 
-def pair(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> Pair | None:
+def pair_of(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> Pair | None:
     """The chunks that decide about one (job, dataid); None when the job cannot have this dataid."""
     job = catalogue.jobs.get(jobid)
     if job is None:
@@ -146,24 +125,25 @@ def _write(
     tx: Transaction,
     catalogue: Catalogue,
     pairs: list[Pair],
-    facts: Mapping[PairId, Row],
+    facts: Mapping[PairId, PairFacts],
     not_before: float,
     asked_for: bool,
 ) -> None:
-    put: list[tuple[Any, ...]] = []
+    put: list[CandidateRow] = []
     drop: dict[str, list[str]] = {}
-    for each in pairs:
-        _, _, ready, outs, ins = facts[each.jobid, each.dataid]
-        outputs, reads = _split(outs), _split(ins)
-        is_named = asked_for or bool(catalogue.jobs[each.jobid].inputs)
-        state = candidacy(each.is_resolved and ready == len(each.inputs), outputs, reads, is_named)
+    for pair in pairs:
+        known = facts[pair.jobid, pair.dataid]
+        outputs = _split(known.outputs)
+        is_ready = pair.is_resolved and known.ready == len(pair.inputs)
+        is_named = asked_for or bool(catalogue.jobs[pair.jobid].inputs)
+        state = candidacy(is_ready, outputs, _split(known.reads), is_named)
         if state is None:
-            drop.setdefault(each.jobid, []).append(each.dataid)
-        else:
-            if state == CLAIMABLE and not_before:
-                state = DEFERRED
-            rank = 0 if RESUBMIT in outputs else 1
-            put.append((each.jobid, each.dataid, each.sort_key, rank, state, not_before, compact(each.inputs)))
+            drop.setdefault(pair.jobid, []).append(pair.dataid)
+            continue
+        if state == CLAIMABLE and not_before:
+            state = DEFERRED
+        rank = 0 if RESUBMIT in outputs else 1
+        put.append(CandidateRow(pair.jobid, pair.dataid, pair.sort_key, rank, state, not_before, compact(pair.inputs)))
     for jobid, dataids in drop.items():
         tx.run("candidates_drop", jobid=jobid, dataids=compact(dataids))
     if put:
@@ -181,31 +161,44 @@ def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
     if job is None:
         return
     if takes_all(job):
-        decide(tx, catalogue, [(jobid, "all")])
+        derive(tx, catalogue, [(jobid, "all")])
         return
     output = catalogue.output_partition(job)
     if output.start is not None and all(
         item.mapping.kind == "lag" for item in job.inputs if not item.mapping.is_dynamic
     ):
-        decide(tx, catalogue, [(jobid, output.start)])  # the first run of a job that reads only its own past
+        derive(tx, catalogue, [(jobid, output.start)])  # the first run of a job that reads only its own past
     for item in job.inputs:
         if item.mapping.is_dynamic:
             continue
-        after: Row = ("", "")
-        while True:
-            page = tx.rows(
-                "ready_chunks_page", datasetid=item.datasetid, after_key=after[0], after_dataid=after[1], n=_BATCH
-            )
-            if not page:
-                break
+        after = ReadyChunk("", "")
+        while page := _ready_chunks(tx, item.datasetid, after):
             pairs: dict[PairId, None] = {}
-            for dataid, _ in page:
+            for chunk in page:
                 try:
-                    pairs |= {(jobid, out): None for out in catalogue.outputs_of(job, item, dataid)}
+                    pairs |= {(jobid, out): None for out in catalogue.outputs_of(job, item, chunk.dataid)}
                 except (BadDataid, BadId):
                     continue
-            decide(tx, catalogue, pairs)
-            after = (page[-1][1], page[-1][0])
+            derive(tx, catalogue, pairs)
+            after = page[-1]
     for datasetid in job.outputs:
-        resubmitted = tx.rows("resubmitted_chunks", datasetid=datasetid)
-        decide(tx, catalogue, [(jobid, row[0]) for row in resubmitted])
+        resubmitted = tx.values("resubmitted_chunks", datasetid=datasetid)
+        derive(tx, catalogue, [(jobid, dataid) for dataid in resubmitted])
+
+
+class ReadyChunk(NamedTuple):
+    """One READY chunk and its position in the order."""
+
+    dataid: str
+    sort_key: str
+
+
+def _ready_chunks(tx: Transaction, datasetid: str, after: ReadyChunk) -> list[ReadyChunk]:
+    return tx.fetch(
+        ReadyChunk._make,
+        "ready_chunks_page",
+        datasetid=datasetid,
+        after_key=after.sort_key,
+        after_dataid=after.dataid,
+        n=_BATCH,
+    )

@@ -22,21 +22,23 @@ from ..model import (
     parse_checks,
     sort_key,
 )
-from .backend import Row, Transaction
-from .records import Change, compact
+from .backend import Transaction
+from .inputs import in_order
+from .records import Change
+from .rows import DatasetRow, JobItem, JobRule, PoolRow, compact
 
 
 def load(tx: Transaction) -> Catalogue:
     """The catalogue as the store has it now."""
-    datasets = [_dataset(row) for row in tx.rows("datasets")]
-    items: dict[str, list[Row]] = {}
-    for row in tx.rows("job_items"):
-        items.setdefault(row[0], []).append(row)
-    rules = {row[0]: row for row in tx.rows("job_rules")}
+    datasets = [_dataset(row) for row in tx.fetch(DatasetRow._make, "datasets")]
+    items: dict[str, list[JobItem]] = {}
+    for item in tx.fetch(JobItem._make, "job_items"):
+        items.setdefault(item.jobid, []).append(item)
+    rules = {rule.jobid: rule for rule in tx.fetch(JobRule._make, "job_rules")}
     jobs = [_job(jobid, rows, rules.get(jobid)) for jobid, rows in items.items()]
     pools = [
-        Pool(poolid, slots, _table(options, f"pool {poolid}, column options"))
-        for poolid, slots, options in tx.rows("pools")
+        Pool(pool.poolid, pool.slots, _table(pool.options, f"pool {pool.poolid}, column options"))
+        for pool in tx.fetch(PoolRow._make, "pools")
     ]
     return Catalogue.build(datasets, jobs, pools)
 
@@ -45,11 +47,10 @@ def store_implicit(tx: Transaction, catalogue: Catalogue) -> None:
     """Give a job that writes nothing the marker dataset that its runs are remembered by."""
     for dataset in catalogue.implicit:
         _put_dataset(tx, dataset)
+    with_output = {item.jobid for item in tx.fetch(JobItem._make, "job_items") if item.itemtype == OUT}
     for job in catalogue.jobs.values():
-        if job.outputs == (job.jobid,):
-            stored = {row[2] for row in tx.rows("job_items") if row[0] == job.jobid and row[1] == OUT}
-            if not stored:
-                tx.run("job_item_put", jobid=job.jobid, itemtype=OUT, datasetid=job.jobid, itemvalue=None)
+        if job.outputs == (job.jobid,) and job.jobid not in with_output:
+            tx.run("job_item_put", jobid=job.jobid, itemtype=OUT, datasetid=job.jobid, itemvalue=None)
 
 
 def register(
@@ -65,9 +66,9 @@ def register(
     """Make the store hold these definitions; returns the differences and writes only those."""
     datasets, jobs, pools = list(datasets), list(jobs), list(pools)
     wanted = Catalogue.build(
-        _merged(stored.datasets, {each.datasetid: each for each in datasets}, prune, keep={"today"}).values(),
-        _merged(stored.jobs, {each.jobid: each for each in jobs}, prune).values(),
-        _merged(stored.pools, {each.poolid: each for each in pools}, prune).values(),
+        _merged(stored.datasets, {dataset.datasetid: dataset for dataset in datasets}, prune, keep={"today"}).values(),
+        _merged(stored.jobs, {job.jobid: job for job in jobs}, prune).values(),
+        _merged(stored.pools, {pool.poolid: pool for pool in pools}, prune).values(),
     )
     changes = [
         *_differences("pool", stored.pools, wanted.pools, pool_data),
@@ -112,7 +113,7 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
             tx.run("job_clear", jobid=change.name)
             if change.action == "remove":
                 tx.run("job_rule_drop", jobid=change.name)
-    for change in sorted(adding, key=lambda each: order[each.what]):
+    for change in sorted(adding, key=lambda change: order[change.what]):
         if change.what == "pool":
             pool = wanted.pools[change.name]
             tx.run("pool_put", poolid=pool.poolid, slots=pool.slots, options=compact(dict(pool.options)))
@@ -125,7 +126,7 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
             _put_job(tx, wanted.jobs[change.name])
     for change in removing:
         if change.what == "dataset":
-            if tx.row("chunks_page", datasetid=change.name, after_key="", after_dataid="", n=1):
+            if tx.rows("chunks_page", datasetid=change.name, after_key="", after_dataid="", n=1):
                 raise BadDefinition(
                     f"dataset {change.name} has chunks and cannot be removed",
                     hint=f"Forget them first: odf forget {change.name} --all",
@@ -139,12 +140,12 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
 def resort(tx: Transaction, dataset: Dataset) -> None:
     """Give all chunks of a dataset their positions anew: its type changed."""
     keys = []
-    for dataid, _ in tx.rows("chunks_in_order", datasetid=dataset.datasetid):
+    for chunk in in_order(tx, dataset.datasetid):
         try:
-            keys.append((dataset.datasetid, dataid, sort_key(dataset.partition, dataid)))
+            keys.append((dataset.datasetid, chunk.dataid, sort_key(dataset.partition, chunk.dataid)))
         except BadDataid as error:
             raise BadDefinition(
-                f"dataset {dataset.datasetid} cannot become {dataset.partition.type}: it has the chunk {dataid}",
+                f"dataset {dataset.datasetid} cannot become {dataset.partition.type}: it has the chunk {chunk.dataid}",
                 hint=error.message,
             ) from None
     if keys:
@@ -232,35 +233,43 @@ def _table(text: str | None, where: str) -> dict[str, Any]:
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 
 
-def _dataset(row: Row) -> Dataset:
-    datasetid = row[0]
-    where = f"dataset {datasetid}"
-    partition = row[10] or "text"
-    texts: Any = {name: value or "" for name, value in zip(_TEXTS, row[1:10], strict=True)}
+def _dataset(row: DatasetRow) -> Dataset:
+    where = f"dataset {row.datasetid}"
+    partition = row.partition or "text"
+    texts: Any = {name: getattr(row, name) or "" for name in _TEXTS}
     return Dataset(
-        datasetid,
+        row.datasetid,
         **texts,
         partition=Partition.from_data(
             _table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where
         ),
-        checks=parse_checks(_table(row[11], f"{where}, column checks"), where),
-        options=_table(row[12], f"{where}, column options"),
+        checks=parse_checks(_table(row.checks, f"{where}, column checks"), where),
+        options=_table(row.options, f"{where}, column options"),
     )
 
 
-def _job(jobid: str, items: list[Row], rule: Row | None) -> Job:
+def _job(jobid: str, items: list[JobItem], rule: JobRule | None) -> Job:
     inputs = tuple(
-        Input(row[2], Mapping.from_data(row[3], f"job {jobid}, input {row[2]}")) for row in items if row[1] == IN
+        Input(item.datasetid, Mapping.from_data(item.itemvalue, f"job {jobid}, input {item.datasetid}"))
+        for item in items
+        if item.itemtype == IN
     )
-    outputs = tuple(row[2] for row in items if row[1] == OUT)
+    outputs = tuple(item.datasetid for item in items if item.itemtype == OUT)
     if len(outputs) > 1:
         # The marker of a job that had no output until now; a declared output replaces it.
-        outputs = tuple(each for each in outputs if each != jobid) or outputs
-    env = {row[1]: row[3] or "" for row in items if row[1] not in (IN, OUT)}
+        outputs = tuple(name for name in outputs if name != jobid) or outputs
+    env = {item.itemtype: item.itemvalue or "" for item in items if item.itemtype not in (IN, OUT)}
     if rule is None:
         return Job(jobid, inputs, outputs, env)
-    _, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options = rule
-    retry = Retry(retries, backoff, backoff_max, tuple(filter(None, (retry_on or "").split(","))))
+    retry_on = tuple(filter(None, (rule.retry_on or "").split(",")))
     return Job(
-        jobid, inputs, outputs, env, retry, lease, timeout, pool or "", _table(options, f"job {jobid}, column options")
+        jobid,
+        inputs,
+        outputs,
+        env,
+        Retry(rule.retries, rule.backoff, rule.backoff_max, retry_on),
+        rule.lease,
+        rule.timeout,
+        rule.pool or "",
+        _table(rule.options, f"job {jobid}, column options"),
     )

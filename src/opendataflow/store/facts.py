@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..errors import BadDataid, BadId
 from ..model import (
@@ -18,9 +19,11 @@ from ..model import (
     check_dataid,
     latest_bound,
 )
-from . import inputs, limits
+from . import inputs, limits, records
 from .backend import Transaction
-from .records import compact
+from .inputs import ChunkId
+from .records import Candidate
+from .rows import SpanCounts, Status, compact
 
 ONLY_TRACKED = "only tracked: no location and no checks are declared"
 NOT_LOOKED_AT = "nobody looked at the data: nothing was launched"
@@ -42,26 +45,41 @@ def of_chunk(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Fa
             job.jobid, dataid, malformed=error.message, partition=partition.type, place=unseen, validated=unseen
         )
     asked = [*needed.chunks, *((name, dataid) for name in job.outputs)]
-    statuses = {(row[0], row[1]): row[2:] for row in tx.rows("statuses_given", chunks=compact(asked))}
-    unknown = (None, None, None)
-    reads = tx.rows("readings_given", jobid=job.jobid, chunks=compact(needed.exclusive)) if needed.exclusive else []
+    statuses = statuses_of(tx, asked)
+    reads: list[ReadFact] = []
+    if needed.exclusive:
+        reads = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, chunks=compact(needed.exclusive))
     return Facts(
         job.jobid,
         dataid,
-        inputs=tuple(InputFact(*chunk, *statuses.get(chunk, unknown)[:2]) for chunk in needed.chunks),
+        inputs=tuple(InputFact(*chunk, statuses[chunk].status, statuses[chunk].version) for chunk in needed.chunks),
         unresolved=tuple(
             Unresolved(item.datasetid, item.mapping.kind, why)
             for item in needed.unresolved
             for why in _why_unresolved(tx, catalogue, job, item, dataid)
         ),
-        outputs=tuple(OutputFact(name, *statuses.get((name, dataid), unknown)[::2]) for name in job.outputs),
-        reads=tuple(ReadFact(*row) for row in reads),
+        outputs=outputs_of(job, dataid, statuses),
+        reads=tuple(reads),
         limits=tuple(limits.of_job(tx, catalogue, job, lock=False)),
         partition=partition.type,
         deferred=_deferred(tx, job.jobid, dataid),
         place=unseen,
         validated=unseen,
     )
+
+
+def statuses_of(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[ChunkId, Status]:
+    """The status of each of these chunks; without one where it was never produced."""
+    known = {
+        (row.datasetid, row.dataid): row for row in tx.fetch(Status._make, "statuses_given", chunks=compact(chunks))
+    }
+    return {chunk: known.get(chunk, Status(*chunk, None, None, None)) for chunk in chunks}
+
+
+def outputs_of(job: Job, dataid: str, statuses: Mapping[ChunkId, Status]) -> tuple[OutputFact, ...]:
+    """The outputs of one (job, dataid), as their statuses say."""
+    rows = [statuses[name, dataid] for name in job.outputs]
+    return tuple(OutputFact(row.datasetid, row.status, row.runid) for row in rows)
 
 
 def is_only_tracked(catalogue: Catalogue, job: Job) -> bool:
@@ -72,10 +90,10 @@ def is_only_tracked(catalogue: Catalogue, job: Job) -> bool:
 
 
 def _deferred(tx: Transaction, jobid: str, dataid: str) -> float:
-    row = tx.row("candidate_row", jobid=jobid, dataid=dataid)
-    if row is None or row[0] != DEFERRED:
+    candidate = tx.first(Candidate._make, "candidate_row", jobid=jobid, dataid=dataid)
+    if candidate is None or candidate.state != DEFERRED:
         return 0.0
-    return max(float(row[2] - tx.rows("lease_clock")[0][0]), 0.0)
+    return max(candidate.not_before - float(tx.value("lease_clock")), 0.0)
 
 
 def _why_unresolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input, dataid: str) -> Iterator[str]:
@@ -89,21 +107,22 @@ def _why_unresolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input
 
 def _why_not_all(tx: Transaction, catalogue: Catalogue, job: Job, name: str) -> list[str]:
     count = catalogue.datasets[name].partition.count
-    (row,) = tx.rows("span_counts", spans=compact([(name, "", _AFTER_ALL)]), most=_MOST)
-    total, *counts = row[1:]
+    (span,) = tx.fetch(SpanCounts._make, "span_counts", spans=compact([(name, "", _AFTER_ALL)]), most=_MOST)
+    total, counts = span.chunks, span.by_status()
     told = []
-    for status, n in zip(("RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING"), counts, strict=True):
+    for status, n in counts.items():
         if n:
-            page = tx.rows("unsettled_page", datasetid=name, status=status, after_key="", after_dataid="", n=_SHOWN)
-            shown = ", ".join(chunk[1] for chunk in page)
+            start: dict[str, Any] = {"after_key": "", "after_dataid": "", "n": _SHOWN}
+            page = tx.fetch(records.chunk, "unsettled_page", datasetid=name, status=status, **start)
+            shown = ", ".join(chunk.dataid for chunk in page)
             told.append(f"{job.jobid} reads all of {name}, and {n:,} of its chunks are {status}: {shown}")
     if not total:
         told.append(f"{job.jobid} reads all of {name}, which has no chunk yet")
     elif count is not None and total < _MOST and total != count:
         told.append(_wrong_number(job, name, count, total))
-    told += _unfinished_upstream(tx, catalogue, job, name, is_told=any(counts))
+    told += _unfinished_upstream(tx, catalogue, job, name, is_told=any(counts.values()))
     if not told and count is not None:
-        told.append(_wrong_number(job, name, count, len(tx.rows("chunks_in_order", datasetid=name))))
+        told.append(_wrong_number(job, name, count, len(inputs.in_order(tx, name))))
     return told
 
 
@@ -117,7 +136,7 @@ def _unfinished_upstream(tx: Transaction, catalogue: Catalogue, job: Job, name: 
     producer = catalogue.producer(name)
     for upstream in catalogue.upstream(name):
         waits = f"{job.jobid} waits until {upstream} has produced all of {name}"
-        n = tx.rows("claimable_count", jobid=upstream, most=_MOST)[0][0]
+        n = tx.value("claimable_count", jobid=upstream, most=_MOST)
         if n:
             many = f"at least {n:,} chunks" if n >= _MOST else f"{n:,} chunk{'s' * (n != 1)}"
             yield f"{waits}: {many} can still run"

@@ -18,6 +18,13 @@ class Needed(NamedTuple):
     unresolved: list[Input]  # inputs for which no chunk can be named yet
 
 
+class InOrder(NamedTuple):
+    """One chunk of a dataset, in the order of its dataids."""
+
+    dataid: str
+    status: str
+
+
 def needed(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Needed:
     """The chunks that (job, dataid) needs; BadDataid or BadId when the job cannot have this dataid."""
     result = Needed([], [], [])
@@ -36,23 +43,27 @@ def needed(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Need
 
 
 def _resolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input, dataid: str) -> list[ChunkId] | None:
-    """The chunks of a dynamic input; None while they are not all there. Why they are not is said in facts."""
+    """The chunks of a dynamic input; None while they are not all there. `facts` says why they are not."""
     dataset = catalogue.dataset(item.datasetid)
     if item.mapping.kind == "latest":
         until = latest_bound(dataset.partition, catalogue.output_partition(job), dataid)
-        newest = tx.row("newest_ready", datasetid=dataset.datasetid, until_key=sort_key(dataset.partition, until))
-        return [(dataset.datasetid, newest[0])] if newest else None
+        newest = tx.value("newest_ready", datasetid=dataset.datasetid, until_key=sort_key(dataset.partition, until))
+        return None if newest is None else [(dataset.datasetid, newest)]
     # The cheap question first: while something upstream is unfinished, nobody needs to look at every chunk.
     if any(is_unfinished(tx, upstream) for upstream in catalogue.upstream(dataset.datasetid)):
         return None
-    rows = tx.rows("chunks_in_order", datasetid=dataset.datasetid)
+    chunks = in_order(tx, dataset.datasetid)
     count = dataset.partition.count
-    if not rows or any(status != READY for _, status in rows) or (count is not None and len(rows) != count):
+    if not chunks or any(chunk.status != READY for chunk in chunks) or (count is not None and len(chunks) != count):
         return None
-    return [(dataset.datasetid, chunk) for chunk, _ in rows]
+    return [(dataset.datasetid, chunk.dataid) for chunk in chunks]
+
+
+def in_order(tx: Transaction, datasetid: str) -> list[InOrder]:
+    """Every chunk of a dataset with its status, in the order of its dataids."""
+    return tx.fetch(InOrder._make, "chunks_in_order", datasetid=datasetid)
 
 
 def is_unfinished(tx: Transaction, jobid: str) -> bool:
     """Whether a job still has something to produce, produces it now, or has a chunk that failed or was set aside."""
-    row = tx.row("unfinished_of_job", jobid=jobid)
-    return bool(row and row[0])
+    return bool(tx.value("unfinished_of_job", jobid=jobid))

@@ -6,18 +6,18 @@ import zlib
 
 from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing, StoreTaken
 from . import queries
-from .backend import Backend, Migration
+from .backend import Applied, Backend, Migration
 
 _NAMED = 5
 
 
 def carried(dialect: str) -> list[Migration]:
     """The migrations that this program carries, in order."""
-    found = []
+    steps = []
     for file in sorted((queries.SQL / dialect).glob("[0-9]*.sql")):
         sql = file.read_text(encoding="utf-8")
-        found.append(Migration(int(file.stem[:4]), file.stem[5:], f"{zlib.crc32(sql.encode()):08x}", sql))
-    return found
+        steps.append(Migration(int(file.stem[:4]), file.stem[5:], f"{zlib.crc32(sql.encode()):08x}", sql))
+    return steps
 
 
 def pending(backend: Backend) -> list[Migration]:
@@ -27,30 +27,30 @@ def pending(backend: Backend) -> list[Migration]:
         _refuse_other_tables(backend)
         return mine
     with backend.reading() as transaction:
-        applied = {number: (name, checksum) for number, name, checksum in transaction.rows("migrations")}
+        applied = {step.number: step for step in transaction.fetch(Applied._make, "migrations")}
     newest = max(applied, default=0)
     if newest > mine[-1].number:
         raise SchemaNewer(
             f"the store has schema {newest}, this program knows {mine[-1].number}",
-            hint="upgrade OpenDataFlow on this machine",
+            hint="Upgrade OpenDataFlow on this machine.",
         )
     for migration in mine:
-        if migration.number in applied and applied[migration.number][1] != migration.checksum:
+        if migration.number in applied and applied[migration.number].checksum != migration.checksum:
             raise SchemaChanged(
                 f"migration {migration.number} ({migration.name}) of the store is not the one this program carries",
-                hint="the store was made by a different build; use that build, or move the data to a new store",
+                hint="The store was made by a different build. Use that build, or move the data to a new store.",
             )
     return [migration for migration in mine if migration.number not in applied]
 
 
 def _refuse_other_tables(backend: Backend) -> None:
     with backend.reading() as transaction:
-        others = [str(row[0]) for row in transaction.rows("other_tables")]
+        others = transaction.values("other_tables")
     if others:
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
         raise StoreTaken(
             f"{backend.shown_url} has tables that are not a store's: {', '.join(others[:_NAMED])}{more}",
-            hint="nothing was changed; give the store a file that does not exist yet, or a database without a schema dataflow",
+            hint="Nothing was changed. Give the store a file that does not exist yet, or a database without a schema dataflow.",
         )
 
 
@@ -68,9 +68,9 @@ def check(backend: Backend) -> None:
         _refuse_other_tables(backend)
         raise StoreMissing(
             f"{backend.shown_url} has no OpenDataFlow tables yet",
-            hint=f"create them with: odf migrate --store {backend.shown_url}",
+            hint=f"Create them: odf migrate --store {backend.shown_url}",
         )
     steps = pending(backend)
     if steps:
         numbers = ", ".join(str(step.number) for step in steps)
-        raise SchemaOlder(f"the store lacks migration {numbers}", hint="bring it up to date with: odf migrate")
+        raise SchemaOlder(f"the store lacks migration {numbers}", hint="Bring it up to date: odf migrate")

@@ -14,7 +14,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Backend, ConnectionLost, Migration, Retry, Row, Transaction
+from .backend import Applied, Backend, ConnectionLost, Migration, Retry, Row, Transaction
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -44,6 +44,9 @@ class _PostgresTransaction(Transaction):
         ]
 
     def run(self, query: str, /, **parameters: Any) -> None:
+        self._run(query, parameters)
+
+    def lock(self, query: str, /, **parameters: Any) -> None:
         self._run(query, parameters)
 
     def _run(self, query: str, parameters: dict[str, Any]) -> Any:
@@ -97,17 +100,17 @@ class PostgresBackend(Backend):
         except psycopg.ProgrammingError as error:
             raise UsageError(
                 f"the store's address is not understood: {error}",
-                hint="it looks like postgresql://user@host:5432/database",
+                hint="It looks like postgresql://user@host:5432/database.",
             ) from None
         except psycopg.OperationalError as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
                     f"there is no store at {self.shown_url}: {_first_line(error)}",
-                    hint="create the database and role first, then: odf migrate",
+                    hint="Create the database and role first, then: odf migrate",
                 ) from None
             raise StoreUnreachable(
                 f"the store {self.shown_url} cannot be reached: {_first_line(error)}",
-                hint="is the server up, and are host, user and password right?",
+                hint="Is the server up, and are host, user and password right?",
             ) from None
         # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the same
         # at ten chunks and at ten million, whatever its statistics say and however old they are.
@@ -132,17 +135,17 @@ class PostgresBackend(Backend):
             raise Retry from error
         except errors.ReadOnlySqlTransaction as error:
             raise StoreReadOnly(
-                f"the store {self.shown_url} is read-only", hint="is this a standby? point --store at the primary"
+                f"the store {self.shown_url} is read-only", hint="Is this a standby? Point --store at the primary."
             ) from error
         except errors.InsufficientPrivilege as error:
             raise StoreReadOnly(
                 f"the store {self.shown_url} refuses this role: {_first_line(error)}",
-                hint="grant the role the rights on schema dataflow",
+                hint="Grant the role the rights on schema dataflow.",
             ) from error
         except errors.DiskFull as error:
             raise StoreUnreachable(
                 f"no space left for the store {self.shown_url}",
-                hint="free some space; nothing was written, and the work goes on",
+                hint="Free some space. Nothing was written, and the work goes on.",
             ) from error
         except psycopg.OperationalError as error:
             if self._connection.pgconn.status != ConnStatus.OK:
@@ -181,18 +184,15 @@ class PostgresBackend(Backend):
             transaction.run("schema")
             transaction.rows("migration_lock")
             transaction.run("migration_table")
-            done = {row[0] for row in transaction.rows("migrations")}
+            done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
                 if step.number not in done:
                     connection.execute(step.sql.encode())
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
     def has_schema(self) -> bool:
-        with self._translated():
-            found = self._connection.execute(
-                "select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum'"
-            ).fetchone()
-        return found is not None
+        with self.reading() as transaction:
+            return bool(transaction.value("has_schema"))
 
     @contextmanager
     def _a_persons_transaction(self, *, force_rollback: bool = False) -> Iterator[None]:
@@ -219,7 +219,7 @@ class PostgresBackend(Backend):
                     column.name for column in cursor.description or ()
                 ], cursor.fetchall() if cursor.description else []
         except StoreReadOnly:
-            raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
+            raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except psycopg.Error as error:
             raise UsageError(f"the statement is wrong: {_first_line(error)}") from None
 

@@ -31,5 +31,5 @@ def _without_comments(sql: str) -> str:
 def to_numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """Our :name parameters as PostgreSQL numbers them, and their names in that order."""
     names: dict[str, int] = {}
-    numbered = _PARAMETER.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
+    numbered = _PARAMETER.sub(lambda match: f"${names.setdefault(match[1], len(names) + 1)}", sql)
     return numbered.encode(), tuple(names)

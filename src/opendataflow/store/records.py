@@ -1,9 +1,8 @@
-"""What the store hands out: frozen facts, in the order of the columns that the queries name."""
+"""What the store hands out: frozen facts, made of the rows of the queries whose columns they name."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -85,6 +84,15 @@ class Run(NamedTuple):
     lease_until: float | None
 
 
+class Attempt(NamedTuple):
+    """One attempt that ended without publishing."""
+
+    jobid: str
+    dataid: str
+    epoch: int
+    started: datetime | None
+
+
 class Event(NamedTuple):
     """One line of history."""
 
@@ -116,12 +124,42 @@ class Published(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What earlier publishes of a dataset say: its schema, the rows of the chunks before this one, newest first, and
-    whether the dataset beside it has this chunk."""
+    """What earlier publishes of a dataset say about a chunk that is judged now."""
 
-    schema: str
-    rows: tuple[int, ...]
-    has_beside: bool
+    schema: str  # of the first publish
+    rows: tuple[int, ...]  # of the chunks before it, the nearest first
+    has_beside: bool  # whether the dataset beside it has this chunk
+
+
+class Candidate(NamedTuple):
+    """One (jobid, dataid) that may be claimed, or waits: its state, its rank, and until when it is deferred."""
+
+    state: str
+    rank: int
+    not_before: float
+
+
+class Sample(NamedTuple):
+    """One candidate of a job, with the input chunks that decide about it."""
+
+    dataid: str
+    state: str
+    inputs: list[tuple[str, str]]
+
+
+class Deferred(NamedTuple):
+    """One candidate that is not tried before a moment of the clock of leases."""
+
+    dataid: str
+    not_before: float
+
+
+class Position(NamedTuple):
+    """One chunk in the order of its dataset."""
+
+    dataid: str
+    sort_key: str
+    status: str
 
 
 class Announced(NamedTuple):
@@ -129,6 +167,33 @@ class Announced(NamedTuple):
 
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
+
+
+class Steered(NamedTuple):
+    """What a verb did to one chunk; None is no row."""
+
+    datasetid: str
+    dataid: str
+    before: str | None
+    after: str | None
+
+
+class RolledBack(NamedTuple):
+    """What a rollback did to one chunk: its version before and after."""
+
+    datasetid: str
+    dataid: str
+    before: int
+    after: int
+
+
+class Rescued(NamedTuple):
+    """One run whose lease ran out, and what its chunk became: FAILED or RESUBMIT."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    status: str
 
 
 class Change(NamedTuple):
@@ -141,102 +206,117 @@ class Change(NamedTuple):
     after: dict[str, Any] | None
 
 
+# From rows -----------------------------------------------------------------------------------------------------------
+
+
 def moment(value: Any) -> datetime | None:
     """A timestamp of either database as an aware datetime."""
     if value is None or isinstance(value, datetime):
         return value
     try:
-        found = datetime.fromisoformat(str(value))
+        time = datetime.fromisoformat(str(value))
     except ValueError:
         return None  # typed by a person: shown as unknown rather than refused
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def chunk(row: Row) -> Chunk:
     """An OUT row."""
-    return Chunk._make((*row[:4], moment(row[4]), *row[5:]))
+    raw = Chunk._make(row)
+    return raw._replace(modified=moment(raw.modified))
 
 
 def input_row(row: Row) -> InputRow:
     """An IN row."""
-    return InputRow._make((*row[:4], moment(row[4]), *row[5:]))
+    raw = InputRow._make(row)
+    return raw._replace(modified=moment(raw.modified))
 
 
 def run(row: Row) -> Run:
     """A row of table run."""
-    inputs = tuple(Consumed(*item) for item in json.loads(row[8]))
-    return Run._make((*row[:7], bool(row[7]), inputs, moment(row[9]), moment(row[10]), *row[11:]))
+    raw: Any = Run._make(row)
+    result: Run = raw._replace(
+        forced=bool(raw.forced), inputs=consumed(raw.inputs), started=moment(raw.started), ended=moment(raw.ended)
+    )
+    return result
+
+
+def consumed(inputs: str) -> tuple[Consumed, ...]:
+    """The column inputs of table run."""
+    return tuple(Consumed(*item) for item in json.loads(inputs))
 
 
 def event(row: Row) -> Event:
     """A row of table event."""
-    receipt = Receipt.from_data(json.loads(row[12])) if row[12] else None
-    return Event._make((row[0], moment(row[1]), *row[2:12], receipt))
+    raw: Any = Event._make(row)
+    receipt = Receipt.from_data(json.loads(raw.receipt)) if raw.receipt else None
+    result: Event = raw._replace(at=moment(raw.at), receipt=receipt)
+    return result
+
+
+def sample(row: Row) -> Sample:
+    """A row of query candidates_sample."""
+    raw: Any = Sample._make(row)
+    return Sample(raw.dataid, raw.state, [(datasetid, dataid) for datasetid, dataid in json.loads(raw.inputs)])
+
+
+class ManifestRow(NamedTuple):
+    """A row of table data_manifest."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    jobid: str
+    runid: int | None
+    location: str
+    format: str
+    bytes: int | None
+    rows: int | None
+    span_lower: str | None
+    span_upper: str | None
+    fingerprint: str | None
+    body: str
+    published: Any
+    sort_key: str = ""  # the position of the chunk, where the query tells it
+
+
+class ReadRow(NamedTuple):
+    """A row of query inputs_given: a chunk that a run reads, and the manifest of the version that it reads."""
+
+    runid: int
+    datasetid: str
+    dataid: str
+    version: int
+    lower: str | None
+    upper: str | None
+    location: str | None
+    format: str | None
+    bytes: int | None
+    rows: int | None
+    span_lower: str | None
+    span_upper: str | None
+    fingerprint: str | None
+    body: str | None
+
+
+_COLUMNS = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
+
+
+def _manifest(row: ManifestRow | ReadRow) -> Manifest:
+    known = {name: value for name in _COLUMNS if (value := getattr(row, name)) is not None}
+    return Manifest.from_data({**json.loads(row.body or "{}"), **known})
 
 
 def published(row: Row) -> Published:
-    """A row of table data_manifest."""
-    datasetid, dataid, version, jobid, runid = row[:5]
-    body = json.loads(row[13])
-    names = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
-    facts = {name: value for name, value in zip(names, row[5:12], strict=True) if value is not None}
-    return Published(datasetid, dataid, version, jobid, runid, Manifest.from_data({**body, **facts}), moment(row[14]))
+    """The manifest in a row of table data_manifest."""
+    raw = ManifestRow(*row)
+    return Published(
+        raw.datasetid, raw.dataid, raw.version, raw.jobid, raw.runid, _manifest(raw), moment(raw.published)
+    )
 
 
-def input_chunk(row: Row) -> tuple[int, InputChunk]:
-    """A row of query inputs_given: the run, and the chunk that it reads."""
-    runid, datasetid, dataid, version, lower, upper, *facts, body = row
-    names = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")
-    manifest = None
-    if body is not None:
-        known = {name: value for name, value in zip(names, facts, strict=True) if value is not None}
-        manifest = Manifest.from_data({**json.loads(body), **known})
-    bounds = None if lower is None and upper is None else (lower, upper)
-    return runid, InputChunk(datasetid, dataid, version, manifest, bounds)
-
-
-def manifest_row(
-    datasetid: str, dataid: str, version: int, jobid: str, runid: int | None, manifest: Manifest
-) -> dict[str, Any]:
-    """A manifest as the query manifest_put takes it."""
-    data = manifest.to_data()
-    row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}
-    row |= {"location": data.pop("location", ""), "format": data.pop("format", ""), "passed": manifest.passed}
-    for name in ("bytes", "rows", "span_lower", "span_upper", "fingerprint"):
-        row[name] = data.pop(name, None)
-    row["body"] = compact(data)
-    return row
-
-
-def receipt_events(
-    kind: str,
-    outputs: Sequence[str],
-    receipt: Receipt,
-    who: str | None,
-    *,
-    claim: Claim | None = None,
-    before: str | None = None,
-    why: str | None = None,
-) -> list[dict[str, Any]]:
-    """The events that store a receipt, one for each output, as the query events_put takes them."""
-    facts = {
-        "kind": kind,
-        "dataid": receipt.dataid,
-        "jobid": receipt.jobid,
-        "runid": claim.runid if claim else None,
-        "epoch": claim.epoch if claim else None,
-        "before": before,
-        "after": receipt.verdict,
-        "who": who,
-        "why": why,
-        "receipt": compact(receipt.to_data()),
-    }
-    return [{**facts, "datasetid": datasetid} for datasetid in outputs]
-
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-def compact(data: object) -> str:
-    """JSON without needless spaces."""
-    return _encode(data)
+def input_chunk(row: ReadRow) -> InputChunk:
+    """What a run reads."""
+    manifest = None if row.body is None else _manifest(row)
+    bounds = None if row.lower is None and row.upper is None else (row.lower, row.upper)
+    return InputChunk(row.datasetid, row.dataid, row.version, manifest, bounds)

@@ -16,7 +16,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Backend, Migration, Row, Transaction
+from .backend import Applied, Backend, Migration, Row, Transaction
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
@@ -94,15 +94,15 @@ class _SqliteTransaction(Transaction):
         self._named = _statements()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        *first, last = self._named[query]
-        for statement in first:
-            self._execute(statement, parameters).fetchall()
-        rows: list[Row] = list(self._execute(last, parameters).fetchall())
-        return rows
+        # Of the statements of a query one at most returns rows.
+        return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
 
     def run(self, query: str, /, **parameters: Any) -> None:
         for statement in self._named[query]:
             self._execute(statement, parameters).fetchall()
+
+    def lock(self, query: str, /, **parameters: Any) -> None:
+        """Nothing to do: a writing transaction is alone in its file."""
 
 
 class SqliteBackend(Backend):
@@ -115,7 +115,7 @@ class SqliteBackend(Backend):
         self.path = Path(path)
         self._named = queries.load("sqlite")
         if not self.path.exists() and not create:
-            raise StoreMissing(f"there is no store at {url}", hint="create it with: odf migrate --store " + url)
+            raise StoreMissing(f"there is no store at {url}", hint="Create it: odf migrate --store " + url)
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         try:
             if create:
@@ -128,18 +128,18 @@ class SqliteBackend(Backend):
             raise self._read_only() from error
         except (apsw.CantOpenError, OSError) as error:
             raise StoreMissing(
-                f"the store {url} cannot be opened: {error}", hint="check the path and its permissions"
+                f"the store {url} cannot be opened: {error}", hint="Check the path and its permissions."
             ) from error
         except (apsw.NotADBError, apsw.CorruptError) as error:
             what = "is not a SQLite file" if isinstance(error, apsw.NotADBError) else "is a damaged SQLite file"
             raise StoreMissing(
                 f"{self.path} {what}",
-                hint="point --store at a store, or at a file that does not exist yet",
+                hint="Point --store at a store, or at a file that does not exist yet.",
             ) from error
 
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
-            f"the store {self.url} cannot be written", hint=f"check the permissions of {self.path} and of its folder"
+            f"the store {self.url} cannot be written", hint=f"Check the permissions of {self.path} and of its folder."
         )
 
     def _set_up(self, create: bool) -> None:
@@ -185,8 +185,7 @@ class SqliteBackend(Backend):
         # One offset per boot, agreed on by all processes through the store.
         boot = _boot()
         mine = time.time() - time.monotonic()
-        found = self._connection.execute(self._named["clock_offset"]).fetchall()
-        agreed = str(found[0][0]).split(" ") if found else []
+        agreed = next((str(value).split(" ") for (value,) in self._connection.execute(self._named["clock_offset"])), [])
         if len(agreed) == 2 and agreed[0] == boot:
             return float(agreed[1])
         self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
@@ -209,14 +208,14 @@ class SqliteBackend(Backend):
         except apsw.BusyError as error:
             raise StoreUnreachable(
                 f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
-                hint="another process holds it: look for one that hangs",
+                hint="Another process holds it. Look for one that hangs.",
             ) from error
         except apsw.ReadOnlyError as error:
             raise self._read_only() from error
         except apsw.FullError as error:
             raise StoreUnreachable(
                 f"no space left for the store {self.url}",
-                hint="free some space; nothing was written, and the work goes on",
+                hint="Free some space. Nothing was written, and the work goes on.",
             ) from error
 
     @contextmanager
@@ -233,7 +232,7 @@ class SqliteBackend(Backend):
     def migrate(self, steps: Sequence[Migration]) -> None:
         with self.writing() as transaction:
             transaction.run("migration_table")
-            done = {row[0] for row in transaction.rows("migrations")}
+            done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
                 if step.number not in done:
                     self._connection.execute(step.sql).fetchall()
@@ -244,8 +243,7 @@ class SqliteBackend(Backend):
         return self.url
 
     def has_schema(self) -> bool:
-        found = self._connection.execute("select 1 from pragma_table_info('migration') where name = 'checksum'")
-        return bool(found.fetchall())
+        return bool(self._connection.execute(self._named["has_schema"]).get)
 
     def select(self, sql: str) -> tuple[list[str], list[Row]]:
         connection = self._connection
@@ -265,7 +263,7 @@ class SqliteBackend(Backend):
             rows: list[Row] = list(cursor.execute(sql).fetchall())
             return names, rows
         except (apsw.ReadOnlyError, apsw.AuthError):
-            raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
+            raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except apsw.SQLError as error:
             raise UsageError(f"the statement is wrong: {error}") from None
         finally:

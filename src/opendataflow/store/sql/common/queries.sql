@@ -92,7 +92,7 @@ insert into meta (name, value) values (:name, :value) on conflict (name) do noth
 
 -- name: lease_clock
 -- The clock that leases are measured by.
-select lease_now()
+select lease_now() as now
 
 -- Migrations ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITIN
     or exists (select 1 from job o
                join datastatus s on s.datasetid = o.datasetid and s.locktype = 'OUT' and s.status <> 'READY'
                                 and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')
-               where o.jobid = :jobid and o.itemtype = 'OUT')
+               where o.jobid = :jobid and o.itemtype = 'OUT') as unfinished
 
 -- name: candidate_dataids
 -- The dataids that a job has candidates for, claimable or not.
@@ -147,20 +147,25 @@ update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED
 -- Ask the next claim to look at a chunk again.
 insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :dataid, 'OUT', :after, null)
 
+-- name: notes_take
+-- Take notes out, the oldest first; whoever folds notes at the same time is waited for, so that their candidates are seen.
+delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
+returning noteid, datasetid, dataid, jobid, locktype, before, after, who
+
 -- Runs ------------------------------------------------------------------------------------------------------------
 
 -- name: slots_taken
 -- How many chunks run in a pool now, on all machines.
-select count(*) from run where pool = :pool and status = 'RUNNING'
+select count(*) as taken from run where pool = :pool and status = 'RUNNING'
 
 -- name: readers_running
 -- How many chunks run now, on all machines, that read a dataset.
-select count(*) from run r
+select count(*) as taken from run r
 where r.status = 'RUNNING' and exists (select 1 from job i where i.datasetid = :datasetid and i.itemtype = 'IN' and i.jobid = r.jobid)
 
 -- name: jobs_claimable
 -- Every job that has something to claim, whatever limits say; and the empty name while something has to be folded in first.
-select '' where exists (select 1 from note)
+select '' as jobid where exists (select 1 from note)
              or exists (select 1 from run where status = 'RUNNING' and lease_until < lease_now())
              or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now())
 union all
@@ -169,7 +174,7 @@ where exists (select 1 from candidate c where c.jobid = j.jobid and c.state = 'C
 
 -- name: deferred_counts
 -- How many chunks of each job wait until they are tried again.
-select jobid, count(*) from candidate where state = 'DEFERRED' group by jobid
+select jobid, count(*) as n from candidate where state = 'DEFERRED' group by jobid
 
 -- name: heartbeat
 -- Extend the lease of an attempt that still holds its chunk.
@@ -194,26 +199,26 @@ from run where runid = :runid
 
 -- name: chunk
 -- One chunk as a product.
-select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus where datasetid = :datasetid and dataid = :dataid and locktype = 'OUT'
 
 -- name: chunks_page
 -- Chunks of a dataset in the order of its dataids, after a position in that order.
-select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
 -- name: chunks_with_status_page
 -- Chunks of a dataset with one status, in order, after a position in that order.
-select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = :status and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
 -- name: status_counts
 -- How many chunks of each dataset have each status.
-select datasetid, status, count(*) from datastatus where locktype = 'OUT' group by datasetid, status order by datasetid, status
+select datasetid, status, count(*) as n from datastatus where locktype = 'OUT' group by datasetid, status order by datasetid, status
 
 -- name: inputs_of_job
 -- One job's relation to the chunks it reads.
@@ -258,13 +263,22 @@ from event where datasetid = :datasetid and dataid = :dataid and eventid > :afte
 
 -- name: manifest
 -- The manifest of one version of a chunk.
-select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
 
 -- name: manifests_of_chunk
 -- All manifests of a chunk, newest first.
-select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
+
+-- name: published_page
+-- The manifests of the current versions of a dataset's READY chunks, in order, after a position in that order.
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body,
+       m.published, s.sort_key
+from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and (s.sort_key, s.dataid) > (:after_key, :after_dataid)
+order by s.sort_key, s.dataid limit :n
 
 -- name: dataids_with_versions
 -- The chunks of a dataset that were published more often than this.
@@ -272,7 +286,7 @@ select dataid from data_manifest where datasetid = :datasetid group by dataid ha
 
 -- name: vacuumed_versions
 -- The versions of a chunk whose files were removed.
-select epoch from event where datasetid = :datasetid and dataid = :dataid and kind = 'vacuumed'
+select epoch as version from event where datasetid = :datasetid and dataid = :dataid and kind = 'vacuumed'
 
 -- name: attempts_unpublished_page
 -- Attempts that ended without publishing, oldest first, after a given one; what was refused never wrote anything.
@@ -281,7 +295,7 @@ select runid, jobid, dataid, epoch, started from run where runid > :after and st
 -- name: same_content
 -- Chunks of a dataset, other than this one, that were published with the same content and still stand.
 -- What is to be produced again does not stand: two days that were mixed up can be mended.
-select m.dataid, m.version from data_manifest m
+select m.dataid from data_manifest m
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
 where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
@@ -295,15 +309,15 @@ order by s.sort_key desc limit :n
 
 -- name: candidate_counts
 -- How many candidates each job has, by state.
-select jobid, state, count(*) from candidate group by jobid, state order by jobid, state
+select jobid, state, count(*) as n from candidate group by jobid, state order by jobid, state
 
 -- name: candidate_row
 -- One candidate.
-select state, rank, not_before, inputs from candidate where jobid = :jobid and dataid = :dataid
+select state, rank, not_before from candidate where jobid = :jobid and dataid = :dataid
 
 -- name: candidates_page
 -- The next candidates of a job, in the order in which they will be claimed.
-select dataid, rank, state, not_before from candidate
+select dataid from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
 -- Looking: every answer is bounded, so that a look costs the same whatever the number of chunks ----------------------
@@ -311,7 +325,7 @@ where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 -- name: unsettled_page
 -- Chunks of a dataset with one status other than READY, in order, after a position in that order.
 -- The second condition on status names the partial index.
-select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound, upperbound, sort_key
+select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = :status and status <> 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
@@ -336,12 +350,12 @@ select datasetid, dataid, jobid, status, modified, epoch, version, runid from da
 where datasetid = :datasetid and dataid = :dataid and locktype = 'IN' order by jobid
 
 -- name: claimable_count
--- How many chunks a job could take now, as far as anybody counts.
-select count(*) from (select 1 from candidate where jobid = :jobid and state = 'CLAIMABLE' limit :most) c
+-- How many chunks a job could take now; counting stops at :most.
+select count(*) as n from (select 1 from candidate where jobid = :jobid and state = 'CLAIMABLE' limit :most) c
 
 -- name: candidates_sample
 -- Some candidates of a job, whatever their state.
-select dataid, state, rank, not_before, inputs from candidate where jobid = :jobid order by dataid limit :n
+select dataid, state, inputs from candidate where jobid = :jobid order by dataid limit :n
 
 -- name: candidates_deferred_page
 -- The deferred candidates of a job, the next one first; || names the index of what is deferred.
@@ -353,7 +367,7 @@ select exists (select 1 from note) or exists (select 1 from candidate where stat
 
 -- name: newest_run
 -- The newest attempt.
-select max(runid) from run
+select max(runid) as runid from run
 
 -- name: runs_failed_page
 -- Attempts that did not end well, newest first, between two given ones.

@@ -2,26 +2,26 @@
 -- trip), and row locks keep concurrent claims apart. A list is joined by LATERAL … OFFSET 0, or becomes an array before the
 -- table is looked at: so the list always drives and the table is looked up by its key, whatever the planner believes of its size.
 
--- name: schema
--- Where everything lives.
-create schema if not exists dataflow
-
 -- name: other_tables
--- What is in the schema while the store is not.
-select relname from pg_class where relnamespace = to_regnamespace('dataflow') and relkind in ('r', 'p', 'v', 'm', 'f')
+-- What is there that is no store's, while the store is not.
+-- PostgreSQL: what there is, is told by its catalogue.
+select relname as name from pg_class where relnamespace = to_regnamespace('dataflow') and relkind in ('r', 'p', 'v', 'm', 'f')
 and not exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum')
 order by relname
 
+-- name: has_schema
+-- Whether the table of migrations exists, and is ours.
+-- PostgreSQL: what there is, is told by its catalogue.
+select exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum') as has_schema
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
+-- PostgreSQL: timestamps have a type.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied timestamptz not null)
 
--- name: migration_lock
--- One migrating process at a time.
-select pg_advisory_xact_lock(727101)
-
 -- name: claim_pick
--- The first n claimable candidates of a job with their facts, locked; none while something has to be folded in first.
+-- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
+-- PostgreSQL: claims run at the same time, so each locks what it picks and skips what others have.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -38,7 +38,8 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 order by f.rank, f.sort_key
 
 -- name: claim_pick_dataid
--- One given candidate of a job with its facts, locked; none while something has to be folded in first.
+-- One given candidate of a job with its facts; none while something has to be folded in first.
+-- PostgreSQL: claims run at the same time, so each locks what it picks and skips what others have.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -55,6 +56,7 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 
 -- name: claim_take
 -- Take candidates: OUT and IN rows RUNNING under a new epoch, the attempt, the event with its receipt.
+-- PostgreSQL: one statement is one round trip, and what one part writes the next one reads by RETURNING.
 with t as materialized (
     select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, before text, receipt text, inputs text)
 ), gone as (
@@ -88,6 +90,7 @@ select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid =
 
 -- name: end_run
 -- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
+-- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
 with r as (
     update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
     where runid = :runid and status = 'RUNNING' returning runid
@@ -110,7 +113,8 @@ with r as (
 select outs.datasetid from outs
 
 -- name: manifest_put
--- Record what was published, once: who publishes the same epoch again is told by end_run that it is not his.
+-- Record what was published, once: whoever publishes the same epoch again is told by end_run that it is not his.
+-- PostgreSQL: a list of objects is a record set with types.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
 from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text, bytes bigint,
@@ -119,6 +123,7 @@ on conflict (datasetid, dataid, version) do nothing
 
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
+-- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
 with r as (
     update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
     where runid = :runid and status = 'RUNNING' returning runid
@@ -135,7 +140,8 @@ with r as (
 select r.runid from r
 
 -- name: runs_expired
--- Attempts whose lease ran out, with the tries made so far; those that somebody else rescues right now are left to them.
+-- Attempts whose lease ran out, with the tries made so far.
+-- PostgreSQL: what somebody else rescues right now is left to them.
 select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
@@ -144,43 +150,22 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 for update of r skip locked
 
--- name: lock_definitions
--- The definitions stay as they are until this transaction ends.
-select pg_advisory_xact_lock_shared(727102)
-
--- name: lock_dataset
--- Announcements of one dataset come one after the other, so that each sees the versions and contents of the others; claims do not wait.
-select 1 from dataset where datasetid = :datasetid for no key update
-
--- name: lock_content
--- Two runs that publish the same content do it one after the other, so that the second one sees the first.
-select pg_advisory_xact_lock(hashtextextended(:datasetid || ' ' || :fingerprint, 727103))
-
--- name: lock_pairs
--- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed.
-select count(*) from (
-    select pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0), pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1))
-    from (select p from json_array_elements(:pairs::json) p order by hashtext(p ->> 0), hashtext(p ->> 1)) p offset 0) locked
-
--- name: lock_jobs
--- The same for a bulk change: whole jobs, because single locks would not fit into the lock table.
-select count(*) from (
-    select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
-
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
+-- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
 select p.jobid, p.dataid,
        (select count(*) from json_array_elements(p.inputs) i
-        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s),
+        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s) as ready,
        (select string_agg(s.status, ',') from job o
         cross join lateral (select d.status from datastatus d where d.datasetid = o.datasetid and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s
-        where o.jobid = p.jobid and o.itemtype = 'OUT'),
+        where o.jobid = p.jobid and o.itemtype = 'OUT') as outputs,
        (select string_agg(s.status, ',') from json_array_elements(p.exclusive) i
-        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN' offset 0) s)
+        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN' offset 0) s) as reads
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p -> 2 as inputs, p -> 3 as exclusive from json_array_elements(:pairs::json) p offset 0) p
 
 -- name: candidates_put
 -- Write candidates as they are now.
+-- PostgreSQL: a list has json values, which get types.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select c ->> 0, c ->> 1, c ->> 2, (c ->> 3)::smallint, c ->> 4, (c ->> 5)::double precision, c ->> 6 from json_array_elements(:candidates::json) c
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
@@ -188,28 +173,27 @@ on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = e
 
 -- name: candidates_drop
 -- Remove candidates of one job that may not be taken any more.
+-- PostgreSQL: a list becomes an array first.
 delete from candidate where jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
--- name: notes_take
--- Take all notes out; a claim that folds notes at the same time is waited for, so that its candidates are seen.
-delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) first)
-returning noteid, datasetid, dataid, jobid, locktype, before, after, who
-
 -- name: chunks_given
--- The OUT rows of given chunks, locked, with the attempt that holds them.
+-- The OUT rows of given chunks, with the attempt that holds them.
+-- PostgreSQL: the rows are locked, in one order, until the transaction ends.
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
-       (select r.status from run r where r.runid = s.runid)
+       (select r.status from run r where r.runid = s.runid) as run_status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c order by 1, 2 offset 0) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
 
--- name: lock_candidates
--- Take the candidates before the status rows, in one order, as a claim does: so that nobody waits in a circle. Tells which are put off.
+-- name: deferred_given
+-- Which of given candidates are deferred.
+-- PostgreSQL: the candidates are locked before the status rows, in one order, as a claim does: so that nobody waits in a circle.
 select p.jobid, p.dataid from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
 cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
 where locked.state = 'DEFERRED'
 
 -- name: chunks_put
 -- Write OUT rows as the engine decided.
+-- PostgreSQL: a list of objects is a record set with types; timestamps have their default.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal)
 select c.datasetid, c.dataid, c.jobid, 'OUT', c.status, c.epoch, c.version, 0, c.held, c.sort_key, c.lower, c.upper, 1
 from json_to_recordset(:chunks::json) as c (datasetid text, dataid text, jobid text, status text, epoch bigint, version bigint, held text, sort_key text, lower text, upper text)
@@ -220,11 +204,13 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 
 -- name: versions_given
 -- The highest version that each given chunk ever had.
-select c.datasetid, c.dataid, (select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid)
+-- PostgreSQL: a list is joined by LATERAL.
+select c.dataid, (select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid) as version
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 
 -- name: events_put
 -- Append events.
+-- PostgreSQL: a list of objects is a record set with types; timestamps have their default.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
 select kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from json_to_recordset(:events::json) as e (kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint, before text, after text, who text, why text,
@@ -232,16 +218,19 @@ from json_to_recordset(:events::json) as e (kind text, datasetid text, dataid te
 
 -- name: chunks_mark
 -- Mark rows that the engine itself is about to remove, so that no note is taken of it.
+-- PostgreSQL: a list becomes an array first.
 update datastatus set seal = -1
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: chunks_forget
 -- Remove the rows that were marked; history stays.
+-- PostgreSQL: a list becomes an array first.
 delete from datastatus
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
 -- name: readings_given
 -- The IN rows that one job holds on given chunks.
+-- PostgreSQL: a list is joined by LATERAL.
 select s.datasetid, s.dataid, s.status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
@@ -249,43 +238,39 @@ cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
+-- PostgreSQL: a list is joined by LATERAL, and an UPDATE with a list would not be driven by it.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
 from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
--- name: pool_lock
--- The slots of a pool and the time of day, locked: claims that share a pool are counted one after the other.
-select slots, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool for update
-
 -- name: pool_row
--- The same for who only looks.
-select slots, options, extract(epoch from clock_timestamp())::double precision from pool where poolid = :pool
-
--- name: lock_readers
--- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
-select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
+-- The slots of a pool, its hours, and the time of day.
+-- PostgreSQL: the time of day is the server's.
+select slots, options, extract(epoch from clock_timestamp())::double precision as now from pool where poolid = :pool
 
 -- name: span_counts
--- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
-select v.position,
+-- How many chunks each given span of a dataset has, in all and by status other than READY; counting stops at :most.
+-- PostgreSQL: a list has json values with their positions.
+select
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as chunks,
        (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as running,
        (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as failed,
        (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as resubmit,
        (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c),
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as hold,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as pending
 from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
 -- name: statuses_given
 -- The status, version and run of given chunks.
+-- PostgreSQL: a list is joined by LATERAL.
 select s.datasetid, s.dataid, s.status, s.version, s.runid
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid from datastatus d
@@ -293,12 +278,14 @@ cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid f
 
 -- name: run_logs_put
 -- Remember where the logs of attempts are.
+-- PostgreSQL: a list has json values, which get types.
 update run set log = l.value ->> 1
 from json_array_elements(:logs::json) l (value) where run.runid = (l.value ->> 0)::bigint
 
 -- name: inputs_given
 -- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
-select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound, s.upperbound,
+-- PostgreSQL: a list has json values with their positions, and is joined by LATERAL.
+select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
 from (select (v.value ->> 0)::bigint as runid, v.value ->> 1 as datasetid, v.value ->> 2 as dataid, (v.value ->> 3)::bigint as version, v.position
       from json_array_elements(:inputs::json) with ordinality v (value, position) offset 0) i

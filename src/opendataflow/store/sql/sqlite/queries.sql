@@ -3,25 +3,25 @@
 -- CROSS JOIN is SQLite's way to say that the list drives and the tables are looked up, whatever the planner estimates.
 
 -- name: other_tables
--- What is in the file while the store is not.
+-- What is there that is no store's, while the store is not.
+-- SQLite: what there is, is told by sqlite_master.
 select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'
 and not exists (select 1 from pragma_table_info('migration') where name = 'checksum')
 order by name
 
+-- name: has_schema
+-- Whether the table of migrations exists, and is ours.
+-- SQLite: what there is, is told by pragmas.
+select exists (select 1 from pragma_table_info('migration') where name = 'checksum') as has_schema
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
+-- SQLite: it has no type for timestamps.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied text not null)
-
--- name: clock_offset
--- What this boot's monotonic clock has to be raised by, as agreed on by all processes.
-select value from meta where name = 'clock'
-
--- name: clock_offset_put
--- Agree on the clock of this boot.
-insert into meta (name, value) values ('clock', :value) on conflict (name) do update set value = excluded.value
 
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
+-- SQLite: a writing transaction is alone, so the candidates need no lock.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -38,6 +38,7 @@ order by f.rank, f.sort_key
 
 -- name: claim_pick_dataid
 -- One given candidate of a job with its facts; none while something has to be folded in first.
+-- SQLite: a writing transaction is alone, so the candidate needs no lock.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -53,6 +54,7 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 
 -- name: claim_take
 -- Take candidates: OUT and IN rows RUNNING under a new epoch, the attempt, the event with its receipt.
+-- SQLite: a statement that writes cannot be part of another one; defaults are given because now() is ours and not the table's.
 delete from candidate where jobid = :jobid and dataid in (select value ->> 'dataid' from json_each(:takes));
 insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
 select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.value ->> 'inputs', now()
@@ -88,25 +90,30 @@ cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.e
 
 -- name: end_run
 -- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
+-- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
 select :kind, s.datasetid, s.dataid, :jobid, :runid, :epoch, 'RUNNING', :out_status, :owner, :detail, now()
 from json_each(:outputs) o
 cross join datastatus s on s.datasetid = o.value and s.dataid = :dataid and s.locktype = 'OUT'
-                       and s.status = 'RUNNING' and s.epoch = :epoch and s.runid = :runid;
-update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
-where runid = :runid and status = 'RUNNING';
+                       and s.status = 'RUNNING' and s.epoch = :epoch and s.runid = :runid
+where exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :in_status, seal = seal + 1, modified = now()
 where (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
-  and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid;
+  and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
+  and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
        version = case when :out_status = 'READY' then epoch else version end,
        tries = case when :out_status = 'READY' then 0 else tries end
 where datasetid in (select value from json_each(:outputs)) and dataid = :dataid and locktype = 'OUT'
   and status = 'RUNNING' and epoch = :epoch and runid = :runid
-returning datasetid
+  and exists (select 1 from run where runid = :runid and status = 'RUNNING')
+returning datasetid;
+update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
+where runid = :runid and status = 'RUNNING'
 
 -- name: manifest_put
--- Record what was published, once: who publishes the same epoch again is told by end_run that it is not his.
+-- Record what was published, once: whoever publishes the same epoch again is told by end_run that it is not his.
+-- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
        m.value ->> 'format', m.value ->> 'bytes', m.value ->> 'rows', m.value ->> 'span_lower', m.value ->> 'span_upper',
@@ -117,57 +124,42 @@ on conflict (datasetid, dataid, version) do nothing
 
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
+-- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
 update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
 where :was_resubmit and (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
-  and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid;
+  and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
+  and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = 'RESUBMIT', runid = null, tries = max(tries - 1, 0), seal = seal + 1, modified = now()
 where :was_resubmit and datasetid in (select value from json_each(:outputs)) and dataid = :dataid and locktype = 'OUT'
-  and status = 'RUNNING' and runid = :runid;
+  and status = 'RUNNING' and runid = :runid and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
 where runid = :runid and status = 'RUNNING' returning runid
 
 -- name: runs_expired
 -- Attempts whose lease ran out, with the tries made so far.
+-- SQLite: a writing transaction is alone, so the attempts need no lock.
 select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 
--- name: lock_definitions
--- Nothing to do here: a writing transaction is alone.
-select 1
-
--- name: lock_dataset
--- Nothing to do here: a writing transaction is alone.
-select 1 where :datasetid is null
-
--- name: lock_content
--- Nothing to do here: a writing transaction is alone.
-select 1 where :datasetid is null and :fingerprint is null
-
--- name: lock_pairs
--- Nothing to do here: a writing transaction is alone.
-select 1 where :pairs is null
-
--- name: lock_jobs
--- Nothing to do here: a writing transaction is alone.
-select 1 where :jobs is null
-
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
-select p.value ->> 0, p.value ->> 1,
+-- SQLite: a list is read by json_each, and group_concat joins the statuses.
+select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
        (select count(*) from json_each(p.value, '$[2]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY'),
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY') as ready,
        (select group_concat(s.status) from job o
         cross join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
-        where o.jobid = p.value ->> 0 and o.itemtype = 'OUT'),
+        where o.jobid = p.value ->> 0 and o.itemtype = 'OUT') as outputs,
        (select group_concat(s.status) from json_each(p.value, '$[3]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN')
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN') as reads
 from json_each(:pairs) p
 
 -- name: candidates_put
 -- Write candidates as they are now.
+-- SQLite: a list is read by json_each, and its values need no types.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select c.value ->> 0, c.value ->> 1, c.value ->> 2, c.value ->> 3, c.value ->> 4, c.value ->> 5, c.value ->> 6 from json_each(:candidates) c
 where true
@@ -176,27 +168,26 @@ on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = e
 
 -- name: candidates_drop
 -- Remove candidates of one job that may not be taken any more.
+-- SQLite: a list is read by json_each.
 delete from candidate where jobid = :jobid and dataid in (select value from json_each(:dataids))
-
--- name: notes_take
--- Take all notes out, oldest first.
-delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n))
-returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 
 -- name: chunks_given
 -- The OUT rows of given chunks, with the attempt that holds them.
-select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status
+-- SQLite: a list is read by json_each, and the rows need no lock.
+select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status as run_status
 from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 left join run r on r.runid = s.runid
 
--- name: lock_candidates
--- Which candidates are put off; nothing to lock here: a writing transaction is alone.
+-- name: deferred_given
+-- Which of given candidates are deferred.
+-- SQLite: a list is read by json_each, and the candidates need no lock.
 select c.jobid, c.dataid from json_each(:pairs) p
 cross join candidate c on c.jobid = p.value ->> 0 and c.dataid = p.value ->> 1 and c.state = 'DEFERRED'
 
 -- name: chunks_put
 -- Write OUT rows as the engine decided.
+-- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal, modified)
 select c.value ->> 'datasetid', c.value ->> 'dataid', c.value ->> 'jobid', 'OUT', c.value ->> 'status', c.value ->> 'epoch', c.value ->> 'version',
        0, c.value ->> 'held', c.value ->> 'sort_key', c.value ->> 'lower', c.value ->> 'upper', 1, now()
@@ -209,12 +200,14 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 
 -- name: versions_given
 -- The highest version that each given chunk ever had.
-select c.value ->> 0, c.value ->> 1,
-       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1)
+-- SQLite: a list is read by json_each.
+select c.value ->> 1 as dataid,
+       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1) as version
 from json_each(:chunks) c
 
 -- name: events_put
 -- Append events.
+-- SQLite: a list of objects is read by json_each.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
 select e.value ->> 'kind', e.value ->> 'datasetid', e.value ->> 'dataid', e.value ->> 'jobid', e.value ->> 'runid', e.value ->> 'epoch',
        e.value ->> 'before', e.value ->> 'after', e.value ->> 'who', e.value ->> 'why', e.value ->> 'receipt', now()
@@ -222,21 +215,25 @@ from json_each(:events) e
 
 -- name: chunks_mark
 -- Mark rows that the engine itself is about to remove, so that no note is taken of it.
+-- SQLite: a list is read by json_each.
 update datastatus set seal = -1
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype
 
 -- name: chunks_forget
 -- Remove the rows that were marked; history stays.
+-- SQLite: a list is read by json_each.
 delete from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
 -- name: readings_given
 -- The IN rows that one job holds on given chunks.
+-- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
+-- SQLite: a list is read by json_each, and an UPDATE with a list would not be driven by it.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
 from json_each(:chunks) c
@@ -244,47 +241,44 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
--- name: pool_lock
--- The slots of a pool and the time of day.
-select slots, options, unixepoch('now', 'subsec') from pool where poolid = :pool
-
 -- name: pool_row
--- The same for who only looks.
-select slots, options, unixepoch('now', 'subsec') from pool where poolid = :pool
-
--- name: lock_readers
--- Nothing to do here: a writing transaction is alone.
-select 1 where :datasetid is null
+-- The slots of a pool, its hours, and the time of day.
+-- SQLite: the time of day is unixepoch.
+select slots, options, unixepoch('now', 'subsec') as now from pool where poolid = :pool
 
 -- name: span_counts
--- How many chunks each given span of a dataset has, in all and by status other than READY, as far as anybody counts.
-select v.key,
+-- How many chunks each given span of a dataset has, in all and by status other than READY; counting stops at :most.
+-- SQLite: a list is read by json_each.
+select
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as chunks,
        (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as running,
        (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as failed,
        (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as resubmit,
        (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c),
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as hold,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c)
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as pending
 from json_each(:spans) v order by v.key
 
 -- name: statuses_given
 -- The status, version and run of given chunks.
+-- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.status, s.version, s.runid from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 
 -- name: run_logs_put
 -- Remember where the logs of attempts are.
+-- SQLite: a list is read by json_each.
 update run set log = l.value ->> 1 from json_each(:logs) l where run.runid = l.value ->> 0
 
 -- name: inputs_given
 -- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
-select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound, s.upperbound,
+-- SQLite: a list is read by json_each.
+select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
 from json_each(:inputs) i
 left join datastatus s on s.datasetid = i.value ->> 1 and s.dataid = i.value ->> 2 and s.locktype = 'OUT'

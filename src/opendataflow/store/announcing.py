@@ -1,0 +1,138 @@
+"""Announcing: something outside produced chunks, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..errors import Locked, WrongData
+from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, check_dataid, sort_key
+from . import candidates, records, status_rows
+from .backend import Transaction
+from .records import Announced
+from .rows import EventRow, OutRow, Standing, as_objects, compact, manifest_data
+
+OUTSIDE = "outside"
+_BATCH = 10_000
+
+
+class Act(NamedTuple):
+    """Who does something by hand, and why: for the history."""
+
+    who: str
+    why: str | None = None
+
+
+class Repeat(WrongData):
+    """A chunk has the content of another one."""
+
+    def __init__(self, message: str, *, hint: str, dataid: str) -> None:
+        super().__init__(message, hint=hint)
+        self.dataid = dataid
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What an outside producer says is there: chunks of one dataset, with what is known of them."""
+
+    datasetid: str
+    dataids: Sequence[str]
+    manifests: Mapping[str, Manifest] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    repeats: bool = False  # chunks may have the content of others
+    only_new: bool = False  # chunks that are there at all are refused
+
+
+class _Version(NamedTuple):
+    dataid: str
+    version: int | None
+
+
+def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, act: Act) -> Announced:
+    """Make chunks READY that something outside produced; what is READY already, with the same content, stays as it is."""
+    datasetid = announcement.datasetid
+    partition = catalogue.dataset(datasetid).partition
+    wanted = list(dict.fromkeys(check_dataid(partition, dataid, datasetid) for dataid in announcement.dataids))
+    tx.lock("lock_dataset", datasetid=datasetid)
+    ready: list[str] = []
+    contents: dict[str, str] = {}
+    for start in range(0, len(wanted), _BATCH):
+        chunks = [(datasetid, dataid) for dataid in wanted[start : start + _BATCH]]
+        there = status_rows.standing(tx, chunks)
+        newest = {row.dataid: row.version for row in tx.fetch(_Version._make, "versions_given", chunks=compact(chunks))}
+        rows, events, published = [], [], []
+        for chunk in chunks:
+            _, dataid = chunk
+            before = there.get(chunk)
+            manifest = announcement.manifests.get(dataid)
+            if not _is_news(tx, announcement, dataid, before):
+                continue
+            if manifest is not None and manifest.fingerprint and not announcement.repeats:
+                refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
+            version = 1 + max(before.epoch if before else 0, before.version if before else 0, newest[dataid] or 0)
+            jobid = before.jobid if before else OUTSIDE
+            status = before.status if before else None
+            key = sort_key(partition, dataid)
+            lower, upper = announcement.bounds.get(dataid, (None, None))
+            rows.append(OutRow(datasetid, dataid, jobid, READY, version, version, None, key, lower, upper))
+            events.append(EventRow("announced", datasetid, dataid, jobid, status, READY, *act, version))
+            if manifest is not None:
+                published.append(manifest_data(chunk, version, jobid, None, manifest))
+            ready.append(dataid)
+        if rows:
+            status_rows.put(tx, rows)
+            tx.run("events_put", events=as_objects(events))
+            if published:
+                tx.run("manifest_put", manifests=compact(published))
+            candidates.settle(tx, catalogue, [(row.datasetid, row.dataid) for row in rows])
+    became = set(ready)
+    return Announced(tuple(ready), tuple(dataid for dataid in wanted if dataid not in became))
+
+
+def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: Standing | None) -> bool:
+    """Whether an announced chunk has to be written; Locked when it may not be."""
+    if before is None:
+        return True
+    here = f"{announcement.datasetid} {dataid}"
+    if before.status == RUNNING:
+        raise Locked(f"{here} is RUNNING", hint="It is being produced right now. Wait for it.")
+    if before.status in (HOLD, PENDING):
+        raise Locked(f"{here} is {before.status}", hint=f"Somebody set it aside. To release it: odf release {here}")
+    if announcement.only_new:
+        raise Locked(f"{here} is there already", hint=f"See: odf explain {here}")
+    return before.status != READY or not _is_same(tx, before, announcement.manifests.get(dataid))
+
+
+def _is_same(tx: Transaction, before: Standing, manifest: Manifest | None) -> bool:
+    if manifest is None:
+        return True
+    names = {"datasetid": before.datasetid, "dataid": before.dataid, "version": before.version}
+    stored = tx.first(records.published, "manifest", **names)
+    if stored is None:
+        return False
+    if manifest.fingerprint:
+        return stored.manifest.fingerprint == manifest.fingerprint
+    return (stored.manifest.location, stored.manifest.bytes) == (manifest.location, manifest.bytes)
+
+
+def refuse_repeat(
+    tx: Transaction, datasetid: str, dataid: str, fingerprint: str, announced_with_it: dict[str, str]
+) -> None:
+    """Repeat, when another chunk of the dataset stands with exactly this content, or is announced together with it."""
+    stored = tx.value("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
+    other = stored or announced_with_it.setdefault(fingerprint, dataid)
+    if other != dataid:
+        raise Repeat(
+            f"{datasetid} {dataid} has exactly the content of {datasetid} {other}",
+            hint="Is this the right file? If repeats are normal here, set repeats = true on the dataset.",
+            dataid=dataid,
+        )
+
+
+def remember_refusal(tx: Transaction, datasetid: str, problem: Repeat, who: str) -> None:
+    """Remember that a chunk was not taken, for whoever asks why it is not there; once, however often it is offered."""
+    last = tx.first(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=problem.dataid, n=1)
+    if last is None or last.why != problem.message:
+        refusal = EventRow("refused", datasetid, problem.dataid, OUTSIDE, None, problem.name, who, problem.message)
+        tx.run("events_put", events=as_objects([refusal]))

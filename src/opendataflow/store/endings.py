@@ -1,0 +1,142 @@
+"""Endings: how a run ends, and that it can only end what it still holds: published, failed, rescued or lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..errors import LeaseLost, WrongData
+from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
+from . import candidates, records
+from .backend import Transaction
+from .inputs import ChunkId
+from .records import Claim, Rescued, Run
+from .rows import Expired, compact, manifest_data
+
+LOST = "LOST"
+
+
+class Ending(NamedTuple):
+    """What a run and its rows become."""
+
+    kind: str  # of the event
+    run_status: str
+    out_status: str
+    in_status: str
+    outcome: str
+    detail: str | None = None
+    exit_code: int | None = None
+
+
+class Done(NamedTuple):
+    """A run that did its work: what it produced, by dataset, and its exit code."""
+
+    claim: Claim
+    manifests: Mapping[str, Manifest]
+    exit_code: int | None = None
+
+
+def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> bool:
+    """End a run that still holds its chunks; False when it does not hold all of them any more."""
+    inputs: str | Sequence[Consumed] = run.inputs
+    ended = tx.values(
+        "end_run",
+        runid=run.runid,
+        jobid=run.jobid,
+        dataid=run.dataid,
+        epoch=run.epoch,
+        owner=run.owner,
+        inputs=inputs if isinstance(inputs, str) else compact(inputs),
+        outputs=compact(outputs),
+        **ending._asdict(),
+    )
+    return len(ended) == len(outputs)
+
+
+def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
+    """Publish: only if the epochs are still ours, and all of it at once."""
+    manifests: list[dict[str, object]] = []
+    chunks: list[ChunkId] = []
+    contents: list[tuple[str, str, str]] = []
+    for claim, given, exit_code in done:
+        if not end(tx, claim, claim.outputs, Ending("published", READY, READY, DONE, READY, exit_code=exit_code)):
+            raise lease_lost(claim)
+        for datasetid in claim.outputs:
+            manifest = given.get(datasetid, Manifest())
+            chunk = (datasetid, claim.dataid)
+            chunks.append(chunk)
+            manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
+            dataset = catalogue.datasets.get(datasetid)
+            if manifest.fingerprint and manifest.rows and dataset and not dataset.options.get("repeats"):
+                contents.append((datasetid, manifest.fingerprint, claim.dataid))
+    tx.run("manifest_put", manifests=compact(manifests))
+    for datasetid, fingerprint, dataid in sorted(contents):
+        tx.lock("lock_content", datasetid=datasetid, fingerprint=fingerprint)
+        other = tx.value("same_content", datasetid=datasetid, fingerprint=fingerprint, dataid=dataid)
+        if other is not None:
+            raise WrongData(
+                f"{datasetid} {dataid} would have exactly the content of {datasetid} {other}",
+                hint="Is its input the right one? If repeats are normal here, set repeats = true on the dataset.",
+            )
+    candidates.settle(tx, catalogue, chunks)
+
+
+def lease_lost(claim: Claim) -> LeaseLost:
+    """Why a run may not end as it wanted to."""
+    return LeaseLost(
+        f"run {claim.runid} of {claim.jobid} {claim.dataid} no longer holds its chunk (epoch {claim.epoch})",
+        hint="Its lease ran out, or somebody changed the status. What it wrote is not published; its successor's work stands.",
+    )
+
+
+def fail(
+    tx: Transaction, catalogue: Catalogue, claim: Claim, outcome: str, detail: str | None, exit_code: int | None
+) -> str:
+    """End an attempt that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
+    job = catalogue.jobs.get(claim.jobid)
+    again = job is not None and not claim.forced and job.retry.applies(claim.tries, outcome)
+    out_status = RESUBMIT if again else FAILED
+    if not end(tx, claim, claim.outputs, Ending("failed", FAILED, out_status, FAILED, outcome, detail, exit_code)):
+        raise lease_lost(claim)
+    if job is not None and again:
+        _come_back(tx, catalogue, job, claim.dataid, claim.tries)
+    return out_status
+
+
+def _come_back(
+    tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tries: int, *, waited: float = 0.0
+) -> None:
+    delay = max(job.retry.delay(tries, random.random()) - waited, 0.0)
+    not_before = tx.value("lease_clock") + delay if delay else 0.0
+    candidates.derive(tx, catalogue, [(job.jobid, dataid)], not_before=not_before)
+
+
+def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[Rescued]:
+    """Turn expired leases into FAILED or, by the job's retry rule, RESUBMIT."""
+    rescued = []
+    for expired in tx.fetch(Expired._make, "runs_expired", n=n):
+        job = catalogue.jobs.get(expired.jobid)
+        again = job is not None and job.retry.applies(expired.tries, LeaseLost.name)
+        status = RESUBMIT if again else FAILED
+        detail = f"the lease of {expired.owner} ran out"
+        outputs = _outputs_of_run(tx, expired)
+        end(tx, expired, outputs, Ending("rescued", LOST, status, FAILED, LeaseLost.name, detail))
+        if job is not None and again:
+            # The pause begins at its last sign of life.
+            _come_back(tx, catalogue, job, expired.dataid, expired.tries, waited=expired.lease)
+        rescued.append(Rescued(expired.runid, expired.jobid, expired.dataid, status))
+    return rescued
+
+
+def lose(tx: Transaction, runid: int | None, detail: str) -> None:
+    """End a run whose chunk is no longer its own."""
+    lost = tx.first(records.run, "run_row", runid=runid)
+    if lost is not None:
+        outputs = _outputs_of_run(tx, lost)
+        end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
+
+
+def _outputs_of_run(tx: Transaction, run: Run | Expired) -> list[str]:
+    """The datasets whose chunk a run holds: its job may have been changed or removed meanwhile."""
+    return tx.values("outputs_of_run", runid=run.runid, dataid=run.dataid)

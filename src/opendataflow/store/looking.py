@@ -1,0 +1,100 @@
+"""Looking: bounded answers for people, so that a look at a million chunks costs what a look at a thousand does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model import Limit
+from . import limits, records
+from .backend import Transaction
+from .records import Deferred, Position, Sample
+from .rows import JobCount, PoolNow, SpanCounts, Status, compact
+from .session import Session
+
+
+class Looking(Session):
+    """What is going on, as far as a person wants to know it."""
+
+    def clock(self) -> float:
+        """The clock that leases and deferred candidates are measured by, in seconds since 1970."""
+        return float(self._value("lease_clock"))
+
+    def lease_now(self) -> float:
+        """The same clock."""
+        return self.clock()
+
+    # Chunks ------------------------------------------------------------------------------------------------------
+
+    def ends(self, datasetid: str) -> tuple[str, str] | None:
+        """The first and the last dataid of a dataset, of those that have a position in its order."""
+        first = self._value("first_chunk", datasetid=datasetid)
+        last = self._value("last_chunk", datasetid=datasetid)
+        return (first, last) if first is not None and last is not None else None
+
+    def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
+        """At most n chunks between two positions in the order."""
+        return self._fetch(Position._make, "chunks_between", datasetid=datasetid, from_key=from_key, to_key=to_key, n=n)
+
+    def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
+        """For each (datasetid, first key, last key): how many chunks in all (under "") and by status other than READY.
+
+        Counting stops at most.
+        """
+        rows = self._fetch(SpanCounts._make, "span_counts", spans=compact(spans), most=most)
+        return [{"": row.chunks, **row.by_status()} for row in rows]
+
+    def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The statuses of these chunks, without those that were never produced."""
+        rows = self._fetch(Status._make, "statuses_given", chunks=compact(chunks)) if chunks else []
+        return {(row.datasetid, row.dataid): str(row.status) for row in rows}
+
+    def newest_ready(self, datasetid: str, until_key: str) -> str | None:
+        """The newest READY chunk that is not after a position in the order."""
+        newest: str | None = self._value("newest_ready", datasetid=datasetid, until_key=until_key)
+        return newest
+
+    # Candidates --------------------------------------------------------------------------------------------------
+
+    def claimable(self, jobid: str, most: int) -> int:
+        """How many chunks a job could take now; counting stops at most."""
+        return int(self._value("claimable_count", jobid=jobid, most=most))
+
+    def claimable_jobs(self) -> set[str]:
+        """Every job that has something to claim, whatever limits say; with an empty name while a claim has to look first."""
+        return set(self._values("jobs_claimable"))
+
+    def candidates_sample(self, jobid: str, n: int) -> list[Sample]:
+        """At most n candidates of a job, whatever their state."""
+        return self._fetch(records.sample, "candidates_sample", jobid=jobid, n=n)
+
+    def deferred(self, jobid: str, n: int) -> list[Deferred]:
+        """The deferred candidates of a job, the next one first."""
+        return self._fetch(Deferred._make, "candidates_deferred_page", jobid=jobid, n=n)
+
+    def deferred_counts(self) -> dict[str, int]:
+        """How many chunks of each job wait until they are tried again."""
+        return dict(self._fetch(JobCount._make, "deferred_counts"))
+
+    # Limits ------------------------------------------------------------------------------------------------------
+
+    def limits(self, jobid: str) -> list[Limit]:
+        """The limits on running chunks that a job is under now, with their use."""
+
+        def work(tx: Transaction) -> list[Limit]:
+            catalogue = self._seen(tx)
+            return limits.of_job(tx, catalogue, catalogue.job(jobid), lock=False)
+
+        return self._do(work, reading=True)
+
+    def slots_taken(self, poolid: str) -> int:
+        """How many chunks run in a pool now, on all machines."""
+        return int(self._value("slots_taken", pool=poolid))
+
+    def pool_now(self, poolid: str) -> tuple[int | None, tuple[float, int | None] | None]:
+        """How many slots a pool has by its hours at this moment, and when (seconds since 1970) that changes to how many."""
+        pool = self._first(PoolNow._make, "pool_row", pool=poolid)
+        return (limits.slots_now(poolid, pool), limits.next_change(poolid, pool)) if pool else (None, None)
+
+    def readers_running(self, datasetid: str) -> int:
+        """How many chunks run now, on all machines, that read a dataset."""
+        return int(self._value("readers_running", datasetid=datasetid))

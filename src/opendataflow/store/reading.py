@@ -1,0 +1,202 @@
+"""Reading: chunks, runs, events and manifests as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..errors import UnknownRun
+from ..model import READY, Facts, canonical
+from . import facts, records
+from .backend import Transaction
+from .records import Attempt, Candidate, Chunk, Event, InputRow, ManifestRow, Published, Run
+from .rows import StateCount, StatusCount, Unpublished
+from .session import Session
+
+_PAGE = 10_000
+_RECENT_RUNS = 20_000
+
+
+class Reading(Session):
+    """What is stored, one fact or one page at a time."""
+
+    def facts(self, jobid: str, dataid: str) -> Facts:
+        """Everything in the store that decides whether a job may run for this dataid: what `model.decide` takes."""
+
+        def work(tx: Transaction) -> Facts:
+            catalogue = self._seen(tx)
+            return facts.of_chunk(tx, catalogue, catalogue.job(jobid), dataid)
+
+        return self._do(work, reading=True)
+
+    # Chunks ------------------------------------------------------------------------------------------------------
+
+    def chunk(self, datasetid: str, dataid: str) -> Chunk | None:
+        """One chunk as a product; None when it was never produced."""
+        return self._first(records.chunk, "chunk", datasetid=datasetid, dataid=dataid)
+
+    def chunks(
+        self, datasetid: str, *, status: str | None = None, after: Chunk | None = None, n: int = 1000
+    ) -> list[Chunk]:
+        """A page of a dataset's chunks in the order of their dataids; pass the last one as `after` for the next page."""
+        page: dict[str, Any] = {
+            "datasetid": datasetid,
+            "after_key": after.sort_key if after else "",
+            "after_dataid": after.dataid if after else "",
+            "n": n,
+        }
+        if status is None:
+            return self._fetch(records.chunk, "chunks_page", **page)
+        status = canonical(status)
+        if status == READY:
+            return self._fetch(records.chunk, "chunks_with_status_page", status=status, **page)
+        return self._fetch(records.chunk, "unsettled_page", status=status, **page)
+
+    def all_chunks(self, datasetid: str, *, status: str | None = None) -> Iterator[Chunk]:
+        """Every chunk of a dataset, page by page."""
+        after: Chunk | None = None
+        while page := self.chunks(datasetid, status=status, after=after, n=_PAGE):
+            yield from page
+            after = page[-1]
+
+    def status_counts(self) -> dict[str, dict[str, int]]:
+        """How many chunks of each dataset have each status."""
+        return _table(self._fetch(StatusCount._make, "status_counts"))
+
+    def input_row(self, datasetid: str, dataid: str, jobid: str) -> InputRow | None:
+        """One job's relation to one chunk."""
+        return self._first(records.input_row, "inputs_of_job", datasetid=datasetid, dataid=dataid, jobid=jobid)
+
+    def readers(self, datasetid: str, dataid: str) -> list[InputRow]:
+        """Every job's relation to one chunk."""
+        return self._fetch(records.input_row, "readers_of_chunk", datasetid=datasetid, dataid=dataid)
+
+    # Candidates --------------------------------------------------------------------------------------------------
+
+    def next_dataids(self, jobid: str, n: int = 10) -> list[str]:
+        """What the job would take next, in order; fold_in first where changes from outside have to count."""
+
+        def work(tx: Transaction) -> list[str]:
+            self._seen(tx).job(jobid)
+            return tx.values("candidates_page", jobid=jobid, n=n)
+
+        return self._do(work, reading=True)
+
+    def candidate(self, jobid: str, dataid: str) -> Candidate | None:
+        """One candidate; None when (jobid, dataid) is none."""
+        return self._first(Candidate._make, "candidate_row", jobid=jobid, dataid=dataid)
+
+    def candidate_counts(self) -> dict[str, dict[str, int]]:
+        """How many chunks each job could take now (CLAIMABLE), later (DEFERRED), or when more inputs are READY (WAITING)."""
+        return _table(self._fetch(StateCount._make, "candidate_counts"))
+
+    # Runs --------------------------------------------------------------------------------------------------------
+
+    def run(self, runid: int) -> Run:
+        """One attempt, or UnknownRun."""
+        run = self._first(records.run, "run_row", runid=runid)
+        if run is None:
+            raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
+        return run
+
+    def runs(
+        self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20
+    ) -> list[Run]:
+        """Attempts, newest first; pass the last runid as `before` for the next page."""
+        edge = 2**62 if before is None else before
+        if jobid is None:
+            return self._fetch(records.run, "runs_page", before=edge, n=n)
+        if dataid is not None:
+            runs = self._fetch(records.run, "runs_of_dataid", jobid=jobid, dataid=dataid)
+            return [run for run in runs if run.runid < edge][:n]
+        # A busy job has its newest attempts among the newest of all; the attempts of a rare one are few.
+        newest = min(self._newest_run() + 1, edge)
+        recent: dict[str, Any] = {"jobid": jobid, "before": newest, "floor": newest - _RECENT_RUNS, "n": n}
+        runs = self._fetch(records.run, "runs_of_job_recent", **recent)
+        return runs if len(runs) == n else self._fetch(records.run, "runs_of_job_page", jobid=jobid, before=edge, n=n)
+
+    def failed_runs(
+        self, *, jobid: str | None = None, before: int | None = None, n: int = 20, look_back: int = 100_000
+    ) -> list[Run]:
+        """Attempts that did not end well, newest first, among the last look_back ones."""
+        edge = self._newest_run() + 1 if before is None else before
+        page = {"before": edge, "floor": edge - look_back, "n": look_back if jobid else n}
+        runs = self._fetch(records.run, "runs_failed_page", **page)
+        return [run for run in runs if jobid is None or run.jobid == jobid][:n]
+
+    def _newest_run(self) -> int:
+        return int(self._value("newest_run") or 0)
+
+    def running(self) -> list[Run]:
+        """What runs now, on all machines."""
+        return self._fetch(records.run, "runs_running")
+
+    def expired(self) -> list[Run]:
+        """Attempts whose lease ran out and that nobody has ended yet."""
+        return self._fetch(records.run, "runs_over")
+
+    def unpublished_attempts(self) -> Iterator[Attempt]:
+        """Every attempt that failed or lost its chunk, oldest first."""
+        after = 0
+        while page := self._fetch(Unpublished._make, "attempts_unpublished_page", after=after, n=_PAGE):
+            yield from (Attempt(row.jobid, row.dataid, row.epoch, records.moment(row.started)) for row in page)
+            after = page[-1].runid
+
+    # History -----------------------------------------------------------------------------------------------------
+
+    def events(
+        self, datasetid: str | None = None, dataid: str | None = None, *, after: int = 0, n: int = 1000
+    ) -> list[Event]:
+        """History, oldest first, of one chunk or of everything; pass the last eventid as `after` for the next page."""
+        if datasetid is None:
+            return self._fetch(records.event, "events_page", after=after, n=n)
+        return self._fetch(records.event, "events_of_chunk_page", datasetid=datasetid, dataid=dataid, after=after, n=n)
+
+    def last_events(self, datasetid: str, dataid: str, n: int = 100) -> list[Event]:
+        """The last events of one chunk, newest first."""
+        return self._fetch(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=n)
+
+    def receipts(self, jobid: str, dataid: str, *, after: int = 0, n: int = 1000) -> list[Event]:
+        """The stored answers to the five questions for (jobid, dataid), oldest first."""
+        job = self.catalogue().job(jobid)
+        return [event for event in self.events(job.outputs[0], dataid, after=after, n=n) if event.receipt is not None]
+
+    # Manifests ---------------------------------------------------------------------------------------------------
+
+    def manifest(self, datasetid: str, dataid: str, version: int | None = None) -> Published | None:
+        """DataLoc: where a chunk is and what it was when it was published; the newest version unless one is named."""
+        if version is None:
+            chunk = self.chunk(datasetid, dataid)
+            if chunk is None:
+                return None
+            version = chunk.version
+        return self._first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
+
+    def manifests(self, datasetid: str, dataid: str) -> list[Published]:
+        """All manifests of a chunk, newest first."""
+        return self._fetch(records.published, "manifests_of_chunk", datasetid=datasetid, dataid=dataid)
+
+    def all_published(self, datasetid: str) -> Iterator[Published]:
+        """The manifest of the current version of every READY chunk that has one, in order, page by page."""
+        key, dataid = "", ""
+        while page := self._fetch(
+            ManifestRow._make, "published_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=_PAGE
+        ):
+            yield from map(records.published, page)
+            key, dataid = page[-1].sort_key, page[-1].dataid
+
+    def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
+        """The chunks of a dataset that were published more often than this."""
+        return self._values("dataids_with_versions", datasetid=datasetid, n=more_than)
+
+    def same_content(self, datasetid: str, dataid: str, fingerprint: str) -> str | None:
+        """Another chunk of this dataset that stands with exactly this content."""
+        other: str | None = self._value("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
+        return other
+
+
+def _table(counts: Iterable[StatusCount | StateCount]) -> dict[str, dict[str, int]]:
+    table: dict[str, dict[str, int]] = {}
+    for name, kind, n in counts:
+        table.setdefault(name, {})[kind] = n
+    return table

@@ -1,0 +1,319 @@
+"""Rows: the shapes in which the queries give and take what only this room needs. Their fields are the queries' columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..model import Consumed, Manifest, Receipt
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def compact(data: object) -> str:
+    """JSON without needless spaces."""
+    return _encode(data)
+
+
+def as_objects(rows: Iterable[Any]) -> str:
+    """Named tuples as a JSON list of objects, for the queries that take lists."""
+    return _encode([row._asdict() for row in rows])
+
+
+# What queries give ---------------------------------------------------------------------------------------------------
+
+
+class Picked(NamedTuple):
+    """A row of claim_pick: what has to be done first, and a candidate that may be taken; without one when there is none."""
+
+    revision: str
+    notes: bool
+    expired: bool
+    due: bool
+    dataid: str | None
+    rank: int
+    sort_key: str
+    epoch: int
+    tries: int
+    inputs: str
+
+
+class Taken(NamedTuple):
+    """A row of claim_take: a new run, and how many of its outputs it really got."""
+
+    runid: int
+    dataid: str
+    epoch: int
+    taken: int
+
+
+class PairKey(NamedTuple):
+    """One (job, dataid)."""
+
+    jobid: str
+    dataid: str
+
+
+class PairFacts(NamedTuple):
+    """What decides about one (job, dataid): how many inputs are READY, the statuses of its OUT rows and of its own IN rows."""
+
+    jobid: str
+    dataid: str
+    ready: int
+    outputs: str | None
+    reads: str | None
+
+
+class Status(NamedTuple):
+    """The status of one chunk as a product."""
+
+    datasetid: str
+    dataid: str
+    status: str | None
+    version: int | None
+    runid: int | None
+
+
+class Standing(NamedTuple):
+    """One chunk as it stands, with the status of the run that holds it."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    status: str
+    epoch: int
+    version: int
+    runid: int | None
+    tries: int
+    held: str | None
+    sort_key: str
+    run_status: str | None
+
+
+class Expired(NamedTuple):
+    """A run whose lease ran out."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    epoch: int
+    owner: str
+    inputs: str
+    lease: float
+    tries: int
+
+
+class Unpublished(NamedTuple):
+    """A run that ended without publishing."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    epoch: int
+    started: Any
+
+
+class Note(NamedTuple):
+    """One change from outside."""
+
+    noteid: int
+    datasetid: str | None
+    dataid: str | None
+    jobid: str | None
+    locktype: str | None
+    before: str | None
+    after: str | None
+    who: str | None
+
+
+class PoolNow(NamedTuple):
+    """The slots of a pool, its options, and the time of day."""
+
+    slots: int | None
+    options: str
+    now: float
+
+
+class SpanCounts(NamedTuple):
+    """How many chunks a span has, in all and by status other than READY."""
+
+    chunks: int
+    running: int
+    failed: int
+    resubmit: int
+    hold: int
+    pending: int
+
+    def by_status(self) -> dict[str, int]:
+        """The counts of the statuses, by their names."""
+        return {name.upper(): n for name, n in self._asdict().items() if name != "chunks"}
+
+
+class StatusCount(NamedTuple):
+    """How many chunks of a dataset have a status."""
+
+    datasetid: str
+    status: str
+    n: int
+
+
+class StateCount(NamedTuple):
+    """How many candidates of a job have a state."""
+
+    jobid: str
+    state: str
+    n: int
+
+
+class JobCount(NamedTuple):
+    """How many there are of a job."""
+
+    jobid: str
+    n: int
+
+
+class DatasetRow(NamedTuple):
+    """A row of table dataset."""
+
+    datasetid: str
+    kind: str | None
+    hostname: str | None
+    database: str | None
+    schemaname: str | None
+    tablename: str | None
+    username: str | None
+    encryptedpass: str | None
+    location: str | None
+    format: str | None
+    partition: str | None
+    checks: str | None
+    options: str | None
+
+
+class JobItem(NamedTuple):
+    """A row of table job."""
+
+    jobid: str
+    itemtype: str
+    datasetid: str
+    itemvalue: str | None
+
+
+class JobRule(NamedTuple):
+    """A row of table jobrule."""
+
+    jobid: str
+    retries: int
+    backoff: float
+    backoff_max: float
+    retry_on: str | None
+    lease: float
+    timeout: float | None
+    pool: str | None
+    options: str | None
+
+
+class PoolRow(NamedTuple):
+    """A row of table pool."""
+
+    poolid: str
+    slots: int | None
+    options: str
+
+
+# What queries take ---------------------------------------------------------------------------------------------------
+
+
+class OutRow(NamedTuple):
+    """An OUT row as chunks_put writes it."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    status: str
+    epoch: int
+    version: int
+    held: str | None
+    sort_key: str
+    lower: str | None = None
+    upper: str | None = None
+
+
+class EventRow(NamedTuple):
+    """An event as events_put appends it."""
+
+    kind: str
+    datasetid: str
+    dataid: str | None
+    jobid: str | None
+    before: str | None = None
+    after: str | None = None
+    who: str | None = None
+    why: str | None = None
+    epoch: int | None = None
+    runid: int | None = None
+    receipt: str | None = None
+
+
+class CandidateRow(NamedTuple):
+    """A candidate as candidates_put writes it."""
+
+    jobid: str
+    dataid: str
+    sort_key: str
+    rank: int
+    state: str
+    not_before: float
+    inputs: str
+
+
+class Take(NamedTuple):
+    """A candidate as claim_take takes it."""
+
+    dataid: str
+    epoch: int
+    sort_key: str
+    tries: int
+    before: str | None
+    receipt: str | None
+    inputs: str
+
+
+class StatusKey(NamedTuple):
+    """What names one status row."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    locktype: str
+
+
+def receipt_events(kind: str, outputs: Sequence[str], receipt: Receipt, who: str | None, **rest: Any) -> list[EventRow]:
+    """The events that store a receipt, one for each output."""
+    stored = compact(receipt.to_data())
+    return [
+        EventRow(kind, name, receipt.dataid, receipt.jobid, after=receipt.verdict, who=who, receipt=stored, **rest)
+        for name in outputs
+    ]
+
+
+def manifest_data(
+    chunk: tuple[str, str],
+    version: int,
+    jobid: str,
+    runid: int | None,
+    manifest: Manifest,
+    inputs: Sequence[Consumed] = (),
+) -> dict[str, Any]:
+    """A manifest as manifest_put records it; inputs are those of the run, where the manifest names none itself."""
+    datasetid, dataid = chunk
+    data = manifest.to_data()
+    row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}
+    row |= {"location": data.pop("location", ""), "format": data.pop("format", ""), "passed": manifest.passed}
+    for name in ("bytes", "rows", "span_lower", "span_upper", "fingerprint"):
+        row[name] = data.pop(name, None)
+    if inputs:
+        data.setdefault("inputs", inputs)
+    row["body"] = compact(data)
+    return row

@@ -1,0 +1,336 @@
+"""The life of a run, from the claim to its end: the verbs of whoever works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..errors import UnknownRun, UsageError
+from ..model import (
+    CLAIMABLE,
+    FAILED,
+    READY,
+    RUNNING,
+    TODAY,
+    Catalogue,
+    Facts,
+    InputChunk,
+    InputFact,
+    Job,
+    Manifest,
+    Receipt,
+    check_dataid,
+    sort_key,
+)
+from ..model.timezone import time_zone
+from . import candidates, claims, endings, folding, limits, records, status_rows
+from .announcing import Act, Announcement, announce
+from .backend import Backend, Transaction
+from .endings import Done
+from .records import Claim, Past, ReadRow, Rescued
+from .rows import CandidateRow, EventRow, Picked, as_objects, compact, receipt_events
+from .session import Session
+
+_REFUSED_WAIT = 60.0
+_MOST_RESCUED = 100_000
+
+
+def _schema_of(datasetid: str) -> str:
+    """The name under which the schema of a dataset's first publish is remembered."""
+    return f"schema of {datasetid}"
+
+
+class RunVerbs(Session):
+    """Claim, admit, heartbeat, publish, fail: what a run does to its chunk."""
+
+    def __init__(self, backend: Backend, **how: Any) -> None:
+        super().__init__(backend, **how)
+        self._clock = time.time
+        self._today = ("", "")  # the revision and day for which today was announced
+        self._announced = ("", "")  # the same, before it is committed
+        self._pinned: set[str] = set()  # datasets whose schema is remembered for sure
+
+    # Claim -------------------------------------------------------------------------------------------------------
+
+    def claim(
+        self,
+        jobid: str,
+        n: int = 1,
+        *,
+        dataid: str | None = None,
+        force: bool = False,
+        owner: str | None = None,
+        lease: float | None = None,
+    ) -> list[Claim]:
+        """Take the next chunk of a job, or up to n, or one given dataid; an empty list when there is none to take.
+
+        force takes a given dataid without asking, unless it is running now; lease is the job's unless one is given.
+        """
+        if force and dataid is None:
+            raise UsageError("force needs a dataid", hint="Name the chunk: --dataid")
+        if n < 1:
+            raise UsageError(f"n must be at least 1, not {n}")
+        how = claims.How(owner or self._who, lease, force)
+        while True:
+            try:
+                taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how))
+                self._today = self._announced  # known only now that it is committed
+                return taken
+            except claims.Stale:
+                # What is derived did not fit what is: derive it anew, then look again.
+                self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
+
+    def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, how: claims.How) -> list[Claim]:
+        catalogue = self._catalogue or self._known(tx)
+        is_prepared = False
+        while True:
+            if jobid not in catalogue.jobs:
+                catalogue = self._known(tx)  # it may have been registered since this process last looked
+            job = catalogue.job(jobid)
+            if any(item.datasetid == TODAY.datasetid for item in job.inputs):
+                catalogue = self._known(tx)
+                self._announce_today(tx, catalogue)
+            if dataid is not None and not is_prepared:
+                self._prepare(tx, catalogue, job, dataid, how)
+                is_prepared = True
+            limited = [] if how.forced else limits.of_job(tx, catalogue, job, lock=True)
+            free = min([n, *(limit.free for limit in limited)])
+            if dataid is None:
+                picked = tx.fetch(Picked._make, "claim_pick", jobid=jobid, n=free)
+            else:
+                picked = tx.fetch(Picked._make, "claim_pick_dataid", jobid=jobid, dataid=dataid)
+            state = picked[0]
+            if state.revision != self._revision:
+                catalogue = self._known(tx)
+                is_prepared = False
+            elif state.notes:
+                folding.fold(tx, catalogue)
+                is_prepared = False
+            elif state.expired:
+                endings.rescue(tx, catalogue)
+                is_prepared = False
+            elif state.due:
+                tx.run("candidates_due")
+            elif state.dataid is None or free < 1:
+                return []
+            else:
+                return claims.take(tx, catalogue, job, picked, limited, how)
+
+    def _prepare(self, tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, how: claims.How) -> None:
+        """Make a dataid that somebody names a candidate: if nothing stands in the way, or whatever does."""
+        check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+        candidates.derive(tx, catalogue, [(job.jobid, dataid)], asked_for=True)
+        if how.forced:
+            pair = candidates.pair_of(tx, catalogue, job.jobid, dataid)
+            chunks = status_rows.standing(tx, [(datasetid, dataid) for datasetid in job.outputs])
+            if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
+                row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, compact(pair.inputs))
+                tx.run("candidates_put", candidates=compact([row]))
+
+    def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
+        """The chunk of the current day is always READY."""
+        name = str(catalogue.datasets[TODAY.datasetid].options.get("timezone", "UTC"))
+        day = datetime.fromtimestamp(self._clock(), time_zone(name, "dataset today")).date().isoformat()
+        if self._today != (self._revision, day):
+            announce(tx, catalogue, Announcement(TODAY.datasetid, [day], repeats=True), Act("clock"))
+            self._announced = (self._revision, day)
+
+    def claim_of(self, runid: int) -> Claim:
+        """The claim that a run holds, for whoever ends it in another process; LeaseLost when it holds none."""
+
+        def work(tx: Transaction) -> Claim:
+            catalogue = self._known(tx)
+            run = tx.first(records.run, "run_row", runid=runid)
+            if run is None:
+                raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
+            job = catalogue.job(run.jobid)
+            chunk = tx.first(records.chunk, "chunk", datasetid=job.outputs[0], dataid=run.dataid)
+            facts = Facts(
+                run.jobid,
+                run.dataid,
+                inputs=tuple(InputFact(item.datasetid, item.dataid, READY, item.version) for item in run.inputs),
+                partition=catalogue.output_partition(job).type,
+                epoch=run.epoch,
+                forced=run.forced,
+            )
+            claim = Claim(
+                runid,
+                run.jobid,
+                run.dataid,
+                run.epoch,
+                run.inputs,
+                job.outputs,
+                0.0,
+                chunk.tries if chunk else 1,
+                False,
+                run.forced,
+                run.owner,
+                facts,
+            )
+            if run.status != RUNNING:
+                raise endings.lease_lost(claim)
+            return claim
+
+        return self._do(work)
+
+    # Admit -------------------------------------------------------------------------------------------------------
+
+    def admit(self, claim: Claim, receipt: Receipt | None, *, log: str | None = None) -> None:
+        """Record the five answers that let a claimed run start, and where its log is."""
+        self.admit_many([(claim, receipt, log)])
+
+    def admit_many(self, admitted: Iterable[tuple[Claim, Receipt | None, str | None]]) -> None:
+        """The same for several runs in one transaction; without a receipt only the log is recorded."""
+        events: list[EventRow] = []
+        logs = []
+        for claim, receipt, log in admitted:
+            if receipt is not None:
+                about = {"runid": claim.runid, "epoch": claim.epoch}
+                events += receipt_events("admitted", claim.outputs, receipt, self._who, **about)
+            if log is not None:
+                logs.append((claim.runid, log))
+
+        def work(tx: Transaction) -> None:
+            if events:
+                tx.run("events_put", events=as_objects(events))
+            if logs:
+                tx.run("run_logs_put", logs=compact(logs))
+
+        if events or logs:
+            self._do(work)
+
+    def refuse(self, receipt: Receipt, why: str | None = None) -> None:
+        """Store a no: nothing was claimed, nothing changes, the answers stay."""
+
+        def work(tx: Transaction) -> None:
+            outputs = self._known(tx).job(receipt.jobid).outputs
+            tx.run("events_put", events=as_objects(receipt_events("refused", outputs, receipt, self._who, why=why)))
+
+        self._do(work)
+
+    def give_back(self, claim: Claim, receipt: Receipt, why: str, *, wait: float = _REFUSED_WAIT) -> None:
+        """The gate said no after the claim: everything becomes what it was, the receipt stays, others go first for a while."""
+        self._do(lambda tx: claims.give_back(tx, self._known(tx), claim, receipt, why, wait))
+
+    # Execute -----------------------------------------------------------------------------------------------------
+
+    def input_chunks(self, claims: Sequence[Claim]) -> dict[int, tuple[InputChunk, ...]]:
+        """What each of these runs reads, by runid: every input chunk with its manifest and bounds."""
+        wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
+        chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
+        if wanted:
+            for row in self._fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
+                chunks[row.runid].append(records.input_chunk(row))
+        return {runid: tuple(read) for runid, read in chunks.items()}
+
+    def past(self, datasetid: str, dataid: str, trailing: int = 0, beside: str | None = None) -> Past:
+        """What earlier publishes of a dataset say about a chunk that is judged now.
+
+        The schema of the first one, the rows of the last `trailing` published chunks before it, and whether dataset
+        `beside` has this chunk.
+        """
+
+        def work(tx: Transaction) -> Past:
+            key = sort_key(self._seen(tx).dataset(datasetid).partition, dataid)
+            schema = tx.value("meta_get", name=_schema_of(datasetid))
+            rows = tx.values("rows_before", datasetid=datasetid, before_key=key, n=trailing) if trailing else []
+            has_beside = beside is not None and bool(tx.rows("chunk", datasetid=beside, dataid=dataid))
+            return Past(schema or "", tuple(rows), has_beside)
+
+        return self._do(work, reading=True)
+
+    def heartbeat(self, claim: Claim) -> float:
+        """Extend the lease; LeaseLost when the chunk is no longer ours."""
+        until = self._do(lambda tx: tx.value("heartbeat", runid=claim.runid))
+        if until is None:
+            raise endings.lease_lost(claim)
+        return float(until)
+
+    def log(self, runid: int, path: str) -> None:
+        """Remember where the log of a run is."""
+        self._do(lambda tx: tx.run("run_logs_put", logs=compact([(runid, path)])))
+
+    # Commit, or fail ---------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        claim: Claim,
+        manifests: Mapping[str, Manifest] | None = None,
+        *,
+        exit_code: int | None = None,
+        beside: Mapping[str, Manifest] | None = None,
+    ) -> None:
+        """Publish what the run produced; LeaseLost when the epoch is no longer ours.
+
+        `beside` are chunks of the same dataid in datasets that are no outputs of the job: rows that were kept aside.
+        """
+        self.commit_many([(claim, manifests or {}, exit_code)], beside=beside)
+
+    def commit_many(
+        self,
+        done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
+        *,
+        beside: Mapping[str, Manifest] | None = None,
+    ) -> None:
+        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema."""
+        runs = [Done(*run) for run in done]
+        schemas = {
+            datasetid: manifest.schema
+            for run in runs
+            for datasetid, manifest in run.manifests.items()
+            if manifest.schema and datasetid not in self._pinned
+        }
+        is_first = True
+
+        def work(tx: Transaction) -> None:
+            nonlocal is_first
+            catalogue = self._known(tx)  # a consumer that was registered meanwhile must get its candidates too
+            if not is_first and _are_published(tx, runs):
+                return  # the answer to an earlier commit was lost on the way, not the commit
+            is_first = False
+            endings.commit(tx, catalogue, runs)
+            for datasetid, schema in sorted(schemas.items()):
+                tx.run("meta_put_once", name=_schema_of(datasetid), value=schema)
+            for datasetid, manifest in (beside or {}).items():
+                claim = runs[0].claim
+                kept = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest}, repeats=True)
+                announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid}"))
+
+        self._do(work)
+        self._pinned |= schemas.keys()  # known only now that it is committed
+
+    def fail(
+        self, claim: Claim, outcome: str = "JOB_FAILED", detail: str | None = None, *, exit_code: int | None = None
+    ) -> str:
+        """End a run that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
+        is_first = True
+
+        def work(tx: Transaction) -> str:
+            nonlocal is_first
+            catalogue = self._known(tx)
+            if not is_first:
+                run = tx.first(records.run, "run_row", runid=claim.runid)
+                if run is not None and run.status == FAILED:  # the answer was lost on the way, not the transaction
+                    chunk = tx.first(records.chunk, "chunk", datasetid=claim.outputs[0], dataid=claim.dataid)
+                    return chunk.status if chunk else FAILED
+            is_first = False
+            return endings.fail(tx, catalogue, claim, outcome, detail, exit_code)
+
+        return self._do(work)
+
+    def rescue(self) -> list[Rescued]:
+        """End every run whose lease ran out: its chunk becomes FAILED or RESUBMIT."""
+
+        def work(tx: Transaction) -> list[Rescued]:
+            catalogue = self._known(tx)
+            folding.fold(tx, catalogue)
+            return endings.rescue(tx, catalogue, _MOST_RESCUED)
+
+        return self._do(work)
+
+
+def _are_published(tx: Transaction, done: Sequence[Done]) -> bool:
+    runs = [tx.first(records.run, "run_row", runid=run.claim.runid) for run in done]
+    return all(run is not None and run.status == READY for run in runs)

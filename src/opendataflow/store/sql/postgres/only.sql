@@ -1,0 +1,41 @@
+-- What only PostgreSQL needs: a schema of its own, and locks, because several transactions write at the same time. A lock is
+-- held until the transaction ends. In SQLite a writing transaction is alone.
+
+-- name: schema
+-- Where everything lives.
+create schema if not exists dataflow
+
+-- name: migration_lock
+-- One migrating process at a time.
+select pg_advisory_xact_lock(727101)
+
+-- name: lock_definitions
+-- The definitions stay as they are until this transaction ends.
+select pg_advisory_xact_lock_shared(727102)
+
+-- name: lock_dataset
+-- Announcements of one dataset come one after the other, so that each sees the versions and contents of the others; claims do not wait.
+select 1 from dataset where datasetid = :datasetid for no key update
+
+-- name: lock_content
+-- Two runs that publish the same content do it one after the other, so that the second one sees the first.
+select pg_advisory_xact_lock(hashtextextended(:datasetid || ' ' || :fingerprint, 727103))
+
+-- name: lock_pairs
+-- Two transactions that decide about the same (job, dataid) do it one after the other, so that each sees what the other changed.
+select count(*) from (
+    select pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0), pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1))
+    from (select p from json_array_elements(:pairs::json) p order by hashtext(p ->> 0), hashtext(p ->> 1)) p offset 0) locked
+
+-- name: lock_jobs
+-- The same for a bulk change: whole jobs, because single locks would not fit into the lock table.
+select count(*) from (
+    select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
+
+-- name: lock_readers
+-- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
+select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
+
+-- name: lock_pool
+-- Claims that share a pool are counted one after the other.
+select 1 from pool where poolid = :pool for update
