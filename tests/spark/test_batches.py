@@ -200,7 +200,7 @@ def test_a_query_finds_the_column_whether_its_chunk_comes_alone_or_empty_or_with
 def test_rows_that_claim_to_be_of_no_chunk_are_not_lost(spark, store, flow):
     said: list[str] = []
     worker = flow()
-    worker._say = said.append
+    worker.say = said.append
     worker.project.job_folders[0].mkdir(parents=True)
     (worker.project.job_folders[0] / "copy.sql").write_text(
         "SELECT IF(id = 901, 'elsewhere', odf_dataid) AS odf_dataid, id, day, value FROM raw"

@@ -95,13 +95,13 @@ def plan(
     session = spark()
     from ..spark.sharding import shards_of
 
-    found = shards_of(session, project, dataset, password, size, known)
+    cut = shards_of(session, project, dataset, password, size, known)
     first = 1 + max((int(chunk.dataid) for chunk in there), default=0)
     chunks = tuple(
         NewChunk(check_dataid(dataset.partition, str(dataid), datasetid), shard.lower, shard.upper, shard.rows)
-        for dataid, shard in enumerate(found.shards, first)
+        for dataid, shard in enumerate(cut.shards, first)
     )
-    return Sharding(dataset, found.column, found.kind, found.rows, found.asked, len(there), chunks, is_new_key)
+    return Sharding(dataset, cut.column, cut.kind, cut.rows, cut.asked, len(there), chunks, is_new_key)
 
 
 def announce(store: Store, sharding: Sharding, why: str | None = None) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Datas
     line = f'[dataset.{name}] partition = {{ type = "range", column = "{by}" }}'
     if declared is not None:
         raise UsageError(f"dataset {name} is partitioned by column {declared}, not {by}", hint=f"Change it: {line}")
-    if any(each.datasetid == name for each in project.datasets):
+    if name in {of_project.datasetid for of_project in project.datasets}:
         raise BadConfig(
             f"dataset {name} is declared in the project file, which does not name the column {by}",
             hint=f"Name it there, then run odf apply: {line}",

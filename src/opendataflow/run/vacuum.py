@@ -59,18 +59,18 @@ def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: i
     attempts: dict[str, dict[str, dict[int, datetime | None]]] = {}
     for jobid, dataid, epoch, started in store.unpublished_attempts():
         attempts.setdefault(jobid, {}).setdefault(dataid, {})[epoch] = started
-    found = Plan()
+    planned = Plan()
     for dataset in wanted:
         producer = _producer(catalogue, dataset)
         try:
             if dataset.kind == "table" and producer is not None:
-                found.tables.append((dataset, producer))
+                planned.tables.append((dataset, producer))
             elif dataset.kind == "file":
                 of_job = attempts.get(producer.jobid, {}) if producer else {}
-                found.strays += _strays(store, project, dataset, of_job, _kept(dataset, keep))
+                planned.strays += _strays(store, project, dataset, of_job, _kept(dataset, keep))
         except OdfError as error:
-            found.left_out.append(f"{dataset.datasetid}: {error.message}")
-    return found
+            planned.left_out.append(f"{dataset.datasetid}: {error.message}")
+    return planned
 
 
 def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], list[str]]:
@@ -80,10 +80,10 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
         if stray.what == OLD:
             versions.setdefault(stray.datasetid, []).append((stray.dataid, stray.number))
     free = {
-        (datasetid, *each)
+        (datasetid, *version)
         for datasetid, wanted in versions.items()
         for start in range(0, len(wanted), _EVENTS)
-        for each in store.vacuumed(datasetid, wanted[start : start + _EVENTS], why="odf vacuum")
+        for version in store.vacuumed(datasetid, wanted[start : start + _EVENTS], why="odf vacuum")
     }
     gone, problems = [], []
     for stray in planned.strays:
@@ -125,9 +125,9 @@ def is_over(store: Store, jobid: str, dataid: str, epoch: int) -> bool:
 
 def _producer(catalogue: Catalogue, dataset: Dataset) -> Job | None:
     """The job whose attempts write here; rejected rows are written by whoever writes the good ones."""
-    found = catalogue.producer(dataset.datasetid)
+    producer = catalogue.producer(dataset.datasetid)
     source = dataset.datasetid.removesuffix(REJECTED)
-    return catalogue.producer(source) if found is None and source in catalogue.datasets else found
+    return catalogue.producer(source) if producer is None and source in catalogue.datasets else producer
 
 
 def _kept(dataset: Dataset, keep: int | None) -> int:
