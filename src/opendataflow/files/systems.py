@@ -134,7 +134,7 @@ class _Remote(System):
             import fsspec
         except ImportError:
             raise MissingDependency(
-                f"looking at {location} needs fsspec", hint="pip install 'opendataflow[remote]'"
+                f"looking at {location} needs fsspec", hint="Install it: pip install 'opendataflow[remote]'"
             ) from None
         scheme = location.partition("://")[0]
         try:

@@ -55,7 +55,7 @@ def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Ma
     except ImportError as error:
         raise MissingDependency(
             f"the checks of {dataset.datasetid} run on Spark, and {error.name} is not installed",
-            hint="pip install 'opendataflow[spark]'",
+            hint="Install it: pip install 'opendataflow[spark]'",
         ) from None
     spark, store = worker.spark(), worker.store
     catalogue = store.known

@@ -81,7 +81,8 @@ def _text(path: Path) -> str:
 def _jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
     if find_spec("pyspark") is None:
         raise MissingDependency(
-            f"{path} declares jobs for Spark, and pyspark is not installed", hint="pip install 'opendataflow[spark]'"
+            f"{path} declares jobs for Spark, and pyspark is not installed",
+            hint="Install it: pip install 'opendataflow[spark]'",
         )
     from ..spark.code import jobs_in
 

@@ -28,13 +28,13 @@ def rollback(
         if location and environment.is_declared and not is_inside(location, environment.roots):
             raise InvalidPath(
                 f"{name} {chunk} version {version} is at {location}, outside the roots of environment {environment.name}",
-                hint="was the environment moved? Have it produced again: odf resubmit",
+                hint=f"If the environment was moved, have it produced again: odf resubmit {name} {chunk}",
             )
         difference = files.difference(published.manifest) if published else ""
         if difference:
             raise BadTransition(
                 f"{name} {chunk} version {version} is not what was published: {difference}",
-                hint=f"have it produced again: odf resubmit {name} {chunk}",
+                hint=f"Have it produced again: odf resubmit {name} {chunk}",
             )
     if dry_run:
         return planned

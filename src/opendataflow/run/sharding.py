@@ -58,7 +58,8 @@ def session_of(project: Project, master: str | None, say: Callable[[str], None])
             from ..spark.session import session
         except ImportError as error:
             raise MissingDependency(
-                f"this runs on Spark, and {error.name} is not installed", hint="pip install 'opendataflow[spark]'"
+                f"this runs on Spark, and {error.name} is not installed",
+                hint="Install it: pip install 'opendataflow[spark]'",
             ) from None
         say("starting Spark")
         return session(project.spark, app_name=f"odf {project.name}", master=master)
@@ -79,7 +80,7 @@ def check_location(project: Project, dataset: Dataset, dataid: str = "1") -> Non
     location_of(environment, dataset, dataid)
     if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
         raise InvalidPath(
-            f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is no host of environment {environment.name}",
+            f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is not a host of environment {environment.name}",
             hint=f"Its hosts are {', '.join(environment.hosts)}. Is this the right environment?",
         )
 
@@ -156,7 +157,7 @@ def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
     if partition.type != "range":
         raise BadDefinition(
             f"dataset {name} is partitioned by {partition.type}: only ranges are sharded",
-            hint='Declare partition = { type = "range", column = "…" }, then: odf apply',
+            hint='Declare a range and run odf apply: partition = { type = "range", column = "…" }',
         )
     if producer is not None:
         sources = ", ".join(item.datasetid for item in producer.inputs)
@@ -177,12 +178,12 @@ def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
     if partition.lower is not None or partition.upper is not None:
         raise BadDefinition(
             f"dataset {name} declares lower and upper, which say what each of its {partition.count or ''} chunks holds",
-            hint=f"Announce them: odf ready {name} 1..{partition.count or 'N'}; or leave lower and upper out.",
+            hint=f"Leave lower and upper out, or announce the chunks: odf ready {name} 1..{partition.count or 'N'}",
         )
     if dataset.checks:
         raise BadDefinition(
-            f"dataset {name} declares checks, which nobody runs on the parts of a table before they are read",
-            hint="Declare the checks on the dataset that the job writes: there they run on every chunk.",
+            f"dataset {name} declares checks, but nothing runs them on the shards before they are read",
+            hint="Declare the checks on the dataset that the job writes. There they run on every chunk.",
         )
 
 
@@ -190,7 +191,7 @@ def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Datas
     """The dataset with its key column, and whether the store has yet to learn it."""
     name, declared = dataset.datasetid, dataset.partition.column
     if by is None and declared is None:
-        raise UsageError(f"by which column is {name} to be cut?", hint="Say --by COLUMN.")
+        raise UsageError(f"which column should dataset {name} be sharded by?", hint="Say --by COLUMN.")
     if by is None or by == declared:
         return dataset, False
     line = f'[dataset.{name}] partition = {{ type = "range", column = "{by}" }}'
@@ -199,7 +200,7 @@ def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Datas
     if any(each.datasetid == name for each in project.datasets):
         raise BadConfig(
             f"dataset {name} is declared in the project file, which does not name the column {by}",
-            hint=f"Write {line}, then: odf apply",
+            hint=f"Name it there, then run odf apply: {line}",
         )
     return replace(dataset, partition=replace(dataset.partition, column=by)), True
 
@@ -209,14 +210,14 @@ def _check_chunks(dataset: Dataset, there: Sequence[Chunk], known: Sequence[Rang
     if there and not extend:
         raise BadTransition(
             f"dataset {name} has {len(there):,} chunks already",
-            hint=f"For rows beyond them: odf shard {name} --extend. To begin anew: odf forget {name} --all",
+            hint=f"Use --extend for rows beyond them. To start over: odf forget {name} --all",
         )
     if extend and not there:
         raise BadTransition(f"dataset {name} has no chunks to extend", hint=f"Shard it first: odf shard {name}")
     if len(known) < len(there):
         raise BadTransition(
-            f"{len(there) - len(known):,} chunks of {name} have no bounds, so nobody knows what lies beyond them",
-            hint=f"To begin anew: odf forget {name} --all",
+            f"{len(there) - len(known):,} chunks of {name} have no bounds, so what lies beyond them is not known",
+            hint=f"To start over: odf forget {name} --all",
         )
     if known and breaks(known):
         raise BadTransition(f"the chunks of {name} do not cover one range of keys", hint=f"See: odf prove {name}")

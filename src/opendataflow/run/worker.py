@@ -109,7 +109,7 @@ class Worker:
         except ImportError as error:
             raise MissingDependency(
                 f"job {job.jobid} runs on Spark, and {error.name} is not installed",
-                hint="pip install 'opendataflow[spark]'",
+                hint="Install it: pip install 'opendataflow[spark]'",
             ) from None
         return JobCode(path, True, load_job(path, job.jobid, job))
 

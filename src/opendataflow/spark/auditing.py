@@ -270,8 +270,8 @@ def _shown(value: object) -> str:
 def _severity(dataset: Dataset, option: str, policy: object) -> str:
     if not isinstance(policy, (str, bool)) or policy not in _SEVERITIES:
         raise BadConfig(
-            f"dataset {dataset.datasetid}: {option} = {shown(policy)} means nothing",
-            hint='Write "refuse", "warn" or "allow".',
+            f"dataset {dataset.datasetid}: {option} cannot be {shown(policy)}",
+            hint='Use "refuse", "warn" or "allow".',
         )
     return _SEVERITIES[policy]
 

@@ -151,8 +151,8 @@ def _span(subject: _Subject, check: Check) -> Probe:
     partition = subject.dataset.partition
     if partition.column is None:
         raise BadDefinition(
-            f"dataset {subject.dataset.datasetid}: span needs to know the partition column",
-            hint='Write partition = { type = "day", column = "flight_date" }.',
+            f"dataset {subject.dataset.datasetid}: the check span needs the partition column",
+            hint='Declare it: partition = { type = "day", column = "flight_date" }',
         )
     if type_of(subject.schema, partition.column) is None:
         return _missing(check, partition.column)

@@ -82,7 +82,7 @@ def _load_sql(path: Path) -> SqlJob:
     first = re.match(r"[(\s]*([A-Za-z]+)", statement)
     word = first[1].upper() if first else statement[:20]
     if word not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
-        raise BadConfig(f"{path}: it begins with {word}", hint="A .sql job is one SELECT: its rows are published.")
+        raise BadConfig(f"{path}: it begins with {word}", hint="A .sql job is one SELECT; its rows are published.")
     return SqlJob(path, statement)
 
 
@@ -138,7 +138,7 @@ def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
         raise BadConfig(f"{path}: no @job function is called {jobid}", hint=f"There are {', '.join(marked)}.")
     raise BadConfig(
         f"{path}: there is no @job function",
-        hint=f"from opendataflow import job\n\n@job\ndef {argument_of(jobid)}(…):",
+        hint=f"Write one: from opendataflow import job\n\n@job\ndef {argument_of(jobid)}(…):",
     )
 
 

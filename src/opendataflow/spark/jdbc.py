@@ -41,7 +41,7 @@ def stage_table(spark: SparkSession, df: DataFrame, dataset: Dataset, password: 
     if is_connect(spark):
         raise BadConfig(
             f"dataset {dataset.datasetid}: a table cannot be loaded over JDBC through Spark Connect",
-            hint="Use a classic master, or format = postgresql for PostgreSQL.",
+            hint='Use a classic master, or for PostgreSQL: format = "postgresql"',
         )
     own = {name.lower() for name in read_table(spark, dataset, password).columns}
     missing = [name for name in df.columns if name.lower() not in own]

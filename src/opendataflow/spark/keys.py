@@ -103,15 +103,15 @@ def key_of(dataset: Dataset, schema: StructType, name: str, password: Password) 
             value = F.rtrim(value)  # PostgreSQL compares it without the blanks at its end
     if dataset.format == JDBC and isinstance(kind, StringType) and _is_pushed_down(dataset):
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: the database may order the texts of {name} in another way than Spark",
-            hint="Choose a number or a time as the key, or set options = { pushDownPredicate = false } on the dataset.",
+            f"dataset {dataset.datasetid}: the database may sort the texts of {name} differently from Spark",
+            hint="Choose a number or a time as the key, or set on the dataset: options = { pushDownPredicate = false }",
         )
     described = _described(kind, base)
     if described is None:
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: column {name} is {base or kind.simpleString()}, which ranges cannot cut",
+            f"dataset {dataset.datasetid}: column {name} is {base or kind.simpleString()}, which cannot be cut into ranges",
             hint="A key is a number, a date, a timestamp, a text or a uuid. "
-            'A numeric without precision needs numeric = "decimal(38,10)" on the dataset.',
+            'A numeric without precision needs a type on the dataset: numeric = "decimal(38,10)"',
         )
     is_compared_so = described.ddl == kind.simpleString()
     return Key(name, described.kind, described.ddl, value if is_compared_so else value.cast(described.ddl))
@@ -162,7 +162,7 @@ def bound_of(kind: str, text: str) -> str:
             return format(Decimal(text), "f")
     except (ValueError, OverflowError):
         raise BadDefinition(
-            f"the key {text!r} is no bound: years go from 1 to 9999", hint="Shard by another column: --by COLUMN."
+            f"the key {text!r} cannot be a bound: years go from 1 to 9999", hint="Shard by another column: --by COLUMN"
         ) from None
     # Readers of tables by hour take such a text for a moment; any text near it is as good a cut.
     return text[:-1] if kind == "text" and _looks_like_hour(text) else text

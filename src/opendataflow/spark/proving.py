@@ -128,7 +128,7 @@ def _by_key(
     if dataset.partition.column is None:
         raise BadDefinition(
             f"dataset {dataset.datasetid}: nothing says which rows belong to which chunk",
-            hint="Name its column: partition = { type = …, column = … }.",
+            hint="Name its column: partition = { type = …, column = … }",
         )
     if dataset.partition.type == "text":
         return _by_text(read_all(spark, where, dataset, password), dataset, labels)
@@ -167,7 +167,7 @@ def _limits(dataset: Dataset, chunk: InputChunk) -> tuple[str, str]:
     if lower is None or upper is None:
         raise BadDefinition(
             f"{dataset.datasetid} {chunk.dataid} has no bounds: nothing says which rows belong to it",
-            hint=f"odf forget {dataset.datasetid} --all, then: odf shard {dataset.datasetid}",
+            hint=f"Forget its chunks (odf forget {dataset.datasetid} --all), then: odf shard {dataset.datasetid}",
         )
     return lower, upper
 
@@ -181,7 +181,7 @@ def _key(dataset: Dataset, schema: StructType, password: Password) -> Key:
         moment = F.coalesce(value.try_cast("timestamp_ntz"), F.concat(value, F.lit(":00")).try_cast("timestamp_ntz"))
         return Key(name, "timestamp_ntz", "timestamp_ntz", moment)
     if dataset.partition.type == "hour" and isinstance(kind, DateType):
-        raise BadDefinition(f"dataset {dataset.datasetid}: column {name} knows the day, but not the hour of a row")
+        raise BadDefinition(f"dataset {dataset.datasetid}: column {name} holds days, but the chunks are hours")
     return key_of(dataset, schema, name, password)
 
 

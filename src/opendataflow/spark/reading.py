@@ -53,7 +53,7 @@ def read_chunks(
         if schema is None:
             raise DataNotReady(
                 f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are",
-                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…".',
+                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
     together = _read_together(spark, dataset, chunks)
@@ -194,7 +194,7 @@ def _unbounded(dataset: Dataset, dataid: str) -> BadConfig:
     where = "Write {dataid} into its location, or name" if dataset.kind == "file" else "Name"
     return BadConfig(
         f"dataset {dataset.datasetid}: nothing says which rows belong to dataid {dataid}",
-        hint=f"{where} its column, and for ranges the bounds: partition = {{ type = …, column = … }}.",
+        hint=f"{where} its column (and for ranges the bounds): partition = {{ type = …, column = … }}",
     )
 
 

@@ -85,7 +85,9 @@ def copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
     """What a copy makes of its input: the columns that it names, under the names that it gives them."""
     copy = job.options.get("copy")
     if not isinstance(copy, Mapping):
-        raise BadConfig(f"job {job.jobid} has no code", hint="Write jobs/NAME.py or .sql, or declare copy.")
+        raise BadConfig(
+            f"job {job.jobid} has no code", hint=f"Write jobs/{job.jobid}.py or jobs/{job.jobid}.sql, or declare copy."
+        )
     df = frames[str(copy["from"])]
     columns, rename = copy.get("columns"), copy.get("rename")
     names = [str(name) for name in columns] if isinstance(columns, Sequence) and columns else df.columns
@@ -95,7 +97,7 @@ def copied(job: Job, frames: Mapping[str, DataFrame]) -> Frames:
         if name.lower() not in known:
             raise BadConfig(
                 f"job {job.jobid} copy: dataset {copy['from']} has no column {name}",
-                hint=f"It has {', '.join(df.columns)}.",
+                hint=f"Its columns are {', '.join(df.columns)}.",
             )
     if columns or renamed:
         kept = [TAG] if TAG in df.columns and TAG not in names else []
@@ -113,19 +115,19 @@ def by_output(result: object, outputs: Sequence[str], where: str) -> Frames:
         unknown = [name for name in found if name not in outputs]
         if unknown:
             raise BadConfig(
-                f"{where} gives back {', '.join(unknown)}, which it does not write",
+                f"{where} returns {', '.join(unknown)}, which it does not write",
                 hint=f"It writes {', '.join(outputs)}.",
             )
     elif len(outputs) == 1:
         found = {outputs[0]: result}
     else:
         raise BadConfig(
-            f"{where} writes {len(outputs)} datasets, but gives back one {type(result).__name__}",
-            hint=f"Return a dict: {{{', '.join(f'{name!r}: …' for name in outputs)}}}.",
+            f"{where} writes {len(outputs)} datasets, but returns one {type(result).__name__}",
+            hint=f"Return a dict: {{{', '.join(f'{name!r}: …' for name in outputs)}}}",
         )
     for name, df in found.items():
         if not is_dataframe(df):
-            raise BadConfig(f"{where} gives back {type(df).__name__} for {name}, not a DataFrame")
+            raise BadConfig(f"{where} returns {type(df).__name__} for {name}, not a DataFrame")
     return found
 
 

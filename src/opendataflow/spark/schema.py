@@ -74,7 +74,9 @@ def _parsed(ddl: str, where: str) -> StructType:
         reason = next(iter(str(problem).strip().splitlines()), "")
         raise BadDefinition(f"{where or 'schema'}: {shown(ddl)} is not a schema: {reason}") from None
     if not isinstance(schema, StructType):
-        raise BadDefinition(f"{where or 'schema'}: {shown(ddl)} names no columns", hint="Write a string, b double.")
+        raise BadDefinition(
+            f"{where or 'schema'}: {shown(ddl)} names no columns", hint="Write it like this: a string, b double"
+        )
     return schema
 
 

@@ -34,7 +34,7 @@ def session(settings: Mapping[str, object], *, app_name: str, master: str | None
             from pyspark.sql import SparkSession
         except ImportError as problem:
             raise MissingDependency(
-                f"Spark jobs need the package pyspark: {problem}", hint="pip install 'opendataflow[spark]'"
+                f"Spark jobs need the package pyspark: {problem}", hint="Install it: pip install 'opendataflow[spark]'"
             ) from None
         os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
             "PYSPARK_PYTHON", sys.executable
@@ -98,7 +98,7 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
         import pyspark.sql.connect.session  # noqa: F401
     except ImportError as problem:
         raise MissingDependency(
-            f"Spark Connect needs more packages: {problem}", hint="pip install 'opendataflow[connect]'"
+            f"Spark Connect needs more packages: {problem}", hint="Install them: pip install 'opendataflow[connect]'"
         ) from None
     try:
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
@@ -122,7 +122,7 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
             raise MissingDependency(f"Spark cannot start: {java.problem}", hint=INSTALL_JAVA) from problem
         raise BadConfig(
             f"Spark cannot start with master {options['spark.master']}: {_first_line(problem)}",
-            hint="\n".join(errors.kept)[-2000:] or "Look at [spark] of the project file.",
+            hint="\n".join(errors.kept)[-2000:] or "Check [spark] in the project file.",
         ) from problem
     errors.are_shown = True
     return spark

@@ -70,8 +70,8 @@ def _flat(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         else:
             raise BadConfig(
                 f"[spark] {shown(key)}: there is no such setting",
-                hint=f"The short names are {', '.join(SHORT)}; write others as Spark does: "
-                '"spark.sql.shuffle.partitions" = 8.',
+                hint=f"The short names are {', '.join(SHORT)}. Write all others as Spark does: "
+                '"spark.sql.shuffle.partitions" = 8',
             )
 
 

@@ -127,9 +127,11 @@ def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Rang
     if told["total"] == 0:
         raise DataNotReady(f"dataset {dataset.datasetid} has no rows: there is nothing to shard")
     if nulls or odds:
-        what = f"{nulls:,} rows have no {key.name}" if nulls else f"{odds:,} rows have a {key.name} that is no number"
+        what = (
+            f"{nulls:,} rows have no {key.name}" if nulls else f"{odds:,} rows have a {key.name} that is not a number"
+        )
         raise NotValidated(
-            f"dataset {dataset.datasetid}: {what}, and no range would hold them",
+            f"dataset {dataset.datasetid}: {what}, so no range can hold them",
             hint="Give them a key, or shard by a column that every row has: --by COLUMN",
         )
     sides = (_side(key, told, "above", lower=high), _side(key, told, "below", upper=low))
@@ -154,8 +156,8 @@ def _asked(dataset: Dataset, size: Size, looked: _Looked, known: int, all_bytes:
     rows = size.rows or (max(looked.inside // known, 1) if known else 0)
     if not rows:
         raise UsageError(
-            f"into how many chunks is {dataset.datasetid} to be cut?",
-            hint="Say --count N, --rows N or --size 100MB, or write count into its partition.",
+            f"how many chunks should dataset {dataset.datasetid} become?",
+            hint="Say --count N, --rows N or --size 100MB, or declare count in its partition.",
         )
     return -(-looked.outside // rows)
 
@@ -234,7 +236,7 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
             found = int(connection.value(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8"))
     if not found:
         raise UsageError(
-            f"nobody knows how many bytes dataset {dataset.datasetid} has", hint="Say --count N or --rows N instead."
+            f"the size of dataset {dataset.datasetid} in bytes is not known", hint="Say --count N or --rows N instead."
         )
     return found
 

@@ -155,8 +155,8 @@ def _keep_aside(
         rows = sink.read_back().count()
     if rows != expected:
         raise JobFailed(
-            f"{audit.dataset.datasetid} {dataid}: {expected} rows were rejected, but {rows} when asked again",
-            hint="The job gives other rows each time that it is computed. Make it deterministic, or cache its result.",
+            f"{audit.dataset.datasetid} {dataid}: {expected} rows were rejected, but {rows} the second time",
+            hint="The job returns other rows each time it is computed. Make it deterministic, or cache its result.",
         )
     return replace(
         sink.facts(),

@@ -69,8 +69,8 @@ def check_nothing_split(dataset: Dataset, location: str, observed: int | None, w
     if observed is None or observed >= written or format_of(dataset) not in _LINES:
         return
     hints = {
-        CSV: "A value may hold a line break: set options = { multiLine = true } on the dataset.",
-        TEXT: "A value holds a line break, and text files cannot tell it from the end of a row.",
+        CSV: "A value may hold a line break. Set on the dataset: options = { multiLine = true }",
+        TEXT: "A value holds a line break, which a text file cannot tell from the end of a row.",
     }
     raise JobFailed(
         f"dataset {dataset.datasetid}: {observed} rows were written to {location}, but {written} can be read there",

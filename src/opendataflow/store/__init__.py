@@ -84,9 +84,9 @@ def _backend(url: str, *, create: bool, password: str | None) -> Backend:
             from .postgres import PostgresBackend
         except ImportError:
             raise MissingDependency(
-                "a PostgreSQL store needs psycopg", hint="pip install 'opendataflow[postgres]'"
+                "a PostgreSQL store needs psycopg", hint="Install it: pip install 'opendataflow[postgres]'"
             ) from None
         return PostgresBackend(url, password=password)
     raise UsageError(
-        f"{url!r} is not the address of a store", hint="write sqlite:///dataflow.db or postgresql://user@host/database"
+        f"{url!r} is not the address of a store", hint="Write sqlite:///dataflow.db or postgresql://user@host/database."
     )

@@ -96,11 +96,11 @@ def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: S
         return True
     here = f"{announcement.datasetid} {dataid}"
     if before.status == RUNNING:
-        raise Locked(f"{here} is RUNNING", hint="it is being produced right now; wait for it")
+        raise Locked(f"{here} is RUNNING", hint="It is being produced right now. Wait for it.")
     if before.status in (HOLD, PENDING):
-        raise Locked(f"{here} is {before.status}", hint=f"somebody set it aside; to release it: odf release {here}")
+        raise Locked(f"{here} is {before.status}", hint=f"Somebody set it aside. To release it: odf release {here}")
     if announcement.only_new:
-        raise Locked(f"{here} is there already", hint=f"see: odf explain {here}")
+        raise Locked(f"{here} is there already", hint=f"See: odf explain {here}")
     return before.status != READY or not _is_same(tx, before, announcement.manifests.get(dataid))
 
 
@@ -125,7 +125,7 @@ def refuse_repeat(
     if other != dataid:
         raise Repeat(
             f"{datasetid} {dataid} has exactly the content of {datasetid} {other}",
-            hint="is this the right file? If repeats are normal here, set repeats = true on the dataset",
+            hint="Is this the right file? If repeats are normal here, set repeats = true on the dataset.",
             dataid=dataid,
         )
 

@@ -77,7 +77,7 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
         if other is not None:
             raise WrongData(
                 f"{datasetid} {dataid} would have exactly the content of {datasetid} {other}",
-                hint="is its input the right one? If repeats are normal here, set repeats = true on the dataset",
+                hint="Is its input the right one? If repeats are normal here, set repeats = true on the dataset.",
             )
     candidates.settle(tx, catalogue, chunks)
 
@@ -86,7 +86,7 @@ def lease_lost(claim: Claim) -> LeaseLost:
     """Why a run may not end as it wanted to."""
     return LeaseLost(
         f"run {claim.runid} of {claim.jobid} {claim.dataid} no longer holds its chunk (epoch {claim.epoch})",
-        hint="its lease ran out or somebody changed the status; what it wrote is not published, its successor's work stands",
+        hint="Its lease ran out, or somebody changed the status. What it wrote is not published; its successor's work stands.",
     )
 
 

@@ -32,13 +32,13 @@ def pending(backend: Backend) -> list[Migration]:
     if newest > mine[-1].number:
         raise SchemaNewer(
             f"the store has schema {newest}, this program knows {mine[-1].number}",
-            hint="upgrade OpenDataFlow on this machine",
+            hint="Upgrade OpenDataFlow on this machine.",
         )
     for migration in mine:
         if migration.number in applied and applied[migration.number].checksum != migration.checksum:
             raise SchemaChanged(
                 f"migration {migration.number} ({migration.name}) of the store is not the one this program carries",
-                hint="the store was made by a different build; use that build, or move the data to a new store",
+                hint="The store was made by a different build. Use that build, or move the data to a new store.",
             )
     return [migration for migration in mine if migration.number not in applied]
 
@@ -50,7 +50,7 @@ def _refuse_other_tables(backend: Backend) -> None:
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
         raise StoreTaken(
             f"{backend.shown_url} has tables that are not a store's: {', '.join(others[:_NAMED])}{more}",
-            hint="nothing was changed; give the store a file that does not exist yet, or a database without a schema dataflow",
+            hint="Nothing was changed. Give the store a file that does not exist yet, or a database without a schema dataflow.",
         )
 
 
@@ -68,9 +68,9 @@ def check(backend: Backend) -> None:
         _refuse_other_tables(backend)
         raise StoreMissing(
             f"{backend.shown_url} has no OpenDataFlow tables yet",
-            hint=f"create them with: odf migrate --store {backend.shown_url}",
+            hint=f"Create them: odf migrate --store {backend.shown_url}",
         )
     steps = pending(backend)
     if steps:
         numbers = ", ".join(str(step.number) for step in steps)
-        raise SchemaOlder(f"the store lacks migration {numbers}", hint="bring it up to date with: odf migrate")
+        raise SchemaOlder(f"the store lacks migration {numbers}", hint="Bring it up to date: odf migrate")

@@ -100,17 +100,17 @@ class PostgresBackend(Backend):
         except psycopg.ProgrammingError as error:
             raise UsageError(
                 f"the store's address is not understood: {error}",
-                hint="it looks like postgresql://user@host:5432/database",
+                hint="It looks like postgresql://user@host:5432/database.",
             ) from None
         except psycopg.OperationalError as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
                     f"there is no store at {self.shown_url}: {_first_line(error)}",
-                    hint="create the database and role first, then: odf migrate",
+                    hint="Create the database and role first, then: odf migrate",
                 ) from None
             raise StoreUnreachable(
                 f"the store {self.shown_url} cannot be reached: {_first_line(error)}",
-                hint="is the server up, and are host, user and password right?",
+                hint="Is the server up, and are host, user and password right?",
             ) from None
         # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the same
         # at ten chunks and at ten million, whatever its statistics say and however old they are.
@@ -135,17 +135,17 @@ class PostgresBackend(Backend):
             raise Retry from error
         except errors.ReadOnlySqlTransaction as error:
             raise StoreReadOnly(
-                f"the store {self.shown_url} is read-only", hint="is this a standby? point --store at the primary"
+                f"the store {self.shown_url} is read-only", hint="Is this a standby? Point --store at the primary."
             ) from error
         except errors.InsufficientPrivilege as error:
             raise StoreReadOnly(
                 f"the store {self.shown_url} refuses this role: {_first_line(error)}",
-                hint="grant the role the rights on schema dataflow",
+                hint="Grant the role the rights on schema dataflow.",
             ) from error
         except errors.DiskFull as error:
             raise StoreUnreachable(
                 f"no space left for the store {self.shown_url}",
-                hint="free some space; nothing was written, and the work goes on",
+                hint="Free some space. Nothing was written, and the work goes on.",
             ) from error
         except psycopg.OperationalError as error:
             if self._connection.pgconn.status != ConnStatus.OK:
@@ -219,7 +219,7 @@ class PostgresBackend(Backend):
                     column.name for column in cursor.description or ()
                 ], cursor.fetchall() if cursor.description else []
         except StoreReadOnly:
-            raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
+            raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except psycopg.Error as error:
             raise UsageError(f"the statement is wrong: {_first_line(error)}") from None
 

@@ -96,7 +96,7 @@ class Reading(Session):
         """One attempt, or UnknownRun."""
         run = self._first(records.run, "run_row", runid=runid)
         if run is None:
-            raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
+            raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
         return run
 
     def runs(

@@ -69,7 +69,7 @@ class RunVerbs(Session):
         force takes a given dataid without asking, unless it is running now; lease is the job's unless one is given.
         """
         if force and dataid is None:
-            raise UsageError("force needs a dataid", hint="name the chunk: --dataid")
+            raise UsageError("force needs a dataid", hint="Name the chunk: --dataid")
         if n < 1:
             raise UsageError(f"n must be at least 1, not {n}")
         how = claims.How(owner or self._who, lease, force)
@@ -144,7 +144,7 @@ class RunVerbs(Session):
             catalogue = self._known(tx)
             run = tx.first(records.run, "run_row", runid=runid)
             if run is None:
-                raise UnknownRun(f"there is no run {runid}", hint="see: odf runs")
+                raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
             job = catalogue.job(run.jobid)
             chunk = tx.first(records.chunk, "chunk", datasetid=job.outputs[0], dataid=run.dataid)
             facts = Facts(

@@ -115,7 +115,7 @@ class SqliteBackend(Backend):
         self.path = Path(path)
         self._named = queries.load("sqlite")
         if not self.path.exists() and not create:
-            raise StoreMissing(f"there is no store at {url}", hint="create it with: odf migrate --store " + url)
+            raise StoreMissing(f"there is no store at {url}", hint="Create it: odf migrate --store " + url)
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         try:
             if create:
@@ -128,18 +128,18 @@ class SqliteBackend(Backend):
             raise self._read_only() from error
         except (apsw.CantOpenError, OSError) as error:
             raise StoreMissing(
-                f"the store {url} cannot be opened: {error}", hint="check the path and its permissions"
+                f"the store {url} cannot be opened: {error}", hint="Check the path and its permissions."
             ) from error
         except (apsw.NotADBError, apsw.CorruptError) as error:
             what = "is not a SQLite file" if isinstance(error, apsw.NotADBError) else "is a damaged SQLite file"
             raise StoreMissing(
                 f"{self.path} {what}",
-                hint="point --store at a store, or at a file that does not exist yet",
+                hint="Point --store at a store, or at a file that does not exist yet.",
             ) from error
 
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
-            f"the store {self.url} cannot be written", hint=f"check the permissions of {self.path} and of its folder"
+            f"the store {self.url} cannot be written", hint=f"Check the permissions of {self.path} and of its folder."
         )
 
     def _set_up(self, create: bool) -> None:
@@ -208,14 +208,14 @@ class SqliteBackend(Backend):
         except apsw.BusyError as error:
             raise StoreUnreachable(
                 f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
-                hint="another process holds it: look for one that hangs",
+                hint="Another process holds it. Look for one that hangs.",
             ) from error
         except apsw.ReadOnlyError as error:
             raise self._read_only() from error
         except apsw.FullError as error:
             raise StoreUnreachable(
                 f"no space left for the store {self.url}",
-                hint="free some space; nothing was written, and the work goes on",
+                hint="Free some space. Nothing was written, and the work goes on.",
             ) from error
 
     @contextmanager
@@ -263,7 +263,7 @@ class SqliteBackend(Backend):
             rows: list[Row] = list(cursor.execute(sql).fetchall())
             return names, rows
         except (apsw.ReadOnlyError, apsw.AuthError):
-            raise UsageError("this statement writes, and sql is read-only", hint="use: odf dml") from None
+            raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except apsw.SQLError as error:
             raise UsageError(f"the statement is wrong: {error}") from None
         finally:

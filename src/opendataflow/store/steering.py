@@ -125,18 +125,18 @@ def _after(verb: str, row: Standing | None, datasetid: str, dataid: str, force: 
     if row is not None and before == RUNNING:
         if not force:
             raise Locked(
-                f"{here} is RUNNING (run {row.runid})", hint="wait for it, or take it away from its run with --force"
+                f"{here} is RUNNING (run {row.runid})", hint="Wait for it, or take it away from its run: --force"
             )
         after = FORCED[verb]
     elif before in transitions:
         after = transitions[before]
     elif before is None:
         raise BadTransition(
-            f"{here} was never produced: there is nothing to {verb}", hint=f"see: odf status {datasetid}"
+            f"{here} was never produced: there is nothing to {verb}", hint=f"See: odf status {datasetid}"
         )
     else:
         possible = ", ".join(status for status in transitions if status)
-        raise BadTransition(f"{here} is {before}: {verb} needs {possible}", hint=f"see: odf explain {here}")
+        raise BadTransition(f"{here} is {before}: {verb} needs {possible}", hint=f"See: odf explain {here}")
     if after == BACK:
         held = row.held if row else None
         return FAILED if held == RUNNING else held

@@ -51,7 +51,7 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         if own is not None and own != environment:
             raise InvalidPath(
                 f"this store belongs to environment {own}, not {environment}",
-                hint="choose the store of the environment, or the environment of the store (--env)",
+                hint="Choose the store of the environment, or the environment of the store: --env",
             )
 
     # Definitions -------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
             if users:
                 raise BadDefinition(
                     f"pool {poolid} is in use by {', '.join(users)}",
-                    hint="give the jobs another pool first, or lift its limit: odf pool set " + poolid + " unlimited",
+                    hint="Give the jobs another pool first, or lift its limit: odf pool set " + poolid + " unlimited",
                 )
             tx.run("pool_drop", poolid=poolid)
             return pool

@@ -54,7 +54,7 @@ def _ready(datasetid: str, dataid: str, row: Standing | None) -> Standing:
     if row is None or row.status != READY:
         state = "was never produced" if row is None else f"is {row.status}"
         raise BadTransition(
-            f"{datasetid} {dataid} {state}: rollback needs READY", hint=f"see: odf explain {datasetid} {dataid}"
+            f"{datasetid} {dataid} {state}: rollback needs READY", hint=f"See: odf explain {datasetid} {dataid}"
         )
     return row
 
@@ -67,7 +67,7 @@ def _version_before(tx: Transaction, current: Standing) -> int:
             return version
     raise BadTransition(
         f"{datasetid} {dataid} has no version before {current.version} that is still there",
-        hint=f"see: odf explain {datasetid} {dataid}",
+        hint=f"See: odf explain {datasetid} {dataid}",
     )
 
 
@@ -90,18 +90,18 @@ def _must_be_there(tx: Transaction, catalogue: Catalogue, current: Standing, ver
         what = "is a table" if dataset.kind == "table" else 'has layout = "plain"'
         raise BadTransition(
             f"dataset {datasetid} {what}: a new version replaces the old one, which is gone",
-            hint=f"have it produced again: odf resubmit {here}",
+            hint=f"Have it produced again: odf resubmit {here}",
         )
     if version == current.version:
         raise BadTransition(f"{here} is version {version} already")
     published = tx.first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
     if published is None:
         known = ", ".join(map(str, _published_versions(tx, datasetid, dataid)))
-        raise BadTransition(f"{here} has no version {version}", hint=f"it has {known}" if known else "it has none")
+        raise BadTransition(f"{here} has no version {version}", hint=f"It has {known}." if known else "It has none.")
     if version in removed(tx, datasetid, dataid):
         raise BadTransition(
             f"the files of {here} version {version} were removed by odf vacuum",
-            hint=f"have it produced again: odf resubmit {here}",
+            hint=f"Have it produced again: odf resubmit {here}",
         )
     if published.manifest.fingerprint and not dataset.options.get("repeats"):
         refuse_repeat(tx, datasetid, dataid, published.manifest.fingerprint, {})

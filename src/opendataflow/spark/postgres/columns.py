@@ -183,14 +183,15 @@ def table_columns(connection: Connection, dataset: Dataset, table: str | None = 
     if not rows:
         raise InvalidPath(
             f"there is no table {name} at {address}",
-            hint="Create it, or correct schemaname and tablename of the dataset.",
+            hint="Create it, or correct the schemaname or tablename of the dataset.",
         )
     wanted = dataset.options.get("as_text") or ()
     as_text = {wanted} if isinstance(wanted, str) else set(wanted) if isinstance(wanted, Iterable) else set()
     numeric = str(dataset.options.get("numeric", ""))
     if numeric and not _precision_of(numeric):
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: numeric is {shown(numeric)}", hint='It is written like "decimal(38,18)".'
+            f"dataset {dataset.datasetid}: numeric cannot be {shown(numeric)}",
+            hint='Write it like this: numeric = "decimal(38,18)"',
         )
     described = (Column(name, *facts) for name, *facts in rows if name is not None)  # a table may have no columns
     columns = tuple(replace(column, as_text=column.name in as_text, numeric=numeric) for column in described)
@@ -272,7 +273,7 @@ def sources(columns: Sequence[Column], schema: StructType, location: str) -> tup
     if wrong:
         raise NotValidated(
             f"the rows do not fit {location}: {'; '.join(wrong)}",
-            hint="Select, rename or cast in the job. A string goes into every type.",
+            hint="Select, rename or cast the columns in the job. A string fits every type.",
         )
     return tuple(found.values())
 

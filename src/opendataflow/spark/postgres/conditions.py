@@ -57,8 +57,8 @@ def of_chunk(
             return "true"
         raise BadDefinition(
             f"nothing says which rows belong to dataid {dataid}",
-            hint='Name the column: partition = { type = …, column = … }; or replace = "table" on the dataset: '
-            "every chunk then replaces the whole table.",
+            hint='Declare replace = "table" if every chunk replaces the whole table. Otherwise name the column: '
+            "partition = { type = …, column = … }",
         )
     column = next(each for each in columns if each.name == name)
     if column.base in WHOLE and TYPES[partition.type].is_time:
@@ -150,7 +150,7 @@ def _number(column: Column, text: str) -> Decimal:
     if not number.is_finite():
         raise BadDefinition(
             f"the bound {shown(text)} is not a number, but column {column.name} is {column.type}",
-            hint="Does the type of the partition fit its column?",
+            hint="Check that the type of the partition fits its column.",
         )
     return number
 
@@ -170,12 +170,12 @@ def _time_bound(column: Column, text: str) -> str:
     except ValueError:
         raise BadDefinition(
             f"the bound {shown(text)} is not a time, but column {column.name} is {column.type}",
-            hint="Does the type of the partition fit its column?",
+            hint="Check that the type of the partition fits its column.",
         ) from None
     if when.tzinfo is not None and column.base != "timestamptz":
         raise BadDefinition(
             f"the bound {text} has a time zone, but column {column.name} is {column.type}",
-            hint="Write the bounds without a zone.",
+            hint="Write the bounds without a time zone.",
         )
     if column.base == "timestamptz":
         return f"'{when.isoformat()}'::timestamptz"  # without a zone it is the connection's, the dataset's

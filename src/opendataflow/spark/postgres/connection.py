@@ -81,12 +81,14 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
     sslmode = str(options.get("sslmode", ""))
     if sslmode and sslmode not in SSL_MODES:
         raise BadConfig(
-            f"dataset {dataset.datasetid}: there is no sslmode {shown(sslmode)}", hint=f"It is {', '.join(SSL_MODES)}."
+            f"dataset {dataset.datasetid}: there is no sslmode {shown(sslmode)}",
+            hint=f"Use one of {', '.join(SSL_MODES)}.",
         )
     timezone = str(options.get("timezone", "UTC"))
     if not _is_timezone(timezone):
         raise BadConfig(
-            f"dataset {dataset.datasetid}: there is no timezone {shown(timezone)}", hint="Like Europe/Berlin."
+            f"dataset {dataset.datasetid}: there is no timezone {shown(timezone)}",
+            hint="Use a name such as Europe/Berlin.",
         )
     names = (
         dataset.hostname,
@@ -176,7 +178,7 @@ def connected(address: Address, *, read_only: bool = False) -> Iterator[Connecti
         import adbc_driver_postgresql.dbapi
     except ImportError as problem:
         raise MissingDependency(
-            f"PostgreSQL tables need more packages: {problem}", hint="pip install 'opendataflow[spark]'"
+            f"PostgreSQL tables need more packages: {problem}", hint="Install them: pip install 'opendataflow[spark]'"
         ) from None
     try:
         raw = adbc_driver_postgresql.dbapi.connect(address.conninfo(), db_kwargs=_OWN_TYPES)
@@ -223,7 +225,7 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """A text as SQL takes it literally; standard_conforming_strings is on."""
     if "\0" in text:
-        raise BadDefinition(f"{shown(text)} holds a NUL character, which PostgreSQL has not")
+        raise BadDefinition(f"{shown(text)} holds a NUL character, which PostgreSQL cannot store")
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -220,7 +220,7 @@ def _record(connection: Connection, dataid: str, epoch: int, staging: LoadResult
         return published.rows
     raise LeaseLost(
         f"{address.location} {dataid}: epoch {published.epoch} was published there already, this is epoch {epoch}",
-        hint=f"Another attempt took over; its rows stand. (If the store was made anew: delete its row in {table}.)",
+        hint=f"Another attempt took over, and its rows stay. If the store was created anew, delete the row in {table}.",
     )
 
 
@@ -255,8 +255,8 @@ def _not_all(connection: Connection, staging: LoadResult, inserted: int, dataid:
     there = int(connection.value(f"select count(*) from {address.named(staging.staging)}"))
     if there != staging.rows:
         return JobFailed(
-            f"{address.location} {dataid}: {staging.rows} rows were staged, but {there} are there",
-            hint="The server crashed meanwhile? Run the chunk again; nothing was published.",
+            f"{address.location} {dataid}: {staging.rows} rows were staged, but only {there} are left",
+            hint="The server may have crashed. Nothing was published: run the chunk again.",
         )
     return WrongData(
         f"{address.location} {dataid}: {there - inserted} of {there} rows do not belong to this dataid",

@@ -7,7 +7,7 @@ import re
 
 from ...errors import BY_NAME, BadConfig, BadDefinition, InvalidPath, JobFailed, NoSpace, NotValidated, OdfError
 
-AS_TEXT = 'Spark has no value for it: read the column as text with as_text = ["…"] of the dataset.'
+AS_TEXT = 'Spark has no value for it. Declare on the dataset that the column is read as text: as_text = ["…"]'
 
 _MARK = "odf-error:"
 _DETAILS = (b"PG_DIAG_MESSAGE_PRIMARY", b"PG_DIAG_MESSAGE_DETAIL", b"PG_DIAG_CONTEXT")
@@ -25,16 +25,18 @@ def connect_error(problem: Exception, location: str) -> OdfError:
     """Why there is no connection."""
     text = _one_line(str(problem)).removeprefix("IO: [libpq] Failed to connect: ")
     if _busy.search(text):
-        return JobFailed(f"{location} takes no connection now: {text}", hint="Try again when it is less busy.")
+        return JobFailed(
+            f"{location} accepts no connections at the moment: {text}", hint="Try again when it is less busy."
+        )
     if _missing_database.search(text):
-        return InvalidPath(f"{location}: {text}", hint="Create it, or correct database of the dataset.")
+        return InvalidPath(f"{location}: {text}", hint="Create the database, or correct its name in the dataset.")
     if _login.search(text):
         return BadConfig(
-            f"{location} refuses the login: {text}", hint="Correct username and encryptedpass of the dataset."
+            f"{location} refuses the login: {text}", hint="Correct the username or the encryptedpass of the dataset."
         )
     return InvalidPath(
         f"{location} cannot be reached: {text}",
-        hint="Is the server up, and are hostname and port of the dataset right?",
+        hint="Check that the server is up, and that the hostname and port of the dataset are right.",
     )
 
 
@@ -45,21 +47,21 @@ def statement_error(problem: Exception, location: str) -> OdfError:
     said = f"{location}: {text}"
     match state[:2], state:
         case _, "42P01" | "3F000":
-            return InvalidPath(said, hint="Create the table, or correct schemaname and tablename of the dataset.")
+            return InvalidPath(said, hint="Create the table, or correct the schemaname or tablename of the dataset.")
         case _, "42703":
             return BadDefinition(said, hint="Correct the name of the column in the dataset or in its partition.")
         case _, "42501" | "25006":
-            return InvalidPath(
-                said, hint="Give the role the rights: SELECT to read; to load also CREATE on the schema."
-            )
+            return InvalidPath(said, hint="Grant the role SELECT on the table, and to load also CREATE on the schema.")
         case "42", _:
-            return BadDefinition(said, hint="The dataset and its table do not fit.")
+            return BadDefinition(said, hint="The dataset does not fit its table.")
         case "22" | "23", _:
             return NotValidated(said, hint="The rows do not fit the table; nothing was published.")
         case _, "53100":
             return NoSpace(said, hint="Free some space on the server; nothing was published.")
         case "08" | "57" | "", _:
-            return ConnectionLost(f"the connection broke: {said}", hint="Nothing half done is visible: run it again.")
+            return ConnectionLost(
+                f"the connection broke: {said}", hint="Nothing was published by halves. Run it again."
+            )
     return JobFailed(said)
 
 
