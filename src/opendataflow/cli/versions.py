@@ -30,13 +30,12 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
     from ..run.rollback import rollback
 
     changed = rollback(app.store, app.project, dataset, dataid, to, why=why, dry_run=dry_run)
-    data = [
-        {"datasetid": name, "dataid": dataid, "before": before, "after": after}
-        for name, dataid, before, after in changed
-    ]
     would = "would be" if dry_run else "is"
-    lines = [f"{name} {dataid} {would} version {after}; it was {before}" for name, dataid, before, after in changed]
-    app.show({"verb": "rollback", "dry_run": dry_run, "changed": data}, lambda: lines)
+    lines = [
+        f"{change.datasetid} {change.dataid} {would} version {change.after}; it was {change.before}"
+        for change in changed
+    ]
+    app.show({"verb": "rollback", "dry_run": dry_run, "changed": changed}, lambda: lines)
     return 0
 
 
