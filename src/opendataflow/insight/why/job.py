@@ -65,7 +65,7 @@ def _running(store: Store, job: Job) -> Iterator[Reason]:
 
 
 def _deferred(store: Store, job: Job) -> Iterator[Reason]:
-    now = store.lease_now()
+    now = store.clock()
     later = [(dataid, until - now) for dataid, until in store.deferred(job.jobid, SHOWN) if until > now]
     if later:
         first = ", ".join(f"{dataid} for another {duration(left)}" for dataid, left in later)
