@@ -213,8 +213,9 @@ def filled(url: str, chunks: int) -> Store:
     store = open_store(url, create=True)
     define(store)
     store.fold_in()  # folds the definitions in
-    store.dml(FILL[store.dialect].format(n=chunks))
-    if store.dialect == "postgres":
+    dialect = url.partition(":")[0].removesuffix("ql")
+    store.dml(FILL[dialect].format(n=chunks))
+    if dialect == "postgres":
         store.dml("analyze")
     return store
 

@@ -22,8 +22,7 @@ from ..model import (
 from . import inputs, limits, records
 from .backend import Transaction
 from .inputs import ChunkId
-from .records import Candidate
-from .rows import SpanCounts, Status, compact
+from .rows import Candidate, SpanCounts, Status, compact
 
 ONLY_TRACKED = "only tracked: no location and no checks are declared"
 NOT_LOOKED_AT = "nobody looked at the data: nothing was launched"

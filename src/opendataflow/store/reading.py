@@ -9,7 +9,7 @@ from ..errors import UnknownRun
 from ..model import READY, Facts, canonical
 from . import facts, records
 from .backend import Transaction
-from .records import Attempt, Candidate, Chunk, Event, InputRow, ManifestRow, Published, Run
+from .records import Attempt, Chunk, Event, InputRow, ManifestRow, Published, Run
 from .rows import StateCount, StatusCount, Unpublished
 from .session import Session
 
@@ -81,10 +81,6 @@ class Reading(Session):
             return tx.values("candidates_page", jobid=jobid, n=n)
 
         return self._do(work, reading=True)
-
-    def candidate(self, jobid: str, dataid: str) -> Candidate | None:
-        """One candidate; None when (jobid, dataid) is none."""
-        return self._first(Candidate._make, "candidate_row", jobid=jobid, dataid=dataid)
 
     def candidate_counts(self) -> dict[str, dict[str, int]]:
         """How many chunks each job could take now (CLAIMABLE), later (DEFERRED), or when more inputs are READY (WAITING)."""

@@ -73,7 +73,7 @@ def _running(store: Store, job: Job) -> Iterator[Reason]:
 
 
 def _deferred(store: Store, job: Job) -> Iterator[Reason]:
-    now = store.lease_now()
+    now = store.clock()
     later = [candidate for candidate in store.deferred(job.jobid, SHOWN) if candidate.not_before > now]
     if later:
         first = ", ".join(f"{each.dataid} for another {duration(each.not_before - now)}" for each in later)
