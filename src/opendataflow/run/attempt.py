@@ -88,11 +88,10 @@ class Executor(Protocol):
 
 def run_next(worker: Worker, asked: Asked, executor: Executor) -> Result:
     """Claim a chunk and take it the whole way."""
-    catalogue = worker.store.catalogue()
     claim = claim_chunk(worker, asked)
     if isinstance(claim, Result):
         return claim
-    return run(worker, catalogue, [claim], executor)[0]
+    return run(worker, worker.store.known, [claim], executor)[0]
 
 
 def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor) -> list[Result]:
@@ -108,7 +107,7 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
                 worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
                 heartbeat = stack.enter_context(beating(worker, [attempt.claim for attempt in attempts]))
                 done = execute(worker, attempts, executor, heartbeat, log)
-                produced = audit(worker, attempts, executor, done, results)
+                produced = audit(worker, attempts, executor, done, results, log)
                 commit(worker, produced, results)
     except BaseException as problem:
         # Whatever it was, no chunk may stay locked until its lease ends.
@@ -122,13 +121,12 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
 
 def begin(worker: Worker, asked: Asked) -> Attempt | Result:
     """Claim and admit a chunk for somebody who does the work without us: the first half of a handshake."""
-    catalogue = worker.store.catalogue()
     claim = claim_chunk(worker, asked)
     if isinstance(claim, Result):
         return claim
     results: dict[int, Result] = {}
     try:
-        for attempt, receipt in admit(worker, catalogue, [claim], results):
+        for attempt, receipt in admit(worker, worker.store.known, [claim], results):
             worker.store.admit(claim, receipt)
             return attempt
     except BaseException as problem:
@@ -143,8 +141,7 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
     """Audit and commit what somebody did, or record that it failed: the second half of a handshake."""
     if done.problem is not None:
         return fail(worker, claim, done)
-    catalogue = worker.store.catalogue()
-    attempt = Attempt(claim, catalogue, worker.store.input_chunks([claim])[claim.runid], {})
+    attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
     results: dict[int, Result] = {}
     commit(worker, audit(worker, [attempt], executor, {claim.runid: done}, results), results)
     return results[claim.runid]
@@ -157,7 +154,7 @@ def claim_chunk(worker: Worker, asked: Asked) -> Claim | Result:
     """Take the chunk that was asked for; when it cannot be taken, the answers why, which are stored."""
     store = worker.store
     store.check_environment(worker.project.environment.name)
-    catalogue = store.catalogue()
+    catalogue = store.known
     worker.vault.passwords(catalogue, catalogue.job(asked.jobid))  # a wrong key is no reason to take a chunk
     receipt = Receipt(asked.jobid, asked.dataid)
     for _ in range(3):  # what another process held a moment ago may be free when we ask why
@@ -224,6 +221,7 @@ def audit(
     executor: Executor,
     done: Mapping[int, Done],
     results: dict[int, Result],
+    log: LogFile | None = None,
 ) -> list[tuple[Attempt, Done]]:
     """What may be published, with its manifests; what failed, at work or in its checks, is recorded as such."""
     produced = []
@@ -236,6 +234,8 @@ def audit(
                 continue
             except Exception as problem:
                 work = Done(problem=problem, exit_code=work.exit_code, ended=work.ended)
+                if log is not None:
+                    log.note(f"{_named(problem).name}: {_named(problem).message}")
         results[claim.runid] = fail(worker, claim, work)
     return produced
 
