@@ -226,11 +226,12 @@ def begun(app: App, asked: Asked) -> dict[str, str] | int:
     from ..run.attempt import Result, begin
     from ..run.context import variables
 
-    attempt = begin(worker_of(app), asked)
+    worker = worker_of(app)
+    attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
     values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
-    return values | dict(attempt.job.env)
+    return worker.with_items(os.environ, attempt.job, values)
 
 
 @verb("end")

@@ -10,7 +10,7 @@ from ..errors import BadDefinition
 from ..gate import location_of
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment
-from ..secrets import Key, Redactor, child_environment, dataset_context, decrypt, require_key
+from ..secrets import Key, Redactor, dataset_context, decrypt, require_key
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
@@ -99,9 +99,11 @@ def _location(environment: Environment, dataset: Dataset, chunk: InputChunk) -> 
     return location_of(environment, dataset, chunk.dataid)
 
 
-def child_environ(inherited: Mapping[str, str], job: Job, found: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The whole environment of a script, and the env items of the job that were left out because a program would obey them."""
-    environ = child_environment(inherited)
-    refused = [name for name in job.env if _OBEYED.fullmatch(name) or name in environ]
-    items = {name: value for name, value in job.env.items() if name not in refused}
-    return {**environ, **items, **found}, refused
+def with_items(inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The values with the env items of the job, and the items that were left out.
+
+    An item is left out when a program would obey its name, and when a variable of that name is set already.
+    """
+    left_out = [name for name in job.env if _OBEYED.fullmatch(name) or name in inherited]
+    items = {name: value for name, value in job.env.items() if name not in left_out}
+    return {**items, **values}, left_out

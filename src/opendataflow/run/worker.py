@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ..project import Project, code_of, is_for_spark
 from ..secrets import Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
-from .context import Vault
+from .context import Vault, with_items
 from .process.logs import LogFile, log_path
 
 if TYPE_CHECKING:
@@ -143,6 +143,13 @@ class Worker:
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
         secrets = self.vault.secrets()
         return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=secrets)
+
+    def with_items(self, inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> dict[str, str]:
+        """The values for whoever does the work, with the env items of the job; what is left out is said."""
+        environment, left_out = with_items(inherited, job, values)
+        for name in left_out:
+            self.say(f"the env item {name} of job {job.jobid} was left out: it is set already, or programs obey it")
+        return environment
 
     def forecast(self, jobid: str, dataid: str, why_not_looked: str) -> Receipt:
         """The answers about a chunk that somebody named, as far as the store knows them; nobody looks at the data.
