@@ -125,7 +125,7 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
         catalogue = app.store.catalogue()
         worker.check(catalogue, jobid)
         with terminating():
-            result = run_next(worker, asked, worker.executor(catalogue.job(jobid)))
+            result = run_next(worker, asked)
     return report(app, result, wish.fail_if_none)
 
 

@@ -86,8 +86,8 @@ class Executor(Protocol):
 # The whole way --------------------------------------------------------------------------------------------------------
 
 
-def run_next(worker: Worker, asked: Asked, executor: Executor) -> Result:
-    """Claim a chunk and take it the whole way."""
+def run_next(worker: Worker, asked: Asked, executor: Executor | None = None) -> Result:
+    """Claim a chunk and take it the whole way, by the code of its job unless an executor is given."""
     catalogue = worker.store.catalogue()
     claim = claim_chunk(worker, asked)
     if isinstance(claim, Result):
@@ -95,7 +95,9 @@ def run_next(worker: Worker, asked: Asked, executor: Executor) -> Result:
     return run(worker, catalogue, [claim], executor)[0]
 
 
-def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor) -> list[Result]:
+def run(
+    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor | None = None
+) -> list[Result]:
     """Take claimed chunks of one job the rest of the way, together; what goes wrong is a result and leaves nothing locked."""
     results: dict[int, Result] = {}
     log: LogFile | None = None
@@ -103,6 +105,7 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
         with ExitStack() as stack:
             admitted = admit(worker, catalogue, claims, results)
             if admitted:
+                executor = executor or worker.executor(catalogue.job(claims[0].jobid))  # its code may be gone by now
                 attempts = [attempt for attempt, _ in admitted]
                 log = stack.enter_context(worker.new_log(attempts[0].claim))
                 worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
@@ -110,6 +113,7 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
                 done = execute(worker, attempts, executor, heartbeat, log)
                 produced = audit(worker, attempts, executor, done, results)
                 commit(worker, produced, results)
+                _note_refused(log, [results[runid] for runid, work in done.items() if work.problem is None])
     except BaseException as problem:
         # Whatever it was, no chunk may stay locked until its lease ends.
         for claim in claims:
@@ -307,6 +311,13 @@ def _named(problem: BaseException | None) -> OdfError:
     if isinstance(problem, KeyboardInterrupt):
         return Cancelled("interrupted")
     return JobFailed(f"{type(problem).__name__}: {problem}")
+
+
+def _note_refused(log: LogFile, results: Sequence[Result]) -> None:
+    """The log of a run whose work was done says why nothing of it is published."""
+    for result in results:
+        if result.outcome != READY and result.claim is not None:
+            log.note(f"run {result.claim.runid}: {result.outcome}: {result.detail}")
 
 
 def _with_log(result: Result, log: LogFile | None) -> Result:
