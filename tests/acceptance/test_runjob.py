@@ -147,6 +147,17 @@ def test_start_and_end_let_a_script_do_the_handshake_itself(shell: Shell) -> Non
     shell.odf("start", "loadbob", code=15)
 
 
+def test_a_handshake_whose_variables_cannot_be_told_leaves_nothing_locked(shell: Shell) -> None:
+    shell.dml(
+        "insert into dataset (datasetid) values ('a-b'), ('a.b'), ('out')",
+        "insert into job (jobid, itemtype, datasetid) values ('join', 'IN', 'a-b'), ('join', 'IN', 'a.b'), ('join', 'OUT', 'out')",
+    )
+    shell.odf("ready", "a-b", "1")
+    shell.odf("ready", "a.b", "1")
+    shell.odf("start", "join", code=2)
+    assert statuses(shell)["out", "1"] == "FAILED"
+
+
 def test_the_output_is_captured_and_can_be_read_again(home: Shell) -> None:
     home.dml(*BOB, announce("1"))
     home.script("loadbob.sh", "echo to stdout; echo to stderr >&2")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadConfig, NothingToDo, UnknownJob, UsageError
+from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
 from .common import App, plain, table, verb
 
 if TYPE_CHECKING:
@@ -223,13 +223,17 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
 
 def begun(app: App, asked: Asked) -> dict[str, str] | int:
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
-    from ..run.attempt import Result, begin
+    from ..run.attempt import Done, Result, begin, fail
     from ..run.context import variables
 
-    attempt = begin(worker_of(app), asked)
+    worker = worker_of(app)
+    attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
-    values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+    try:
+        values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+    except OdfError as problem:  # nobody learns of the run, so nobody would end it
+        return report(app, fail(worker, attempt.claim, Done(problem=problem)), fail_if_none=True)
     return values | dict(attempt.job.env)
 
 
