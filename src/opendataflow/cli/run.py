@@ -250,7 +250,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
       odf end 17 FAILED --why "the file was cut"
     """
     from ..errors import JobFailed, UnknownStatus
-    from ..model import FAILED, READY, RESUBMIT, canonical
+    from ..model import FAILED, READY, canonical
     from ..run.attempt import Done, finish
     from ..run.executors.script import Handshake
 
@@ -267,7 +267,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
     worker = worker_of(app)
     done = Done() if word == READY else Done(problem=JobFailed(why or ""))
     result = finish(worker, claim, Handshake(worker), done)
-    if result.status not in ((READY,) if word == READY else (FAILED, RESUBMIT)):
+    if not result.status:  # somebody else has the chunk now
         return report(app, result, fail_if_none=False)
     app.show(
         {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": result.status},

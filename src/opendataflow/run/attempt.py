@@ -144,14 +144,16 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
 
 
 def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Result:
-    """Audit and commit what somebody did, or record that it failed: the second half of a handshake."""
+    """Audit and commit what somebody did, or record that it failed: the second half of a handshake.
+
+    What may not be published raises, and the run stays its holder's, who can mend it and end the run again.
+    """
     if done.problem is not None:
         return fail(worker, claim, done)
     catalogue = worker.store.catalogue()
     attempt = Attempt(claim, catalogue, worker.store.input_chunks([claim])[claim.runid], {})
-    results: dict[int, Result] = {}
-    commit(worker, audit(worker, [attempt], executor, {claim.runid: done}, results), results)
-    return results[claim.runid]
+    publish(worker, [(attempt, Done(executor.audit(attempt, done)))])
+    return _ready(claim)
 
 
 # Step by step ---------------------------------------------------------------------------------------------------------
@@ -260,9 +262,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
-        claim = attempt.claim
-        detail = f"{claim.jobid} {claim.dataid} is READY"
-        results[claim.runid] = Result(READY, 0, detail, claim, status=READY, ended=done.ended)
+        results[attempt.claim.runid] = _ready(attempt.claim, done.ended)
 
 
 def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
@@ -303,6 +303,10 @@ def _nothing(worker: Worker, jobid: str) -> Result:
     if full and worker.store.next_dataids(jobid, 1):
         return Result("LOCKED", exit_code_of("LOCKED"), "; ".join(full))
     return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
+
+
+def _ready(claim: Claim, ended: Ended | None = None) -> Result:
+    return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, status=READY, ended=ended)
 
 
 def _named(problem: BaseException | None) -> OdfError:

@@ -281,6 +281,20 @@ def test_a_handshake_is_the_same_order_in_two_halves(worker: Worker, store: Stor
     assert (failed.outcome, failed.status) == ("JOB_FAILED", "FAILED")
 
 
+def test_a_handshake_can_be_mended_and_ended_again(worker: Worker, store: Store):
+    """What may not be published yet is no reason to take the run from whoever does the work."""
+
+    def judge(attempt: Attempt) -> Mapping[str, Manifest]:
+        raise NotValidated("empty")
+
+    attempt = begin(worker, Asked("load"))
+    assert isinstance(attempt, Attempt)
+    with pytest.raises(NotValidated):
+        finish(worker, attempt.claim, Played(judge=judge), Done())
+    assert status(store, "1") == "RUNNING"
+    assert finish(worker, attempt.claim, Played(), Done()).status == status(store, "1") == "READY"
+
+
 def test_a_chunk_costs_few_transactions(worker: Worker, store: Store, monkeypatch: pytest.MonkeyPatch):
     """claim, the inputs, the log, the commit: what more there is, somebody fetches twice."""
     one(worker, Played())
