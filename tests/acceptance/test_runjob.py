@@ -159,7 +159,7 @@ def test_a_handshake_gets_the_items_that_a_script_gets(home: Shell, verb: list[s
     assert given["dataid"] == "1"
 
 
-def test_a_failed_audit_of_a_handshake_is_a_failed_run(home: Shell) -> None:
+def test_what_odf_end_may_not_publish_stays_with_its_holder(home: Shell) -> None:
     home.write(
         "dataflow.toml",
         '[project]\nname = "x"\n[dataset.raw]\n[dataset.out]\nlocation = "out/{dataid}.csv"\n'
@@ -169,7 +169,21 @@ def test_a_failed_audit_of_a_handshake_is_a_failed_run(home: Shell) -> None:
     home.odf("ready", "raw", "1")
     run = home.odf("start", "make", "--json").data["ODF_RUN"]
     home.odf("end", run, "READY", code=12)
-    assert statuses(home)["out", "1"] == "FAILED"
+    assert statuses(home)["out", "1"] == "RUNNING"
+    home.write("out/1.csv", "a\n1\n")
+    home.odf("end", run, "READY")
+    assert statuses(home)["out", "1"] == "READY"
+
+
+def test_a_handshake_whose_variables_cannot_be_told_leaves_nothing_locked(shell: Shell) -> None:
+    shell.dml(
+        "insert into dataset (datasetid) values ('a-b'), ('a.b'), ('out')",
+        "insert into job (jobid, itemtype, datasetid) values ('join', 'IN', 'a-b'), ('join', 'IN', 'a.b'), ('join', 'OUT', 'out')",
+    )
+    shell.odf("ready", "a-b", "1")
+    shell.odf("ready", "a.b", "1")
+    shell.odf("start", "join", code=2)
+    assert statuses(shell)["out", "1"] == "FAILED"
 
 
 def test_the_output_is_captured_and_can_be_read_again(home: Shell) -> None:

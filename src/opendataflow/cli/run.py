@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadConfig, NothingToDo, UnknownJob, UsageError
+from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
 from .common import App, plain, table, verb
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
         catalogue = app.store.catalogue()
         worker.check(catalogue, jobid)
         with terminating():
-            result = run_next(worker, asked, worker.executor(catalogue.job(jobid)))
+            result = run_next(worker, asked)
     return report(app, result, wish.fail_if_none)
 
 
@@ -223,14 +223,17 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
 
 def begun(app: App, asked: Asked) -> dict[str, str] | int:
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
-    from ..run.attempt import Result, begin
+    from ..run.attempt import Done, Result, begin, fail
     from ..run.context import variables
 
     worker = worker_of(app)
     attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
-    values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+    try:
+        values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+    except OdfError as problem:  # nobody learns of the run, so nobody would end it
+        return report(app, fail(worker, attempt.claim, Done(problem=problem)), fail_if_none=True)
     return worker.with_items(os.environ, attempt.job, values)
 
 
@@ -247,7 +250,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
       odf end 17 FAILED --why "the file was cut"
     """
     from ..errors import JobFailed, UnknownStatus
-    from ..model import FAILED, READY, RESUBMIT, canonical
+    from ..model import FAILED, READY, canonical
     from ..run.attempt import Done, finish
     from ..run.executors.script import Handshake
 
@@ -264,7 +267,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
     worker = worker_of(app)
     done = Done() if word == READY else Done(problem=JobFailed(why or ""))
     result = finish(worker, claim, Handshake(worker), done)
-    if result.status not in ((READY,) if word == READY else (FAILED, RESUBMIT)):
+    if not result.status:  # somebody else has the chunk now
         return report(app, result, fail_if_none=False)
     app.show(
         {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": result.status},

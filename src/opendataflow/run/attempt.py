@@ -86,15 +86,17 @@ class Executor(Protocol):
 # The whole way --------------------------------------------------------------------------------------------------------
 
 
-def run_next(worker: Worker, asked: Asked, executor: Executor) -> Result:
-    """Claim a chunk and take it the whole way."""
+def run_next(worker: Worker, asked: Asked, executor: Executor | None = None) -> Result:
+    """Claim a chunk and take it the whole way, by the code of its job unless an executor is given."""
     claim = claim_chunk(worker, asked)
     if isinstance(claim, Result):
         return claim
     return run(worker, worker.store.known, [claim], executor)[0]
 
 
-def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor) -> list[Result]:
+def run(
+    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor | None = None
+) -> list[Result]:
     """Take claimed chunks of one job the rest of the way, together; what goes wrong is a result and leaves nothing locked."""
     results: dict[int, Result] = {}
     log: LogFile | None = None
@@ -102,13 +104,15 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
         with ExitStack() as stack:
             admitted = admit(worker, catalogue, claims, results)
             if admitted:
+                executor = executor or worker.executor(catalogue.job(claims[0].jobid))  # its code may be gone by now
                 attempts = [attempt for attempt, _ in admitted]
                 log = stack.enter_context(worker.new_log(attempts[0].claim))
                 worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
                 heartbeat = stack.enter_context(beating(worker, [attempt.claim for attempt in attempts]))
                 done = execute(worker, attempts, executor, heartbeat, log)
-                produced = audit(worker, attempts, executor, done, results, log)
+                produced = audit(worker, attempts, executor, done, results)
                 commit(worker, produced, results)
+                _note_refused(log, [results[runid] for runid, work in done.items() if work.problem is None])
     except BaseException as problem:
         # Whatever it was, no chunk may stay locked until its lease ends.
         for claim in claims:
@@ -138,13 +142,15 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
 
 
 def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Result:
-    """Audit and commit what somebody did, or record that it failed: the second half of a handshake."""
+    """Audit and commit what somebody did, or record that it failed: the second half of a handshake.
+
+    What may not be published raises, and the run stays its holder's, who can mend it and end the run again.
+    """
     if done.problem is not None:
         return fail(worker, claim, done)
     attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
-    results: dict[int, Result] = {}
-    commit(worker, audit(worker, [attempt], executor, {claim.runid: done}, results), results)
-    return results[claim.runid]
+    publish(worker, [(attempt, Done(executor.audit(attempt, done)))])
+    return _ready(claim)
 
 
 # Step by step ---------------------------------------------------------------------------------------------------------
@@ -221,7 +227,6 @@ def audit(
     executor: Executor,
     done: Mapping[int, Done],
     results: dict[int, Result],
-    log: LogFile | None = None,
 ) -> list[tuple[Attempt, Done]]:
     """What may be published, with its manifests; what failed, at work or in its checks, is recorded as such."""
     produced = []
@@ -234,8 +239,6 @@ def audit(
                 continue
             except Exception as problem:
                 work = Done(problem=problem, exit_code=work.exit_code, ended=work.ended)
-                if log is not None:
-                    log.note(f"{_named(problem).name}: {_named(problem).message}")
         results[claim.runid] = fail(worker, claim, work)
     return produced
 
@@ -256,9 +259,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
-        claim = attempt.claim
-        detail = f"{claim.jobid} {claim.dataid} is READY"
-        results[claim.runid] = Result(READY, 0, detail, claim, status=READY, ended=done.ended)
+        results[attempt.claim.runid] = _ready(attempt.claim, done.ended)
 
 
 def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
@@ -301,12 +302,23 @@ def _nothing(worker: Worker, jobid: str) -> Result:
     return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
 
 
+def _ready(claim: Claim, ended: Ended | None = None) -> Result:
+    return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, status=READY, ended=ended)
+
+
 def _named(problem: BaseException | None) -> OdfError:
     if isinstance(problem, OdfError):
         return problem
     if isinstance(problem, KeyboardInterrupt):
         return Cancelled("interrupted")
     return JobFailed(f"{type(problem).__name__}: {problem}")
+
+
+def _note_refused(log: LogFile, results: Sequence[Result]) -> None:
+    """The log of a run whose work was done says why nothing of it is published."""
+    for result in results:
+        if result.outcome != READY and result.claim is not None:
+            log.note(f"run {result.claim.runid}: {result.outcome}: {result.detail}")
 
 
 def _with_log(result: Result, log: LogFile | None) -> Result:

@@ -53,7 +53,7 @@ class Worker:
 
     def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Take claimed chunks of one job the whole way, together where the job says so."""
-        return run(self, catalogue, claims, self.executor(catalogue.job(claims[0].jobid)))
+        return run(self, catalogue, claims)
 
     def executor(self, job: Job) -> Executor:
         """How the chunks of a job are made, by the code that was found for it."""

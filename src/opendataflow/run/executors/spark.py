@@ -64,7 +64,7 @@ class Spark:
             log.end(f"{type(problem).__name__}: {problem}")
             heartbeat.check()
             return Done(problem=problem)
-        log.end("READY")
+        log.end("written and checked")  # whether it is published is not known yet
         return Done(manifests)
 
     # Many chunks in one pass --------------------------------------------------------------------------------------
