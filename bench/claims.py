@@ -57,7 +57,6 @@ class Bare:
 
     def __init__(self, store: Store) -> None:
         self.backend: Any = store._backend
-        self.revision = store._do(lambda tx: tx.rows("revision")[0][0])
 
     def run(self) -> None:
         with self.backend.writing() as tx:
@@ -100,16 +99,14 @@ class Bare:
                 "detail": None,
                 "exit_code": None,
             }
-            manifest = f'[{{"datasetid":"clean","dataid":"{dataid}","version":{epoch},"jobid":"load","runid":{runid},"place":"","format":"","passed":true,"body":"{{}}"}}]'
+            manifest = f'[{{"datasetid":"clean","dataid":"{dataid}","version":{epoch},"jobid":"load","runid":{runid},"location":"","format":"","passed":true,"body":"{{}}"}}]'
             pairs = f'[["load","{dataid}",[["raw","{dataid}"]],[["raw","{dataid}"]]],["sum","{dataid}",[["clean","{dataid}"]],[["clean","{dataid}"]]]]'
-            tx.batch(
-                ("lock_definitions", {}),
-                ("revision", {}),
-                ("end_run", end),
-                ("manifest_put", {"manifests": manifest}),
-                ("lock_pairs", {"pairs": pairs}),
-                ("pair_facts", {"pairs": pairs}),
-            )
+            tx.lock("lock_definitions")
+            tx.rows("revision")
+            tx.rows("end_run", **end)
+            tx.run("manifest_put", manifests=manifest)
+            tx.lock("lock_pairs", pairs=pairs)
+            tx.rows("pair_facts", pairs=pairs)
             tx.run("candidates_drop", jobid="load", dataids=f'["{dataid}"]')
             tx.run(
                 "candidates_put",
@@ -216,8 +213,9 @@ def filled(url: str, chunks: int) -> Store:
     store = open_store(url, create=True)
     define(store)
     store.fold_in()  # folds the definitions in
-    store.dml(FILL[store.dialect].format(n=chunks))
-    if store.dialect == "postgres":
+    dialect = url.partition(":")[0].removesuffix("ql")
+    store.dml(FILL[dialect].format(n=chunks))
+    if dialect == "postgres":
         store.dml("analyze")
     return store
 

@@ -293,7 +293,7 @@ def test_a_file_that_may_not_be_written_is_read_only(tmp_path: Path) -> None:
 def test_a_store_that_turns_read_only_says_so(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
-    if store.dialect == "sqlite":
+    if store.url.startswith("sqlite"):
         store._backend._connection.execute("pragma query_only = on")  # type: ignore[attr-defined]
     else:
         store._backend._connection.execute("set default_transaction_read_only = on")  # type: ignore[attr-defined]

@@ -322,7 +322,7 @@ def test_no_history_leads_astray(store: Store) -> None:
     run_state_machine_as_test(
         lambda: History(store),  # type: ignore[arg-type]  # it only calls it
         settings=settings(
-            max_examples=40 if store.dialect == "sqlite" else 10,
+            max_examples=40 if store.url.startswith("sqlite") else 10,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

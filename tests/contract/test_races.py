@@ -14,7 +14,7 @@ from tests.support.workers import Workers
 
 def assert_sound(store: Store) -> None:
     """What must be true at the end of every race."""
-    if store.dialect == "sqlite":
+    if store.url.startswith("sqlite"):
         assert store.sql("pragma integrity_check")[1] == [("ok",)]
     assert store.running() == []
     twice = "select jobid, dataid, epoch from event where kind = 'published' group by 1, 2, 3 having count(*) > 1"

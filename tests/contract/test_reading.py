@@ -170,8 +170,7 @@ def test_counts_by_status(store: Store) -> None:
     store.fail(second)
     assert store.status_counts() == {"product": {"FAILED": 1, "READY": 1}, "raw": {"READY": 3}}
     assert store.candidate_counts() == {"make": {"CLAIMABLE": 1}, "use": {"CLAIMABLE": 1}}
-    assert store.candidate("make", "3") == ("CLAIMABLE", 1, 0.0)
-    assert store.candidate("make", "1") is None
+    assert store.next_dataids("make") == ["3"]
 
 
 def test_what_does_not_exist_is_nothing_or_a_named_error(store: Store) -> None:

@@ -79,8 +79,9 @@ class Receipt:
 
         A question that was not asked is not a yes: its answer must say why nobody asked, and one at least must be a yes.
         """
+        refused = {answer.question for answer in self.answers if answer.yes is False}
         for question in QUESTIONS:
-            if self.answer(question.name).yes is False:
+            if question.name in refused:
                 return question.no
         is_dealt_with = all(answer.yes or answer.why for answer in self.answers)
         is_whole = len(self.answers) == len(QUESTIONS) and is_dealt_with and any(answer.yes for answer in self.answers)

@@ -193,7 +193,7 @@ def admit(
     for claim in claims:
         receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
         if claim.receipt.verdict != YES and not claim.forced:
-            receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid], store.same_content)
+            receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid])
             if receipt.no is not None:
                 store.give_back(claim, receipt, receipt.no.why)
                 verdict = receipt.verdict

@@ -54,11 +54,6 @@ class Vault:
         return Redactor(self.secrets()).redact(text)
 
 
-def passwords(catalogue: Catalogue, job: Job, key: Key | None) -> dict[str, str]:
-    """The decrypted passwords of the datasets of a job."""
-    return Vault(key).passwords(catalogue, job)
-
-
 def variables(
     catalogue: Catalogue,
     environment: Environment,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -14,9 +14,7 @@ from ..files.quarantine import REJECTED
 from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
-from ..secrets import Key
 from ..store import Published, Store
-from .context import passwords
 
 KEEP = 2
 ATTEMPT, OLD = "attempt", "version"
@@ -99,7 +97,9 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
     return gone, problems
 
 
-def drop_staging_tables(store: Store, tables: Sequence[tuple[Dataset, Job]], key: Key | None) -> tuple[int, list[str]]:
+def drop_staging_tables(
+    store: Store, tables: Sequence[tuple[Dataset, Job]], password: Callable[[Dataset], str]
+) -> tuple[int, list[str]]:
     """Drop the staging tables that attempts left behind: how many went, and what could not be looked at."""
     dropped, problems = 0, []
     for dataset, job in tables:
@@ -111,8 +111,7 @@ def drop_staging_tables(store: Store, tables: Sequence[tuple[Dataset, Job]], key
             continue
         if dataset.format in POSTGRES:
             try:
-                password = passwords(store.catalogue(), job, key).get(dataset.datasetid, "")
-                dropped += drop_staging(dataset, password, may_go=partial(is_over, store, job.jobid))
+                dropped += drop_staging(dataset, password(dataset), may_go=partial(is_over, store, job.jobid))
             except OdfError as error:
                 problems.append(f"{dataset.datasetid}: {error.message}")
     return dropped, problems

@@ -10,7 +10,6 @@ from .backend import Backend
 from .records import (
     Announced,
     Attempt,
-    Candidate,
     Change,
     Chunk,
     Claim,
@@ -31,7 +30,6 @@ from .store import Store
 __all__ = [
     "Announced",
     "Attempt",
-    "Candidate",
     "Change",
     "Chunk",
     "Claim",

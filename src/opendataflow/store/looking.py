@@ -19,10 +19,6 @@ class Looking(Session):
         """The clock that leases and deferred candidates are measured by, in seconds since 1970."""
         return float(self._value("lease_clock"))
 
-    def lease_now(self) -> float:
-        """The same clock."""
-        return self.clock()
-
     # Chunks ------------------------------------------------------------------------------------------------------
 
     def ends(self, datasetid: str) -> tuple[str, str] | None:
@@ -47,11 +43,6 @@ class Looking(Session):
         """The statuses of these chunks, without those that were never produced."""
         rows = self._fetch(Status._make, "statuses_given", chunks=compact(chunks)) if chunks else []
         return {(row.datasetid, row.dataid): str(row.status) for row in rows}
-
-    def newest_ready(self, datasetid: str, until_key: str) -> str | None:
-        """The newest READY chunk that is not after a position in the order."""
-        newest: str | None = self._value("newest_ready", datasetid=datasetid, until_key=until_key)
-        return newest
 
     # Candidates --------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from ..errors import UnknownRun
 from ..model import READY, Facts, canonical
 from . import facts, records
 from .backend import Transaction
-from .records import Attempt, Candidate, Chunk, Event, InputRow, ManifestRow, Published, Run
+from .records import Attempt, Chunk, Event, InputRow, ManifestRow, Published, Run
 from .rows import StateCount, StatusCount, Unpublished
 from .session import Session
 
@@ -81,10 +81,6 @@ class Reading(Session):
             return tx.values("candidates_page", jobid=jobid, n=n)
 
         return self._do(work, reading=True)
-
-    def candidate(self, jobid: str, dataid: str) -> Candidate | None:
-        """One candidate; None when (jobid, dataid) is none."""
-        return self._first(Candidate._make, "candidate_row", jobid=jobid, dataid=dataid)
 
     def candidate_counts(self) -> dict[str, dict[str, int]]:
         """How many chunks each job could take now (CLAIMABLE), later (DEFERRED), or when more inputs are READY (WAITING)."""
@@ -188,11 +184,6 @@ class Reading(Session):
     def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
         """The chunks of a dataset that were published more often than this."""
         return self._values("dataids_with_versions", datasetid=datasetid, n=more_than)
-
-    def same_content(self, datasetid: str, dataid: str, fingerprint: str) -> str | None:
-        """Another chunk of this dataset that stands with exactly this content."""
-        other: str | None = self._value("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
-        return other
 
 
 def _table(counts: Iterable[StatusCount | StateCount]) -> dict[str, dict[str, int]]:

@@ -131,14 +131,6 @@ class Past(NamedTuple):
     has_beside: bool  # whether the dataset beside it has this chunk
 
 
-class Candidate(NamedTuple):
-    """One (jobid, dataid) that may be claimed, or waits: its state, its rank, and until when it is deferred."""
-
-    state: str
-    rank: int
-    not_before: float
-
-
 class Sample(NamedTuple):
     """One candidate of a job, with the input chunks that decide about it."""
 

@@ -104,6 +104,14 @@ class Expired(NamedTuple):
     tries: int
 
 
+class Candidate(NamedTuple):
+    """One (jobid, dataid) that may be claimed, or waits: its state, its rank, and until when it is deferred."""
+
+    state: str
+    rank: int
+    not_before: float
+
+
 class Unpublished(NamedTuple):
     """A run that ended without publishing."""
 

@@ -217,12 +217,20 @@ class RunVerbs(Session):
     # Execute -----------------------------------------------------------------------------------------------------
 
     def input_chunks(self, claims: Sequence[Claim]) -> dict[int, tuple[InputChunk, ...]]:
-        """What each of these runs reads, by runid: every input chunk with its manifest and bounds."""
+        """What each of these runs reads, by runid: every input chunk with its manifest, bounds, and who has its content."""
         wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
         chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
+
+        def work(tx: Transaction) -> None:
+            for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
+                same = None
+                if row.fingerprint is not None:
+                    content = {"datasetid": row.datasetid, "dataid": row.dataid, "fingerprint": row.fingerprint}
+                    same = tx.value("same_content", **content)
+                chunks[row.runid].append(records.input_chunk(row)._replace(same_as=same))
+
         if wanted:
-            for row in self._fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
-                chunks[row.runid].append(records.input_chunk(row))
+            self._do(work, reading=True)
         return {runid: tuple(read) for runid, read in chunks.items()}
 
     def past(self, datasetid: str, dataid: str, trailing: int = 0, beside: str | None = None) -> Past:

@@ -50,11 +50,6 @@ class Session:
         """The address, without a password."""
         return self._backend.shown_url
 
-    @property
-    def dialect(self) -> str:
-        """sqlite or postgres."""
-        return self._backend.dialect
-
     def close(self) -> None:
         """Give the connection back."""
         with self._lock:
@@ -110,7 +105,7 @@ class Session:
 
     @property
     def known(self) -> Catalogue:
-        """The catalogue that the last claim or commit went by; for who has just claimed."""
+        """The catalogue that the last claim or commit went by; for whoever has just claimed."""
         return self._catalogue or self.catalogue()
 
     def _seen(self, tx: Transaction) -> Catalogue:

@@ -207,11 +207,12 @@ def _not_right(asked: _Asked, answer: Answer) -> Iterator[Reason]:
 def _not_safe(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     facts = asked.facts
     lock = locked_by([output.status for output in facts.outputs], [read.status for read in facts.reads])
-    if lock is not None and lock[0] == OUT:
-        yield _output_in_the_way(asked, facts.outputs[lock[1]])
-        return  # one run writes all outputs: the first answer is the answer
     if lock is not None:
-        yield _already_read(asked, facts.reads[lock[1]])
+        locktype, index = lock
+        if locktype == OUT:
+            yield _output_in_the_way(asked, facts.outputs[index])
+            return  # one run writes all outputs: the first answer is the answer
+        yield _already_read(asked, facts.reads[index])
     yield from limits_in_the_way(asked.store, facts.limits)
     if facts.deferred > 0:
         yield _deferred(asked)

@@ -80,7 +80,7 @@ def who_runs(store: Store, run: Run) -> str:
     text = f"run {run.runid} of {run.jobid} {run.dataid} by {run.owner}, since {when(run.started)}"
     if run.lease_until is None:
         return text
-    left = run.lease_until - store.lease_now()
+    left = run.lease_until - store.clock()
     if left > 0:
         return f"{text}; its lease lasts another {duration(left)}"
     return f"{text}; its lease ran out {duration(-left)} ago: odf rescue"

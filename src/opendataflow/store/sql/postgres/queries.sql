@@ -113,7 +113,7 @@ with r as (
 select outs.datasetid from outs
 
 -- name: manifest_put
--- Record what was published, once: whoever publishes the same epoch again is told by end_run that it is not his.
+-- Record what was published, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
 -- PostgreSQL: a list of objects is a record set with types.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body

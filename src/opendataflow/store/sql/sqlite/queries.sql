@@ -112,7 +112,7 @@ update run set status = :run_status, ended = now(), lease_until = null, outcome 
 where runid = :runid and status = 'RUNNING'
 
 -- name: manifest_put
--- Record what was published, once: whoever publishes the same epoch again is told by end_run that it is not his.
+-- Record what was published, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
 -- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',

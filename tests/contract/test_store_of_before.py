@@ -1,0 +1,191 @@
+"""A store that the version before this one made is migrated, read and worked on; what it holds is in tests/data."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import opendataflow
+from opendataflow import Manifest, Store
+from opendataflow.errors import SchemaOlder
+from opendataflow.model import YES, Consumed, Facts, InputFact, Limit, decide
+from opendataflow.secrets import decrypt, find_key
+from opendataflow.store import open_store
+from tests.support.flows import claim_one, following, in_status, kinds, status
+from tests.support.workers import ROOT
+
+PASSKEY = "correct horse battery staple"
+DAYS = [f"2025-11-0{number}" for number in range(1, 7)]
+
+
+@pytest.fixture
+def url(store_url: str) -> str:
+    """The address of a store with schema 1."""
+    dialect = "sqlite" if store_url.startswith("sqlite") else "postgres"
+    text = (ROOT / f"tests/data/store-1.{dialect}.sql").read_text(encoding="utf-8")
+    if dialect == "sqlite":
+        connection = sqlite3.connect(store_url.removeprefix("sqlite:///"))
+        connection.executescript(text)
+        connection.close()
+    else:
+        with psycopg.connect(store_url, autocommit=True) as connected:
+            connected.execute(text.encode())
+    return store_url
+
+
+@pytest.fixture
+def migrated(url: str) -> Iterator[Store]:
+    """The same with the schema of today."""
+    with open_store(url, check=False, who="tester") as store:
+        store.migrate()
+        yield store
+
+
+def test_it_is_refused_until_it_is_migrated(url: str) -> None:
+    with pytest.raises(SchemaOlder):
+        opendataflow.open(url)
+    with open_store(url, check=False) as store:
+        assert [step.number for step in store.migrate(dry_run=True)] == [2]
+        assert [step.number for step in store.migrate()] == [2]
+        assert store.migrate() == []
+    with opendataflow.open(url) as store:
+        assert store.environment() == "dev"
+
+
+def test_its_definitions_are_what_they_were(migrated: Store) -> None:
+    catalogue = migrated.catalogue()
+    assert set(catalogue.datasets) == {"today", "orders", "raw", "clean", "month", "seen", "copied"}
+    clean = catalogue.dataset("clean")
+    assert (clean.kind, clean.location, clean.format, clean.partition.start) == (
+        "file",
+        "clean/{dataid}",
+        "parquet",
+        DAYS[0],
+    )
+    assert sorted(check.kind for check in clean.checks) == ["not_null", "rows"]
+    load, copy = catalogue.job("load"), catalogue.job("copy")
+    assert (load.env, load.lease, load.timeout, load.pool) == ({"CURRENCY": "EUR"}, 45.0, 600.0, "etl")
+    assert (copy.retry.retries, copy.retry.backoff, copy.retry.on) == (2, 30.0, ("JOB_FAILED",))
+    assert str(catalogue.job("sum").inputs[0].mapping) == "rollup"
+    assert (catalogue.pool("etl").slots, catalogue.pool("night").slots) == (4, 0)
+    assert migrated.pool_now("etl")[0] in (2, 4)
+    assert migrated.limits("sum") == [Limit("dataset", "clean", 3, 0)]
+
+
+def test_its_password_decrypts(migrated: Store) -> None:
+    key = find_key({"PASSKEY": PASSKEY})
+    assert key is not None
+    token = migrated.catalogue().dataset("orders").encryptedpass
+    assert decrypt(token, key, "dataset/orders/encryptedpass") == "s3cret"
+
+
+def test_its_chunks_are_what_they_were(migrated: Store) -> None:
+    assert {chunk.dataid: chunk.status for chunk in migrated.all_chunks("clean")} == {
+        DAYS[0]: "RESUBMIT",
+        DAYS[1]: "READY",
+        DAYS[2]: "FAILED",
+        DAYS[3]: "HOLD",
+        DAYS[4]: "RUNNING",
+    }
+    second = migrated.chunk("clean", DAYS[1])
+    assert second is not None
+    assert (second.version, second.epoch, second.runid) == (2, 2, 3)
+    row = migrated.input_row("raw", DAYS[1], "load")
+    assert row is not None
+    assert (row.status, row.version, row.runid) == ("DONE", 1, 3)
+    bounds = migrated.chunk("orders", "2")
+    assert bounds is not None
+    assert (bounds.lower, bounds.upper) == ("1000", "2000")
+
+
+def test_its_manifests_are_what_they_were(migrated: Store) -> None:
+    newest, first = migrated.manifests("clean", DAYS[1])
+    manifest = newest.manifest
+    assert (newest.version, first.version, newest.runid, newest.jobid) == (2, 1, 3, "load")
+    assert (manifest.location, manifest.format) == (f"/data/clean/{DAYS[1]}/v2", "parquet")
+    assert (manifest.rows, manifest.bytes, manifest.fingerprint) == (25, 300, f"25 {DAYS[1]}")
+    assert (manifest.span_lower, manifest.schema, manifest.spark_app) == (
+        DAYS[1],
+        "carrier STRING, delay INT",
+        "local-1",
+    )
+    assert [(result.kind, result.passed) for result in manifest.checks] == [("not_null", True), ("rows", True)]
+    assert manifest.checks[1].figures == {"rows": 25}
+    assert manifest.passed
+    assert manifest.inputs == (Consumed("raw", DAYS[1], 1),)
+    assert manifest.files[0].path == "part-0.parquet"
+    assert manifest.extra == {"writer": "opendataflow"}
+    assert [published.dataid for published in migrated.all_published("raw")] == DAYS
+    assert migrated.past("clean", DAYS[4], 3).schema == "carrier STRING, delay INT"
+    assert migrated.past("clean", DAYS[4], 3).rows == (25,)
+
+
+def test_its_runs_and_history_are_what_they_were(migrated: Store) -> None:
+    assert {run.runid: (run.dataid, run.status) for run in migrated.runs(jobid="load")} == {
+        1: (DAYS[0], "READY"),
+        2: (DAYS[1], "READY"),
+        3: (DAYS[1], "READY"),
+        4: (DAYS[2], "FAILED"),
+        5: (DAYS[5], "REFUSED"),
+        8: (DAYS[4], "RUNNING"),
+    }
+    failed = migrated.run(4)
+    assert (failed.outcome, failed.detail, failed.exit_code) == ("JOB_FAILED", "exit code 3", 3)
+    assert failed.log == "/logs/load/2025-11-03-4.log"
+    assert (migrated.run(7).forced, migrated.run(6).forced) == (True, False)
+    assert kinds(migrated, "clean", DAYS[1]) == [
+        "claimed",
+        "admitted",
+        "published",
+        "resubmitted",
+        "claimed",
+        "admitted",
+        "published",
+    ]
+    assert migrated.events("clean", DAYS[3])[0].why == "ask the airline"
+
+
+def test_its_receipts_are_read_and_shown_with_their_verdicts(migrated: Store) -> None:
+    admitted, refused = migrated.receipts("load", DAYS[0])[0], migrated.receipts("load", DAYS[5])[0]
+    assert admitted.receipt is not None
+    assert (admitted.receipt.verdict, admitted.receipt.answer("place").evidence) == (YES, {"looked": "place"})
+    assert refused.receipt is not None
+    assert refused.receipt.no is not None
+    assert (refused.receipt.verdict, refused.receipt.no.why) == ("INVALID_PATH", "outside the roots")
+    _, rows = migrated.sql("select dataid, verdict from receipt where jobid = 'copy' order by receiptid")
+    assert rows == [("1", YES), ("7", "NOT_ASKED"), ("8", "DATA_NOT_READY")]
+
+
+def test_what_is_decided_about_its_chunks(migrated: Store) -> None:
+    verdicts = {dataid: decide(migrated.facts("load", dataid)).verdict for dataid in DAYS}
+    assert verdicts == {
+        DAYS[0]: YES,
+        DAYS[1]: "LOCKED",
+        DAYS[2]: "LOCKED",
+        DAYS[3]: "LOCKED",
+        DAYS[4]: "LOCKED",
+        DAYS[5]: YES,
+    }
+    facts: Facts = migrated.facts("copy", "2")
+    assert facts.inputs == (InputFact("seen", "2", "READY", 1),)
+
+
+def test_its_resubmitted_chunk_is_claimed_and_published(migrated: Store) -> None:
+    claim = claim_one(migrated, "load")
+    assert (claim.dataid, claim.epoch, claim.was_resubmit) == (DAYS[0], 2, True)
+    assert status(migrated, "clean", DAYS[4]) == "FAILED", "the lease of what was running is long over"
+    assert migrated.run(8).status == "LOST"
+    (chunk,) = migrated.input_chunks([claim])[claim.runid]
+    assert chunk.manifest is not None
+    assert chunk.manifest.location == f"/data/raw/{DAYS[0]}.csv"
+    made = Manifest(f"/data/clean/{DAYS[0]}/v2", "parquet", rows=11, fingerprint="new")
+    migrated.commit(claim, {"clean": made}, exit_code=0)
+    assert (status(migrated, "clean", DAYS[0]), in_status(migrated, "raw", DAYS[0], "load")) == ("READY", "DONE")
+    assert [published.version for published in migrated.manifests("clean", DAYS[0])] == [2, 1]
+    assert kinds(migrated, "clean", DAYS[0])[-3:] == ["sql", "claimed", "published"]
+    assert following(migrated, "load") == [DAYS[5]]
+    assert following(migrated, "copy") == ["2", "3", "10"]
+    assert [step.after for step in migrated.rollback("clean", DAYS[0])] == [1], "versions from before are still there"
