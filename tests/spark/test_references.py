@@ -60,7 +60,9 @@ def home(tmp_path: Path, postgres_url: str, sql: SQL) -> Iterator[Shell]:
     facts = conninfo_to_dict(postgres_url)
     project = PROJECT.replace("HOST", f"{facts['host']}:{facts['port']}").replace("DATABASE", str(facts["dbname"]))
     shell.write("dataflow.toml", project.replace("TOKEN", token))
-    shell.script("jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "../arrived/$dataid.csv" "$flights_location"')
+    shell.script(
+        "jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "../arrived/$dataid.csv" "$flights_location"'
+    )
     shell.write("arrived/2013-01-01.csv", "carrier,delay\nAA,1\nUA,2\n")
     shell.write("arrived/2013-01-02.csv", "carrier,delay\nAA,1\nXX,2\nXX,3\n")
     shell.odf("apply", "--yes")
