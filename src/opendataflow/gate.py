@@ -100,19 +100,26 @@ def _moment(text: str) -> datetime:
 # Question 3: place ---------------------------------------------------------------------------------------------------
 
 
+def place_of_input(environment: Environment, dataset: Dataset, chunk: InputChunk) -> Look | str:
+    """Whether an input chunk is where it should be: inside the environment, and there."""
+    published = chunk.manifest.location if chunk.manifest else ""
+    location = published or location_of(environment, dataset, chunk.dataid)
+    problem = _problem_with_host(environment, dataset) or _problem_with_input(environment, dataset, location)
+    if not problem and not location and not dataset.hostname:
+        return NO_LOCATION
+    return Look(problem, {"location": location or dataset.hostname})
+
+
 def _place(
     environment: Environment, catalogue: Catalogue, job: Job, dataid: str, inputs: Sequence[InputChunk]
 ) -> Look | str:
     looked: dict[str, object] = {}
     try:
         for chunk in inputs:
-            dataset = catalogue.dataset(chunk.datasetid)
-            published = chunk.manifest.location if chunk.manifest else ""
-            location = published or location_of(environment, dataset, chunk.dataid)
-            looked[f"{chunk.datasetid} {chunk.dataid}"] = location or dataset.hostname or NO_LOCATION
-            problem = _problem_with_host(environment, dataset) or _problem_with_input(environment, dataset, location)
-            if problem:
-                return Look(problem, {"environment": environment.name, **looked})
+            seen = place_of_input(environment, catalogue.dataset(chunk.datasetid), chunk)
+            looked[f"{chunk.datasetid} {chunk.dataid}"] = seen if isinstance(seen, str) else seen.evidence["location"]
+            if isinstance(seen, Look) and seen.problem:
+                return Look(seen.problem, {"environment": environment.name, **looked})
         for name in job.outputs:
             dataset = catalogue.dataset(name)
             location = location_of(environment, dataset, dataid)
@@ -149,31 +156,31 @@ def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
 # Question 4: validated -----------------------------------------------------------------------------------------------
 
 
+def validity_of_input(dataset: Dataset, chunk: InputChunk) -> Look | str:
+    """Whether an input chunk passed its checks, and is still what was published."""
+    here, manifest = f"{chunk.datasetid} {chunk.dataid}", chunk.manifest
+    checked = validation(dataset, chunk.dataid, manifest)
+    if isinstance(checked, Look) and checked.problem:
+        return checked
+    if manifest is None:
+        return NO_CHECKS
+    difference = files.difference(manifest) if dataset.kind != "table" else ""
+    if difference:
+        return Look(f"{here} is not what was published: {difference}")
+    rows, checks = manifest.rows, len(manifest.checks)
+    return Look("", {here: {"version": chunk.version, "files": len(manifest.files), "rows": rows, "checks": checks}})
+
+
 def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str:
     looked: dict[str, object] = {}
-    is_seen = False
     for chunk in inputs:
-        here, dataset, manifest = (
-            f"{chunk.datasetid} {chunk.dataid}",
-            catalogue.dataset(chunk.datasetid),
-            chunk.manifest,
-        )
-        checked = validation(dataset, chunk.dataid, manifest)
-        if isinstance(checked, Look) and checked.problem:
-            return Look(checked.problem, looked)
-        if manifest is None:
-            looked[here] = NO_CHECKS
-            continue
-        difference = files.difference(manifest) if dataset.kind != "table" else ""
-        if difference:
-            return Look(f"{here} is not what was published: {difference}", looked)
-        is_seen = True
-        looked[here] = {
-            "version": chunk.version,
-            "files": len(manifest.files),
-            "rows": manifest.rows,
-            "checks": len(manifest.checks),
-        }
-    if is_seen:
-        return Look("", looked)
-    return NO_CHECKS if looked else "there is no input to validate"
+        seen = validity_of_input(catalogue.dataset(chunk.datasetid), chunk)
+        if isinstance(seen, str):
+            looked[f"{chunk.datasetid} {chunk.dataid}"] = seen
+        elif seen.problem:
+            return Look(seen.problem, looked)
+        else:
+            looked |= seen.evidence
+    if not looked:
+        return "there is no input to validate"
+    return NO_CHECKS if all(seen == NO_CHECKS for seen in looked.values()) else Look("", looked)

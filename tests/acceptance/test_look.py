@@ -179,7 +179,7 @@ def test_why_says_for_how_long_a_refused_chunk_is_deferred(flow: Store, odf: Odf
         wait=3600,
     )
     answer = odf("why", "cleaning", claim.dataid).out
-    assert answer.startswith("LOCKED: cleaning 2013-01-06 is deferred for another 60 min")
+    assert "LOCKED: cleaning 2013-01-06 is deferred for another 60 min, unless somebody names it" in answer
     assert "with INVALID_PATH: the disk is not mounted" in answer
 
 

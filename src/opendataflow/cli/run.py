@@ -180,7 +180,9 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
         app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])
         return 0
     receipt = worker.forecast(jobid, wanted[0], "a dry run does not look at the data")
-    lines = [f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run'}"]
+    lines = [
+        f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run, as far as the store knows'}"
+    ]
     lines += table(
         ["question", "answer", "why"],
         [(answer.question, SHOWN[answer.yes], answer.why) for answer in receipt.answers],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadConfig, MissingDependency
-from ..model import Catalogue, Job, Receipt, decide
+from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..secrets import Key
 from ..store import Claim, Store
@@ -156,5 +156,8 @@ class Worker:
 
         A chunk that is deferred waits for its turn, but whoever names it need not.
         """
+        catalogue = self.store.known
+        job = catalogue.job(jobid)
+        check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
         facts = self.store.facts(jobid, dataid)
         return decide(facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked))

@@ -151,7 +151,7 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         outputs = [StatusKey(datasetid, claim.dataid, claim.jobid, OUT) for datasetid in claim.outputs]
         status_rows.remove(tx, outputs + _read_by(tx, claim))
     about = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
-    tx.run("events_put", events=as_objects(receipt_events("refused", claim.outputs, receipt, None, **about)))
+    tx.run("events_put", events=as_objects(receipt_events("refused", claim.outputs, receipt, claim.owner, **about)))
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=tx.value("lease_clock") + wait)
 
 

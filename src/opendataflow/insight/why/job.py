@@ -69,7 +69,8 @@ def _running(store: Store, job: Job) -> Iterator[Reason]:
         first = ", ".join(f"{run.dataid} (run {run.runid})" for run in running[:SHOWN])
         text = f"{many(len(running))} of {job.jobid} {are(len(running))} running now: {first}"
         told = tuple(who_runs(store, run) for run in running[:SHOWN])
-        yield Reason(RUNNING, text, (f"odf log {running[0].runid} --follow",), told)
+        follow = tuple(f"{command} --follow" for command in log_of(running[0]))
+        yield Reason(RUNNING, text, follow, told)
 
 
 def _deferred(store: Store, job: Job) -> Iterator[Reason]:
@@ -116,7 +117,9 @@ def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
         commands += _helps(catalogue, group, examples[group])
     dynamic = [item.datasetid for item in job.inputs if item.mapping.is_dynamic]
     if not because and dynamic:
-        because.append(f"they wait until {', '.join(dynamic)} is complete")
+        kinds = {"latest": "has a READY chunk", "all": "is complete"}
+        told = [f"{item.datasetid} {kinds[item.mapping.kind]}" for item in job.inputs if item.mapping.is_dynamic]
+        because.append(f"waits until {' and '.join(told)}")
     commands.append(f"odf why {job.jobid} {next(iter(waiting))}")
     n = len(waiting)
     text = f"{many(n, n if len(sample) == _SAMPLE else None)} of {job.jobid} {'waits' if n == 1 else 'wait'} for inputs"
