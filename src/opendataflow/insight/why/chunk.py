@@ -199,14 +199,6 @@ def _not_all(asked: _Asked, datasetid: str, whys: list[str]) -> Reason:
     return Reason(NOT_READY, text, tuple(commands) or (f"odf status {datasetid}",), tuple(because))
 
 
-# Right --------------------------------------------------------------------------------------------------------------
-
-
-def _not_right(asked: _Asked, answer: Answer) -> Iterator[Reason]:
-    text = f"{asked.job.jobid} cannot have the dataid {asked.dataid[:40]!r}: {answer.why}"
-    yield Reason("WRONG_DATA", text, (f"odf datasets {asked.job.outputs[0]}",))
-
-
 # Safe ---------------------------------------------------------------------------------------------------------------
 
 
@@ -282,6 +274,5 @@ def _since(chunk: Chunk | None) -> str:
 
 _REASONS: dict[str, Callable[[_Asked, Answer], Iterator[Reason]]] = {
     "ready": _not_ready,
-    "right": _not_right,
     "safe": _not_safe,
 }
