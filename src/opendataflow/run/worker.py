@@ -141,8 +141,7 @@ class Worker:
         names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
         if log_path(self.project.logs, **names, runid=runid).exists():
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
-        secrets = self.vault.secrets()
-        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=secrets)
+        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
 
     def forecast(self, jobid: str, dataid: str, why_not_looked: str) -> Receipt:
         """The answers about a chunk that somebody named, as far as the store knows them; nobody looks at the data.
