@@ -17,7 +17,7 @@ from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
 from .common import App, plain, table, verb
 
 if TYPE_CHECKING:
-    from ..run.attempt import Asked, Result
+    from ..run.attempt import Asked, Executor, Result
     from ..run.worker import Worker
 
 SHOWN = {True: "yes", False: "no", None: "not asked"}
@@ -116,16 +116,15 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
         return _dry_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import Asked, run_next
 
-    asked = Asked(jobid, wish.dataid, wish.force)
+    executor: Executor | None = None
     if script is not None:
         from ..run.executors.script import Script
 
-        result = run_next(worker, asked, Script(worker, [str(script), *arguments], script.parent))
+        executor = Script(worker, [str(script), *arguments], script.parent)
     else:
-        catalogue = app.store.catalogue()
-        worker.check(catalogue, jobid)
-        with terminating():
-            result = run_next(worker, asked)
+        worker.check(app.store.catalogue(), jobid)
+    with terminating():
+        result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
     return report(app, result, wish.fail_if_none)
 
 
