@@ -7,9 +7,8 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -67,8 +66,7 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """What the options of `odf run` say."""
 
     dataid: str | None
