@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from opendataflow.errors import BadConfig
 from opendataflow.model import Dataset, Input, Job, Manifest, Mapping, Partition, parse_checks
 from opendataflow.run.worker import Worker
+from opendataflow.spark import batches, chunks
 from opendataflow.store import open_store
 
 DAY = Partition("day", column="day")
@@ -144,6 +145,23 @@ def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
     told = Path(store.run(results[DAYS[9]].claim.runid).log).read_text()
     assert f"{DAYS[9]}: " in told
     assert "violations 1" in told
+
+
+def test_a_cancel_ends_what_is_left_of_a_batch_and_is_told_from_a_failure(spark, store, flow, tmp_path, monkeypatch):
+    worker = flow()
+
+    def cancelled(*given: object) -> None:
+        worker.cancelled.set()
+        raise RuntimeError("its Spark jobs were cancelled")
+
+    monkeypatch.setattr(batches, "run_batch", lambda *given: {})  # none of them has rows: each goes its own way
+    monkeypatch.setattr(chunks, "run_chunk", cancelled)
+    results = worker.run(store.catalogue(), store.claim("copy", 3))
+    assert [result.outcome for result in results] == ["CANCELLED"] * 3
+    assert [result.detail.partition(" (")[0] for result in results] == [
+        "cancelled: RuntimeError: its Spark jobs were cancelled",
+        *["cancelled before it began"] * 2,
+    ]
 
 
 def test_rows_of_another_chunk_are_found_in_a_batch(spark, store, flow, tmp_path):

@@ -7,9 +7,8 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,7 +16,7 @@ from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
 from .common import App, plain, table, verb
 
 if TYPE_CHECKING:
-    from ..run.attempt import Asked, Result
+    from ..run.attempt import Asked, Executor, Result
     from ..run.worker import Worker
 
 SHOWN = {True: "yes", False: "no", None: "not asked"}
@@ -67,8 +66,7 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """What the options of `odf run` say."""
 
     dataid: str | None
@@ -116,16 +114,15 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
         return _dry_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import Asked, run_next
 
-    asked = Asked(jobid, wish.dataid, wish.force)
+    executor: Executor | None = None
     if script is not None:
         from ..run.executors.script import Script
 
-        result = run_next(worker, asked, Script(worker, [str(script), *arguments], script.parent))
+        executor = Script(worker, [str(script), *arguments], script.parent)
     else:
-        catalogue = app.store.catalogue()
-        worker.check(catalogue, jobid)
-        with terminating():
-            result = run_next(worker, asked)
+        worker.check(app.store.catalogue(), jobid)
+    with terminating():
+        result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
     return report(app, result, wish.fail_if_none)
 
 

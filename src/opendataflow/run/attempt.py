@@ -209,16 +209,22 @@ def admit(
 def execute(
     worker: Worker, attempts: Sequence[Attempt], executor: Executor, heartbeat: Heartbeat, log: LogFile
 ) -> Mapping[int, Done]:
-    """The work itself; what raises there is the problem of every attempt, and a lost lease or a cancel goes first."""
+    """The work itself; what raises there is the problem of every attempt."""
     try:
         return executor.execute(attempts, heartbeat, log)
     except Exception as raised:
-        problem = _named(raised)
-        if heartbeat.is_lost:
-            problem = heartbeat.lease_lost()
-        elif worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
-            problem = Cancelled(f"cancelled: {problem.message}")
+        problem = cause(worker, heartbeat, raised)
         return {attempt.claim.runid: Done(problem=problem) for attempt in attempts}
+
+
+def cause(worker: Worker, heartbeat: Heartbeat, raised: Exception) -> OdfError:
+    """Why the work ended: a lost lease or a cancel stopped it, whatever it then raised, or else what it raised."""
+    problem = _named(raised)
+    if heartbeat.is_lost:
+        return heartbeat.lease_lost()
+    if worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
+        return Cancelled(f"cancelled: {problem.message}")
+    return problem
 
 
 def audit(

@@ -28,6 +28,7 @@ class Vault:
     def __init__(self, key: Key | None) -> None:
         self.key = key
         self._opened: dict[tuple[str, str], str] = {}
+        self._secrets: list[str | Key] = [] if key is None else [key]
 
     def password(self, dataset: Dataset) -> str:
         """The password of a dataset, empty when it has none; BadKey when it cannot be decrypted."""
@@ -37,7 +38,9 @@ class Vault:
         key = self.key or require_key({}, f"dataset {dataset.datasetid}")
         known = (dataset.datasetid, token)
         if known not in self._opened:
-            self._opened[known] = decrypt(token, key, dataset_context(dataset.datasetid))
+            word = decrypt(token, key, dataset_context(dataset.datasetid))
+            self._secrets.append(word)
+            self._opened[known] = word
         return self._opened[known]
 
     def passwords(self, catalogue: Catalogue, job: Job) -> dict[str, str]:
@@ -45,13 +48,14 @@ class Vault:
         names = dict.fromkeys((*(item.datasetid for item in job.inputs), *job.outputs))
         return {name: word for name in names if (word := self.password(catalogue.dataset(name)))}
 
-    def secrets(self) -> list[str | Key]:
-        """Everything that must not be seen: what was decrypted so far, and the key itself."""
-        return [*self._opened.values(), *([self.key] if self.key is not None else [])]
+    @property
+    def secrets(self) -> Sequence[str | Key]:
+        """Everything that must not be seen: the key itself and what was decrypted, also what will be from now on."""
+        return self._secrets
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
-        return Redactor(self.secrets()).redact(text)
+        return Redactor(self.secrets).redact(text)
 
 
 def variables(

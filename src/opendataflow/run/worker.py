@@ -141,8 +141,7 @@ class Worker:
         names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
         if log_path(self.project.logs, **names, runid=runid).exists():
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
-        secrets = self.vault.secrets()
-        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=secrets)
+        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
 
     def with_items(self, inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> dict[str, str]:
         """The values for whoever does the work, with the env items of the job; what is left out is said."""

@@ -174,6 +174,22 @@ def test_no_secret_is_stored_or_shown_with_a_failure(worker: Worker, store: Stor
     assert SECRET not in detail + result.detail
 
 
+def test_a_password_that_is_decrypted_while_the_work_runs_is_not_in_its_log(worker: Worker, store: Store):
+    """A check compares with a table that the job itself does not read."""
+    token = encrypt("hunter2-of-rates", KEY, dataset_context("rates"))
+    store.register([Dataset("rates", partition=Partition("number"), encryptedpass=token)])
+
+    class Comparing(Played):
+        def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
+            word = worker.vault.password(attempts[0].catalogue.dataset("rates"))
+            log.note(f"cannot connect with {word}")
+            return super().execute(attempts, heartbeat, log)
+
+    log = one(worker, Comparing()).log
+    assert log is not None
+    assert log.read_text().splitlines()[1:] == ["# cannot connect with [redacted]"]
+
+
 def test_a_password_is_decrypted_once_for_all_chunks(worker: Worker, monkeypatch: pytest.MonkeyPatch):
     decrypted = []
 
