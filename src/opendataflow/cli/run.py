@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..run.attempt import Asked, Executor, Result
     from ..run.worker import Worker
 
-SHOWN = {True: "yes", False: "no", None: "not asked"}
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -180,7 +179,7 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     lines = [f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run'}"]
     lines += table(
         ["question", "answer", "why"],
-        [(answer.question, SHOWN[answer.yes], answer.why) for answer in receipt.answers],
+        [(answer.question, answer.word, answer.why) for answer in receipt.answers],
     )
     app.show({"jobid": jobid, "next": wanted[0], "receipt": receipt}, lambda: lines)
     return 0
