@@ -5,6 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from opendataflow import Dataset, Input, Job
+from opendataflow.store import open_store
 from tests.support.postgres import Server
 
 pytestmark = pytest.mark.postgres
@@ -33,3 +35,22 @@ def test_a_connection_left_open_does_not_keep_the_database(postgres_server: Serv
         postgres_server.drop_database(url)
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(url)
+
+
+def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: str) -> None:
+    """Also without a word of the server: then the error has no code."""
+    with open_store(postgres_url, create=True) as store:
+        store.register([Dataset("raw"), Dataset("clean")], [Job("load", (Input("raw"),), ("clean",))])
+        store.announce("raw", ["1"])
+        [claim] = store.claim("load")
+        for act in (store.catalogue, lambda: store.heartbeat(claim), lambda: store.commit(claim)):
+            for _ in range(2):
+                with psycopg.connect(postgres_url, autocommit=True) as other:
+                    other.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                        " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+                    )
+            act()
+        chunk = store.chunk("clean", "1")
+        assert chunk is not None
+        assert chunk.status == "READY"

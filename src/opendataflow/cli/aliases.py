@@ -96,7 +96,6 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
     if dataid is None:
         store.fold_in()
         ends = store.ends(job.outputs[0])
-        store.fold_in()
         following = store.next_dataids(jobid, 1)
         if not following and ends is None:
             raise NothingToDo(f"{jobid} has no chunk to force", hint=f"Name a dataid: odf forcejob {jobid} DATAID")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..run.attempt import Asked, Executor, Result
     from ..run.worker import Worker
 
-SHOWN = {True: "yes", False: "no", None: "not asked"}
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -182,7 +181,7 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     ]
     lines += table(
         ["question", "answer", "why"],
-        [(answer.question, SHOWN[answer.yes], answer.why) for answer in receipt.answers],
+        [(answer.question, answer.word, answer.why) for answer in receipt.answers],
     )
     app.show({"jobid": jobid, "next": wanted[0], "receipt": receipt}, lambda: lines)
     return 0

@@ -147,7 +147,8 @@ class PostgresBackend(Backend):
                 f"no space left for the store {self.shown_url}",
                 hint="Free some space. Nothing was written, and the work goes on.",
             ) from error
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
+            # A server that went away without a word leaves an error without a code, which has no class of its own.
             if self._connection.pgconn.status != ConnStatus.OK:
                 raise ConnectionLost(_first_line(error)) from error
             raise

@@ -33,8 +33,8 @@ class Tree:
     """The living processes of one launch, known by evidence only: a stranger must never be hit.
 
     Evidence is: it descends from the script or from another of ours; it is in the script's session or group; it was
-    seen descending earlier; it carries this run's id in its environment. If we had neither threads nor children before,
-    every child that we have now is ours.
+    seen descending earlier; it carries this run's id in its environment. If we had no children before and start no other
+    command meanwhile, every child that we have now is ours.
     """
 
     leaders: set[int] = set()  # noqa: RUF012 - of all launches in this process
