@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import files
 from .errors import OdfError
-from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span
+from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span, validation
 from .project import Environment, is_inside, resolve_location
 
 if TYPE_CHECKING:
@@ -17,26 +17,22 @@ if TYPE_CHECKING:
 NO_LOCATION = "no location is declared"
 NO_CHECKS = "no checks are declared, and there is no manifest to compare with"
 
-# Who else of this dataset has this content: (datasetid, dataid, fingerprint) → dataid.
-SameContent = Callable[[str, str, str], str | None]
-
 
 def ask(
     environment: Environment,
     catalogue: Catalogue,
     claim: Claim,
     inputs: Sequence[InputChunk],
-    same_content: SameContent,
 ) -> Receipt:
     """The five answers about a claimed chunk: what the claim knows from the store, and a look at everything else.
 
     The first problem ends the looking. Where all datasets of the job are only tracked there is nothing to look at.
     """
     facts, job = claim.facts, catalogue.job(claim.jobid)
-    if all(dataset.is_only_tracked for dataset in _datasets(catalogue, job)):
+    if catalogue.only_tracks(job):
         return decide(facts)
     looks: dict[str, Callable[[], Look | str]] = {
-        "right": lambda: _right(catalogue, inputs, same_content),
+        "right": lambda: _right(catalogue, inputs),
         "place": lambda: _place(environment, catalogue, job, claim.dataid, inputs),
         "validated": lambda: _validated(catalogue, inputs),
     }
@@ -60,14 +56,10 @@ def leads_outside(environment: Environment, location: str) -> str:
     return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
-def _datasets(catalogue: Catalogue, job: Job) -> list[Dataset]:
-    return [catalogue.dataset(name) for name in (*(item.datasetid for item in job.inputs), *job.outputs)]
-
-
 # Question 2: right ---------------------------------------------------------------------------------------------------
 
 
-def _right(catalogue: Catalogue, inputs: Sequence[InputChunk], same_content: SameContent) -> Look:
+def _right(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look:
     spans: list[list[object]] = []
     for chunk in inputs:
         if chunk.manifest is None:
@@ -83,10 +75,9 @@ def _right(catalogue: Catalogue, inputs: Sequence[InputChunk], same_content: Sam
                     f"{here} holds {lower} to {upper}, not {promised[0]} to {promised[1]}",
                     {"spans": spans},
                 )
-        if manifest.fingerprint and not dataset.options.get("repeats"):
-            other = same_content(chunk.datasetid, chunk.dataid, manifest.fingerprint)
-            if other is not None:
-                return Look(f"{here} has exactly the content of {chunk.datasetid} {other}", {"same_as": other})
+        if chunk.same_as is not None and not dataset.options.get("repeats"):
+            same = chunk.same_as
+            return Look(f"{here} has exactly the content of {chunk.datasetid} {same}", {"same_as": same})
     return Look("", {"spans": spans} if spans else {})
 
 
@@ -109,19 +100,26 @@ def _moment(text: str) -> datetime:
 # Question 3: place ---------------------------------------------------------------------------------------------------
 
 
+def place_of_input(environment: Environment, dataset: Dataset, chunk: InputChunk) -> Look | str:
+    """Whether an input chunk is where it should be: inside the environment, and there."""
+    published = chunk.manifest.location if chunk.manifest else ""
+    location = published or location_of(environment, dataset, chunk.dataid)
+    problem = _problem_with_host(environment, dataset) or _problem_with_input(environment, dataset, location)
+    if not problem and not location and not dataset.hostname:
+        return NO_LOCATION
+    return Look(problem, {"location": location or dataset.hostname})
+
+
 def _place(
     environment: Environment, catalogue: Catalogue, job: Job, dataid: str, inputs: Sequence[InputChunk]
 ) -> Look | str:
     looked: dict[str, object] = {}
     try:
         for chunk in inputs:
-            dataset = catalogue.dataset(chunk.datasetid)
-            published = chunk.manifest.location if chunk.manifest else ""
-            location = published or location_of(environment, dataset, chunk.dataid)
-            looked[f"{chunk.datasetid} {chunk.dataid}"] = location or dataset.hostname or NO_LOCATION
-            problem = _problem_with_host(environment, dataset) or _problem_with_input(environment, dataset, location)
-            if problem:
-                return Look(problem, {"environment": environment.name, **looked})
+            seen = place_of_input(environment, catalogue.dataset(chunk.datasetid), chunk)
+            looked[f"{chunk.datasetid} {chunk.dataid}"] = seen if isinstance(seen, str) else seen.evidence["location"]
+            if isinstance(seen, Look) and seen.problem:
+                return Look(seen.problem, {"environment": environment.name, **looked})
         for name in job.outputs:
             dataset = catalogue.dataset(name)
             location = location_of(environment, dataset, dataid)
@@ -158,33 +156,31 @@ def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
 # Question 4: validated -----------------------------------------------------------------------------------------------
 
 
+def validity_of_input(dataset: Dataset, chunk: InputChunk) -> Look | str:
+    """Whether an input chunk passed its checks, and is still what was published."""
+    here, manifest = f"{chunk.datasetid} {chunk.dataid}", chunk.manifest
+    checked = validation(dataset, chunk.dataid, manifest)
+    if isinstance(checked, Look) and checked.problem:
+        return checked
+    if manifest is None:
+        return NO_CHECKS
+    difference = files.difference(manifest) if dataset.kind != "table" else ""
+    if difference:
+        return Look(f"{here} is not what was published: {difference}")
+    rows, checks = manifest.rows, len(manifest.checks)
+    return Look("", {here: {"version": chunk.version, "files": len(manifest.files), "rows": rows, "checks": checks}})
+
+
 def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str:
     looked: dict[str, object] = {}
     for chunk in inputs:
-        here, dataset, manifest = (
-            f"{chunk.datasetid} {chunk.dataid}",
-            catalogue.dataset(chunk.datasetid),
-            chunk.manifest,
-        )
-        if manifest is None:
-            if dataset.checks:
-                return Look(f"{here} declares checks, and nothing says that this version passed them", looked)
-            looked[here] = NO_CHECKS
-            continue
-        if not manifest.passed:
-            failed = ", ".join(result.check for result in manifest.checks if not result.passed)
-            return Look(f"{here} failed its checks: {failed}", looked)
-        if dataset.checks and not manifest.checks and not manifest.extra.get("unchecked"):
-            return Look(f"{here} declares checks, and this version was published without them", looked)
-        difference = files.difference(manifest) if dataset.kind != "table" else ""
-        if difference:
-            return Look(f"{here} is not what was published: {difference}", looked)
-        looked[here] = {
-            "version": chunk.version,
-            "files": len(manifest.files),
-            "rows": manifest.rows,
-            "checks": len(manifest.checks),
-        }
-    if all(seen == NO_CHECKS for seen in looked.values()):
-        return NO_CHECKS if looked else "there is no input to validate"
-    return Look("", looked)
+        seen = validity_of_input(catalogue.dataset(chunk.datasetid), chunk)
+        if isinstance(seen, str):
+            looked[f"{chunk.datasetid} {chunk.dataid}"] = seen
+        elif seen.problem:
+            return Look(seen.problem, looked)
+        else:
+            looked |= seen.evidence
+    if not looked:
+        return "there is no input to validate"
+    return NO_CHECKS if all(seen == NO_CHECKS for seen in looked.values()) else Look("", looked)

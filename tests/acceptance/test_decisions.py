@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from opendataflow import Pool, Store
+from opendataflow import Dataset, Pool, Store
 from opendataflow.model import QUESTIONS, Answer, Receipt, answer_all, decide
 from tests.support.flows import chain, claim_one, dataset, job, produce
 from tests.support.odf import Odf
@@ -58,10 +58,6 @@ def done(store: Store) -> None:
     produce(store, "make", "1")
 
 
-def malformed_dataid(store: Store) -> None:
-    chain(store)
-
-
 def nothing_in_the_way(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
@@ -73,9 +69,8 @@ CASES: list[tuple[Case, str, str, list[str]]] = [
     (missing_all_input, "all", "DATA_NOT_READY", ["DATA_NOT_READY"]),
     (failed_with_missing_inputs, "1", "DATA_NOT_READY", ["DATA_NOT_READY", "LOCKED"]),
     (full_pool, "1", "LOCKED", ["LOCKED"]),
-    (deferred, "1", "LOCKED", ["LOCKED"]),
+    (deferred, "1", "YES", ["YES", "LOCKED"]),
     (done, "1", "LOCKED", ["LOCKED"]),
-    (malformed_dataid, "one", "WRONG_DATA", ["WRONG_DATA"]),
     (nothing_in_the_way, "1", "YES", ["YES"]),
 ]
 
@@ -86,22 +81,20 @@ def test_why_gives_the_verdict_of_the_decision(
 ):
     case(store)
     data = odf("why", "make", dataid, "--json").data
-    facts = store.facts("make", dataid)
+    facts = store.facts("make", dataid)._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     assert data["verdict"] == decide(facts).verdict == verdict
     assert [reason["name"] for reason in data["reasons"]] == names
     assert [(each["question"], each["answer"]) for each in data["answers"]] == [
         (answer.question, answer.word) for answer in answer_all(facts)
     ]
     nos = {question.name: question.no for question in QUESTIONS}
-    assert {nos[each["question"]] for each in data["answers"] if each["answer"] == "no"} == {*names} - {"YES"}
+    assert {nos[each["question"]] for each in data["answers"] if each["answer"] == "no"} == (
+        set() if verdict == "YES" else {*names}
+    )
     assert all(each["why"] for each in data["answers"] if each["answer"] != "yes")
 
 
-# A chunk that is named is not held back by being deferred, and a dataid that cannot be is an error before it is a chunk.
-RUNS = [each for each in CASES if each[0] not in (deferred, malformed_dataid)]
-
-
-@pytest.mark.parametrize(("case", "dataid", "verdict", "names"), RUNS, ids=[case.__name__ for case, *_ in RUNS])
+@pytest.mark.parametrize(("case", "dataid", "verdict", "names"), CASES, ids=[case.__name__ for case, *_ in CASES])
 def test_runjob_gives_the_answer_that_why_gave(
     store: Store, odf: Odf, case: Case, dataid: str, verdict: str, names: list[str]
 ):
@@ -130,3 +123,47 @@ def test_everything_that_waits_for_the_whole_is_told_at_once(store: Store, odf: 
     assert "FAILED" in reason["text"]
     assert any("fill" in line for line in reason["because"])
     assert reason["commands"] == ["odf status raw --status FAILED", "odf run fill"]
+
+
+def test_a_dataid_that_cannot_be_is_an_error_whoever_is_asked(store: Store, odf: Odf):
+    chain(store)
+    script = odf.folder / "make"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    for words in (["why", "make", "one"], ["run", "--dataid", "one", "./make"], ["start", "make", "--dataid", "one"]):
+        assert odf(*words, code=2).err.startswith("BAD_DATAID")
+    assert odf("run", "--dry-run", "--dataid", "one", "./make", code=2).err.startswith("BAD_DATAID")
+
+
+def test_a_refused_dataid_leaves_no_candidate_behind(store: Store, odf: Odf):
+    chain(store)
+    before = odf("why", "make", "--json").data["verdict"]
+    odf("start", "make", "--dataid", "7", code=10)
+    assert odf("why", "make", "--json").data["verdict"] == before == "NOTHING_TO_DO"
+    assert store.sql("select * from candidate")[1] == []
+
+
+def test_an_ended_run_says_how_it_ended(store: Store, odf: Odf):
+    chain(store)
+    store.announce("raw", ["1"])
+    run = odf("start", "make", "--json").data["ODF_RUN"]
+    odf("end", run, "READY")
+    again = odf("end", run, "READY", code=16).err
+    assert "it ended READY" in again
+    assert "not published" not in again
+
+
+def test_explain_looks_at_the_data_or_says_that_nobody_did(store: Store, odf: Odf):
+    location = odf.folder / "1.csv"
+    location.write_text("a\n1\n")
+    store.register([Dataset("raw", kind="file", location=f"{odf.folder}/{{dataid}}.csv")])
+    odf("ready", "raw", "1")
+
+    def answers() -> dict[str, str]:
+        return {each["question"]: each["answer"] for each in odf("explain", "raw", "1", "--json").data["answers"]}
+
+    assert (answers()["place"], answers()["validated"]) == ("yes", "yes")
+    location.write_text("a\n1\n2\n")
+    assert (answers()["place"], answers()["validated"]) == ("yes", "no")
+    location.unlink()
+    assert answers()["place"] == "no"

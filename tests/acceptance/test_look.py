@@ -135,7 +135,7 @@ def test_why_names_what_is_in_the_way_and_what_would_help(flow: Store, odf: Odf)
         "LOCKED: there is nothing to do: clean 2013-01-01 is READY"
     )
     assert odf("why", "cleaning", "2013-01-06").out.startswith("YES")
-    assert odf("why", "cleaning", "13").out.startswith("WRONG_DATA")
+    assert odf("why", "cleaning", "13", code=2).err.startswith("BAD_DATAID")
     assert odf("why", "clening", code=2).err.startswith("UNKNOWN_JOB")
 
 
@@ -179,7 +179,7 @@ def test_why_says_for_how_long_a_refused_chunk_is_deferred(flow: Store, odf: Odf
         wait=3600,
     )
     answer = odf("why", "cleaning", claim.dataid).out
-    assert answer.startswith("LOCKED: cleaning 2013-01-06 is deferred for another 60 min")
+    assert "LOCKED: cleaning 2013-01-06 is deferred for another 60 min, unless somebody names it" in answer
     assert "with INVALID_PATH: the disk is not mounted" in answer
 
 

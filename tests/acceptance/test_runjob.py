@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -145,6 +146,44 @@ def test_start_and_end_let_a_script_do_the_handshake_itself(shell: Shell) -> Non
     shell.odf("end", other["ODF_RUN"], "ERROR", "--why", "the file was cut")
     assert statuses(shell)["bobout", "2"] == "FAILED"
     shell.odf("start", "loadbob", code=15)
+
+
+@pytest.mark.parametrize("verb", [["start", "--json"], ["startjob"], ["forcejob"]])
+def test_a_handshake_gets_the_items_that_a_script_gets(home: Shell, verb: list[str]) -> None:
+    """An item can neither take the name of a fact nor one that programs obey, whichever door it comes through."""
+    items = ("COLOUR", "PATH", "BASH_ENV", "dataid", "ODF_RUN")
+    rows = ", ".join(f"('loadbob', '{name}', null, 'planted')" for name in items)
+    home.dml(*BOB, announce("1"), f"insert into job (jobid, itemtype, datasetid, itemvalue) values {rows}")
+    given = json.loads(home.odf(verb[0], "loadbob", *verb[1:]).out)
+    assert {name for name, value in given.items() if value == "planted"} == {"COLOUR"}
+    assert given["dataid"] == "1"
+
+
+def test_what_odf_end_may_not_publish_stays_with_its_holder(home: Shell) -> None:
+    home.write(
+        "dataflow.toml",
+        '[project]\nname = "x"\n[dataset.raw]\n[dataset.out]\nlocation = "out/{dataid}.csv"\n'
+        '[job.make]\nreads = ["raw"]\nwrites = ["out"]\n',
+    )
+    home.odf("apply", "--yes")
+    home.odf("ready", "raw", "1")
+    run = home.odf("start", "make", "--json").data["ODF_RUN"]
+    home.odf("end", run, "READY", code=12)
+    assert statuses(home)["out", "1"] == "RUNNING"
+    home.write("out/1.csv", "a\n1\n")
+    home.odf("end", run, "READY")
+    assert statuses(home)["out", "1"] == "READY"
+
+
+def test_a_handshake_whose_variables_cannot_be_told_leaves_nothing_locked(shell: Shell) -> None:
+    shell.dml(
+        "insert into dataset (datasetid) values ('a-b'), ('a.b'), ('out')",
+        "insert into job (jobid, itemtype, datasetid) values ('join', 'IN', 'a-b'), ('join', 'IN', 'a.b'), ('join', 'OUT', 'out')",
+    )
+    shell.odf("ready", "a-b", "1")
+    shell.odf("ready", "a.b", "1")
+    shell.odf("start", "join", code=2)
+    assert statuses(shell)["out", "1"] == "FAILED"
 
 
 def test_the_output_is_captured_and_can_be_read_again(home: Shell) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from opendataflow.errors import BadConfig
 from opendataflow.model import Dataset, Input, Job, Manifest, Mapping, Partition, parse_checks
 from opendataflow.run.worker import Worker
+from opendataflow.spark import batches, chunks
 from opendataflow.store import open_store
 
 DAY = Partition("day", column="day")
@@ -146,6 +147,23 @@ def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
     assert "violations 1" in told
 
 
+def test_a_cancel_ends_what_is_left_of_a_batch_and_is_told_from_a_failure(spark, store, flow, tmp_path, monkeypatch):
+    worker = flow()
+
+    def cancelled(*given: object) -> None:
+        worker.cancelled.set()
+        raise RuntimeError("its Spark jobs were cancelled")
+
+    monkeypatch.setattr(batches, "run_batch", lambda *given: {})  # none of them has rows: each goes its own way
+    monkeypatch.setattr(chunks, "run_chunk", cancelled)
+    results = worker.run(store.catalogue(), store.claim("copy", 3))
+    assert [result.outcome for result in results] == ["CANCELLED"] * 3
+    assert [result.detail.partition(" (")[0] for result in results] == [
+        "cancelled: RuntimeError: its Spark jobs were cancelled",
+        *["cancelled before it began"] * 2,
+    ]
+
+
 def test_rows_of_another_chunk_are_found_in_a_batch(spark, store, flow, tmp_path):
     worker = flow()
     (tmp_path / "data/raw/2013-01-05.csv").write_text("id,day,value\n1,2013-01-06,1\n2,2013-01-05,1\n")
@@ -200,7 +218,7 @@ def test_a_query_finds_the_column_whether_its_chunk_comes_alone_or_empty_or_with
 def test_rows_that_claim_to_be_of_no_chunk_are_not_lost(spark, store, flow):
     said: list[str] = []
     worker = flow()
-    worker._say = said.append
+    worker.say = said.append
     worker.project.job_folders[0].mkdir(parents=True)
     (worker.project.job_folders[0] / "copy.sql").write_text(
         "SELECT IF(id = 901, 'elsewhere', odf_dataid) AS odf_dataid, id, day, value FROM raw"

@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 def migrated(spark, store: Store, project: Project, orders: Dataset, lake: Dataset, copy: Job, count: int) -> None:
     """The table sharded, and every chunk of it copied."""
     store.register([orders, lake], [copy])
-    announce(store, plan(store, project, "orders", lambda: spark, None, size=Size(count=count)))
+    announce(store, plan(store, project, "orders", lambda: spark, no_password, size=Size(count=count)))
     drained(spark, store, project, copy)
 
 
@@ -101,7 +101,7 @@ def test_rows_and_fingerprints_of_a_copy_are_those_of_the_source_until_one_of_th
     store.resubmit("lake", ["2", "5"])
     assert drained(spark, store, project, copy) == ["READY", "READY"]
     sql("delete from orders where id is null")
-    announce(store, plan(store, project, "orders", lambda: spark, None, extend=True))
+    announce(store, plan(store, project, "orders", lambda: spark, no_password, extend=True))
     assert set(drained(spark, store, project, copy)) == {"READY"}
     mended = proven_rows(prove(store, project, "lake", spark=lambda: spark))
     assert mended.source == mended.published == 1001

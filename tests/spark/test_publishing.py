@@ -100,7 +100,7 @@ def test_who_lost_the_lease_leaves_a_fixed_place_alone(spark, project, produce):
     dataset = flights(options={"layout": "plain"})
     location = produce(lambda: rows_of(spark), dataset)["flights"].location
 
-    def gone() -> None:
+    def gone(claim: object) -> None:
         raise LeaseLost("not ours any more")
 
     with pytest.raises(LeaseLost):

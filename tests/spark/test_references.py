@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.support.shell import Shell, statuses
 from tests.support.tables import SQL, guarded_role
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECRET = "canary-41f0c2"
 KEY = {"PASSKEY": "correct horse"}
@@ -55,12 +55,14 @@ def home(tmp_path: Path, postgres_url: str, sql: SQL) -> Iterator[Shell]:
     role = guarded_role(sql, SECRET)
     sql("create table airlines (code text)", "insert into airlines values ('AA'), ('UA')")
     sql(f"grant select on airlines to {role}")
-    shell = Shell(tmp_path, extra=KEY)
+    shell = Shell(tmp_path, extra=KEY, patience=300)
     token = shell.odf("crypt", "encrypt", "--for", "airlines", stdin=SECRET).out.strip()
     facts = conninfo_to_dict(postgres_url)
     project = PROJECT.replace("HOST", f"{facts['host']}:{facts['port']}").replace("DATABASE", str(facts["dbname"]))
     shell.write("dataflow.toml", project.replace("TOKEN", token))
-    shell.script("jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "arrived/$dataid.csv" "$flights_location"')
+    shell.script(
+        "jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "../arrived/$dataid.csv" "$flights_location"'
+    )
     shell.write("arrived/2013-01-01.csv", "carrier,delay\nAA,1\nUA,2\n")
     shell.write("arrived/2013-01-02.csv", "carrier,delay\nAA,1\nXX,2\nXX,3\n")
     shell.odf("apply", "--yes")

@@ -49,7 +49,7 @@ def test_drift_may_be_allowed_or_warned_about(spark, produce):
     assert warned["flights"].checks[0].passed is False
     allowed = produce(lambda: rows_of(spark, "1 AS delay"), flights(options={"drift": "allow"}), past=past, epoch=3)
     assert allowed["flights"].checks[0].passed is True
-    with pytest.raises(BadConfig, match="drift = 'maybe'"):
+    with pytest.raises(BadConfig, match=r"drift.*'maybe'"):
         produce(lambda: rows_of(spark), flights(options={"drift": "maybe"}), past=past, epoch=4)
 
 

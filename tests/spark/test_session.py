@@ -9,7 +9,7 @@ import pytest
 
 from opendataflow.errors import BadConfig
 from opendataflow.spark.session import app_id, cancel, chunk_context
-from opendataflow.spark.settings import spark_settings
+from opendataflow.spark.settings import spark_settings, without_parameters
 
 
 def test_settings_are_written_as_spark_does_or_short():
@@ -38,6 +38,13 @@ def test_settings_are_written_as_spark_does_or_short():
     assert spark_settings({"master": "sc://host"})["spark.remote"] == "sc://host"
     with pytest.raises(BadConfig, match="mastre"):
         spark_settings({"mastre": "local"})
+
+
+@pytest.mark.parametrize(
+    "address", ["sc://host:15002", "sc://host:15002/", "sc://host:15002/;token=canary;use_ssl=true"]
+)
+def test_the_token_of_a_connect_server_is_not_shown(address: str) -> None:
+    assert without_parameters(address) == "sc://host:15002"
 
 
 def test_a_run_is_cancelled_by_its_tag_and_only_that_run(spark):

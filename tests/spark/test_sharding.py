@@ -227,7 +227,7 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     sql("create table orders (k int, note text)", "insert into orders select i, 'x' from generate_series(1, 100) i")
     store = open_store(f"sqlite:///{tmp_path}/store.db", create=True)
     store.register([replace(orders(), partition=Partition("range"))])
-    planned = plan(store, project, "orders", lambda: spark, None, by="k", size=Size(rows=40))
+    planned = plan(store, project, "orders", lambda: spark, no_password, by="k", size=Size(rows=40))
     assert list(store.all_chunks("orders")) == []
     assert announce(store, planned) == ("1", "2", "3")
 
@@ -239,8 +239,8 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     declared = replace(project, datasets=(replace(orders("orders"), datasetid="other", partition=Partition("range")),))
     store.register(declared.datasets)
     with pytest.raises(BadConfig, match=r"other.*\bk\b"):
-        plan(store, declared, "other", lambda: spark, None, by="k", size=Size(rows=40))
+        plan(store, declared, "other", lambda: spark, no_password, by="k", size=Size(rows=40))
     elsewhere = replace(project, environment=replace(project.environment, hosts=("prod.example",)))
     with pytest.raises(InvalidPath, match=r"127\.0\.0\.1"):
-        plan(store, elsewhere, "other", lambda: spark, None, by="k", size=Size(rows=40))
+        plan(store, elsewhere, "other", lambda: spark, no_password, by="k", size=Size(rows=40))
     store.close()

@@ -69,8 +69,8 @@ def gate(root: Path) -> Asking:
         )
         claim = Claim(1, "load", "2013-01-01", 1, (), ("clean",), 30.0, 1, False, False, "test", facts)
         world = Environment("dev", **{"roots": (str(root),), **(environment or {})})
-        chunk = InputChunk("raw", "2013-01-01", 1, manifest, None)
-        return ask(world, Catalogue.build(datasets, [job]), claim, [chunk], lambda *_: same)
+        chunk = InputChunk("raw", "2013-01-01", 1, manifest, None, same)
+        return ask(world, Catalogue.build(datasets, [job]), claim, [chunk])
 
     return asking
 

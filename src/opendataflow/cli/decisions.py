@@ -72,7 +72,7 @@ def explain_verb(app: App, dataset: str, dataid: str, receipt: bool) -> int:
     datasetid = check_id("dataset", dataset)
     check_id("dataid", dataid)
     app.store.fold_in()
-    explanation = explain(app.store, datasetid, dataid)
+    explanation = explain(app.store, datasetid, dataid, app.project.environment)
     if receipt:
         last = explanation.decisions[-1] if explanation.decisions else None
         app.show(last, lambda: _last_receipt(explanation, last))
@@ -98,7 +98,7 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield _headline(explanation)
     yield f"produced by {explanation.producer or 'something outside'}"
     yield ""
-    yield [("The five questions now", "strong")]
+    yield [("The five questions, for a job that reads it now", "strong")]
     yield from map(_answer, explanation.answers)
     if explanation.published is not None:
         yield from ("", [("What was published", "strong")])

@@ -7,17 +7,16 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import BadConfig, NothingToDo, UnknownJob, UsageError
+from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
 from .common import App, plain, table, verb
 
 if TYPE_CHECKING:
-    from ..run.attempt import Asked, Result
+    from ..run.attempt import Asked, Executor, Result
     from ..run.worker import Worker
 
 SHOWN = {True: "yes", False: "no", None: "not asked"}
@@ -67,8 +66,7 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """What the options of `odf run` say."""
 
     dataid: str | None
@@ -116,16 +114,15 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
         return _dry_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import Asked, run_next
 
-    asked = Asked(jobid, wish.dataid, wish.force)
+    executor: Executor | None = None
     if script is not None:
         from ..run.executors.script import Script
 
-        result = run_next(worker, asked, Script(worker, [str(script), *arguments], script.parent))
+        executor = Script(worker, [str(script), *arguments], script.parent)
     else:
-        catalogue = app.store.catalogue()
-        worker.check(catalogue, jobid)
-        with terminating():
-            result = run_next(worker, asked, worker.executor(catalogue.job(jobid)))
+        worker.check(app.store.catalogue(), jobid)
+    with terminating():
+        result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
     return report(app, result, wish.fail_if_none)
 
 
@@ -180,7 +177,9 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
         app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])
         return 0
     receipt = worker.forecast(jobid, wanted[0], "a dry run does not look at the data")
-    lines = [f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run'}"]
+    lines = [
+        f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run, as far as the store knows'}"
+    ]
     lines += table(
         ["question", "answer", "why"],
         [(answer.question, SHOWN[answer.yes], answer.why) for answer in receipt.answers],
@@ -223,14 +222,18 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
 
 def begun(app: App, asked: Asked) -> dict[str, str] | int:
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
-    from ..run.attempt import Result, begin
+    from ..run.attempt import Done, Result, begin, fail
     from ..run.context import variables
 
-    attempt = begin(worker_of(app), asked)
+    worker = worker_of(app)
+    attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
-    values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
-    return values | dict(attempt.job.env)
+    try:
+        values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+    except OdfError as problem:  # nobody learns of the run, so nobody would end it
+        return report(app, fail(worker, attempt.claim, Done(problem=problem)), fail_if_none=True)
+    return worker.with_items(os.environ, attempt.job, values)
 
 
 @verb("end")
@@ -246,7 +249,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
       odf end 17 FAILED --why "the file was cut"
     """
     from ..errors import JobFailed, UnknownStatus
-    from ..model import FAILED, READY, RESUBMIT, canonical
+    from ..model import FAILED, READY, canonical
     from ..run.attempt import Done, finish
     from ..run.executors.script import Handshake
 
@@ -263,7 +266,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
     worker = worker_of(app)
     done = Done() if word == READY else Done(problem=JobFailed(why or ""))
     result = finish(worker, claim, Handshake(worker), done)
-    if result.status not in ((READY,) if word == READY else (FAILED, RESUBMIT)):
+    if not result.status:  # somebody else has the chunk now
         return report(app, result, fail_if_none=False)
     app.show(
         {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": result.status},

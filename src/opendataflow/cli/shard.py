@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from ..errors import UsageError
 from ..model.bounds import Size
 from .common import App, Line, confirm, plain, table, verb
+from .run import worker_of
 
 if TYPE_CHECKING:
     from ..insight.proof import Proof, Rows
@@ -76,16 +76,15 @@ def shard_verb(
       odf shard orders_pg --size 100MB --dry-run
       odf shard orders_pg --extend --yes          every night
     """
-    from .. import secrets
-    from ..run.sharding import announce, plan, session_of
+    from ..run.sharding import announce, plan
 
-    asked = _Cut(**cut)
+    asked, worker = _Cut(**cut), worker_of(app, master=master)
     planned = plan(
         app.store,
         app.project,
         dataset,
-        session_of(app.project, master, app.say),
-        secrets.find_key(os.environ),
+        worker.spark,
+        worker.vault.password,
         by=asked.by,
         size=asked.chunk_size,
         extend=asked.extend,
@@ -170,21 +169,20 @@ def prove_verb(app: App, dataset: str, dataids: str | None, rows: bool, master: 
     Exit codes: 0 proven, 10 DATA_NOT_READY chunks or rows are missing, 11 WRONG_DATA some are there twice or differ,
     13 NOT_VALIDATED what lies there is not what was published.
     """
-    from .. import secrets
     from ..insight.prove import prove
-    from ..run.sharding import session_of
 
     first, dots, last = (dataids or "").partition("..")
     if dots and not (first and last):
         raise UsageError(f"{dataids!r} is not a range of dataids", hint="For instance 2013-01-01..2013-01-31.")
+    worker = worker_of(app, master=master)
     proof = prove(
         app.store,
         app.project,
         dataset,
         first or None,
         last if dots else None,
-        spark=session_of(app.project, master, app.say) if rows else None,
-        key=secrets.find_key(os.environ) if rows else None,
+        spark=worker.spark if rows else None,
+        password=worker.vault.password,
     )
     data = {**plain(proof), "verdict": proof.verdict, "exit_code": proof.exit_code}
     app.show(data, lambda: _proof_lines(proof))

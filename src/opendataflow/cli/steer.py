@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT
 from .common import App, Line, confirm, table, verb
 
+if TYPE_CHECKING:
+    from ..store import Steered
+
 _LISTED = 20
-_Changes = list[tuple[str, str, str | None, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_o
     selection = select(app.store, wanted)
     steer = getattr(app.store, {"fail": "fail_chunks"}.get(name, name))
 
-    def changes(dry_run: bool) -> _Changes:
+    def changes(dry_run: bool) -> list[Steered]:
         return [
             change
-            for datasetid, dataids in selection
-            for change in steer(datasetid, dataids, why=order.why, force=order.force, dry_run=dry_run)
+            for selected in selection
+            for change in steer(*selected, why=order.why, force=order.force, dry_run=dry_run)
         ]
 
     planned = changes(dry_run=True)
@@ -84,22 +86,19 @@ def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_o
     return 0
 
 
-def _data(name: str, changes: _Changes, dry_run: bool) -> dict[str, Any]:
-    rows = [
-        {"datasetid": datasetid, "dataid": dataid, "before": before, "after": after}
-        for datasetid, dataid, before, after in changes
-    ]
-    return {"verb": name, "dry_run": dry_run, "changed": rows}
+def _data(name: str, changes: list[Steered], dry_run: bool) -> dict[str, Any]:
+    return {"verb": name, "dry_run": dry_run, "changed": changes}
 
 
-def _shown(changes: _Changes, what: str) -> list[Line]:
+def _shown(changes: list[Steered], what: str) -> list[Line]:
     rows = [
-        (datasetid, dataid, before or "–", "→", after or "–") for datasetid, dataid, before, after in changes[:_LISTED]
+        (change.datasetid, change.dataid, change.before or "–", "→", change.after or "–")
+        for change in changes[:_LISTED]
     ]
     lines: list[Line] = [*table(["dataset", "dataid", "before", "", "after"], rows)]
     if len(changes) > _LISTED:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
-    due = sum(before == after for *_, before, after in changes)
+    due = sum(change.before == change.after for change in changes)
     if due:
         lines.append(
             f"{due:,} of them {'is' if due == 1 else 'are'} RESUBMIT already, but deferred after a failure: due at once"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ..errors import InvalidPath
 from .common import App, confirm, table, verb
+from .run import worker_of
 
 _LISTED = 50
 
@@ -31,13 +30,12 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
     from ..run.rollback import rollback
 
     changed = rollback(app.store, app.project, dataset, dataid, to, why=why, dry_run=dry_run)
-    data = [
-        {"datasetid": name, "dataid": dataid, "before": before, "after": after}
-        for name, dataid, before, after in changed
-    ]
     would = "would be" if dry_run else "is"
-    lines = [f"{name} {dataid} {would} version {after}; it was {before}" for name, dataid, before, after in changed]
-    app.show({"verb": "rollback", "dry_run": dry_run, "changed": data}, lambda: lines)
+    lines = [
+        f"{change.datasetid} {change.dataid} {would} version {change.after}; it was {change.before}"
+        for change in changed
+    ]
+    app.show({"verb": "rollback", "dry_run": dry_run, "changed": changed}, lambda: lines)
     return 0
 
 
@@ -62,7 +60,6 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
       odf vacuum flights_clean --keep 5
       odf vacuum --yes                     every night
     """
-    from .. import secrets
     from ..run import vacuum
 
     planned = vacuum.plan(app.store, app.project, datasets, keep)
@@ -86,7 +83,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
             app.say(line)
         confirm(app, f"remove {total}?", yes)
     gone, problems = vacuum.vacuum(app.store, app.project, planned)
-    dropped, more = vacuum.drop_staging_tables(app.store, planned.tables, secrets.find_key(os.environ))
+    dropped, more = vacuum.drop_staging_tables(app.store, planned.tables, worker_of(app).vault.password)
     for problem in [*problems, *more]:
         app.say(f"not removed: {problem}")
     freed = sum(stray.bytes for stray in gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from ..errors import InvalidPath
@@ -9,6 +10,8 @@ from ..model import File, Manifest
 from .listing import list_files, looking_at
 from .rule import is_data
 from .systems import System
+
+Open = Callable[[File], BinaryIO]
 
 SMALL = 1 << 20  # files up to this size get a checksum of all their bytes
 _SAMPLE = 1 << 20
@@ -23,11 +26,9 @@ def light_manifest(location: str, format: str = "", **facts: Any) -> Manifest:
             f"there is nothing at {location}", hint="Check the location, and whether the producer has finished."
         )
     with looking_at(location) as system:
-        files = [
-            file._replace(checksum=_checksum(system, location, file)) if file.bytes <= SMALL else file
-            for file in listed
-        ]
-        fingerprint = _fingerprint(system, location, files)
+        opened = _opener(system, location)
+        files = [file._replace(checksum=_checksum(opened(file))) if file.bytes <= SMALL else file for file in listed]
+        fingerprint = _fingerprint(opened, files)
     return Manifest(
         location=location,
         format=format,
@@ -59,7 +60,7 @@ def difference(manifest: Manifest) -> str:
         if not file.checksum:
             return f"file {file.path} was written again after it was published"
         with looking_at(manifest.location) as system:
-            if _checksum(system, manifest.location, now) != file.checksum:
+            if _checksum(_opener(system, manifest.location)(now)) != file.checksum:
                 return f"the content of file {file.path} is not what was published"
     return f"file {next(iter(there))} was added" if there else ""
 
@@ -68,18 +69,21 @@ def _was_touched(file: File, now: File) -> bool:
     return file.mtime is not None and now.mtime is not None and abs(now.mtime - file.mtime) > _SAME_TIME
 
 
-def _open(system: System, location: str, file: File) -> BinaryIO:
-    return system.open(location if system.is_file(location) else f"{location.rstrip('/')}/{file.path}")
+def _opener(system: System, location: str) -> Open:
+    """How the files of a location are opened; whether it is one file is asked once, for it may cost a request."""
+    if system.is_file(location):
+        return lambda file: system.open(location)
+    return lambda file: system.open(f"{location.rstrip('/')}/{file.path}")
 
 
-def _checksum(system: System, location: str, file: File) -> str:
+def _checksum(stream: BinaryIO) -> str:
     import hashlib
 
-    with _open(system, location, file) as stream:
+    with stream:
         return hashlib.blake2b(stream.read(), digest_size=16).hexdigest()
 
 
-def _fingerprint(system: System, location: str, files: list[File]) -> str | None:
+def _fingerprint(opened: Open, files: list[File]) -> str | None:
     """The content without the names: equal when the same bytes come under another name.
 
     Of a large file its size, head and tail stand for the whole: reading 10 GB to say what it is would cost more than it tells.
@@ -88,15 +92,15 @@ def _fingerprint(system: System, location: str, files: list[File]) -> str | None
 
     if not any(file.bytes for file in files):
         return None  # nothing in it: nothing to mistake for something else
-    parts = (f"{file.bytes} {file.checksum or _sample(system, location, file)}" for file in files)
+    parts = (f"{file.bytes} {file.checksum or _sample(opened(file), file.bytes)}" for file in files)
     return "bytes:" + hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=16).hexdigest()
 
 
-def _sample(system: System, location: str, file: File) -> str:
+def _sample(stream: BinaryIO, size: int) -> str:
     import hashlib
 
-    with _open(system, location, file) as stream:
+    with stream:
         digest = hashlib.blake2b(stream.read(_SAMPLE), digest_size=16)
-        stream.seek(max(file.bytes - _SAMPLE, 0))
+        stream.seek(max(size - _SAMPLE, 0))
         digest.update(stream.read(_SAMPLE))
     return digest.hexdigest()

@@ -54,15 +54,14 @@ def is_folder(location: str) -> bool:
 
 def links(location: str) -> Iterator[str]:
     """The symbolic links inside a local folder, at whatever depth; none of them is followed."""
-    folders = [location] if os.path.isdir(location) else []
-    with looking_at(location):
-        for folder in folders:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_symlink():
-                        yield entry.path
-                    elif entry.is_dir():
-                        folders.append(entry.path)
+    folders = [location] if os.path.isdir(location) else []  # elsewhere there are none, and no driver is needed
+    for folder in folders:
+        with looking_at(folder), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    yield entry.path
+                elif entry.is_dir():
+                    folders.append(entry.path)
 
 
 def is_writable(location: str) -> bool:

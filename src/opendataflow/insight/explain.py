@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from ..errors import BadDataid, BadId
+from ..errors import BadDataid, BadId, OdfError
+from ..gate import place_of_input, validity_of_input
 from ..model import (
     OUT_LOCKS,
     Answer,
     Catalogue,
     Dataset,
     Facts,
+    InputChunk,
     InputFact,
     Limit,
     Look,
@@ -20,8 +22,8 @@ from ..model import (
     answer_reader,
     check_dataid,
     check_form,
-    validation,
 )
+from ..project import Environment
 from ..store import Chunk, Event, Published, Run, Store
 
 _MOST_EVENTS = 500
@@ -94,8 +96,8 @@ class Explanation:
     more_events: bool
 
 
-def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
-    """The five questions about one chunk, now and at each past run."""
+def explain(store: Store, datasetid: str, dataid: str, environment: Environment | None = None) -> Explanation:
+    """The five questions about one chunk, now and at each past run; where an environment is given, with a look at the data."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     chunk = store.chunk(datasetid, dataid)
@@ -110,6 +112,7 @@ def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
     status = chunk.status if chunk else None
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
+    place, validated = _looks(dataset, chunk, published, environment)
     return Explanation(
         datasetid,
         dataid,
@@ -119,7 +122,7 @@ def explain(store: Store, datasetid: str, dataid: str) -> Explanation:
         chunk,
         published,
         tuple(version.version for version in versions),
-        answer_reader(_facts(store, dataset, dataid, chunk, published, sources)),
+        answer_reader(_facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)),
         sources,
         tuple(_readers(store, catalogue, datasetid, dataid)),
         tuple(runs),
@@ -169,7 +172,6 @@ def _facts(
     dataset: Dataset,
     dataid: str,
     chunk: Chunk | None,
-    published: Published | None,
     sources: tuple[Source, ...],
 ) -> Facts:
     readers = dataset.options.get("readers")
@@ -188,8 +190,6 @@ def _facts(
         ),
         partition=dataset.partition.type,
         right=_right(dataset, dataid, sources),
-        place=_place(dataset, dataid, published),
-        validated=validation(dataset, dataid, published.manifest if published else None),
     )
 
 
@@ -204,16 +204,16 @@ def _right(dataset: Dataset, dataid: str, sources: tuple[Source, ...]) -> Look:
     return Look("", {"newer": newer} if newer else {})
 
 
-def _place(dataset: Dataset, dataid: str, published: Published | None) -> Look | str:
-    """Where it was published, which somebody looked at then; else the reason why nobody looks."""
-    if published is not None and published.manifest.location:
-        return Look("", {"location": published.manifest.location})
-    if dataset.location:
-        try:
-            return f"nobody looked at {dataset.location_of(dataid)} yet"
-        except (BadDataid, BadId) as error:
-            return Look(error.message)
-    if dataset.hostname or dataset.tablename:
-        table = ".".join(filter(None, (dataset.schemaname, dataset.tablename)))
-        return "nobody looked at " + " on ".join(filter(None, (f"table {table}" if table else "", dataset.hostname)))
-    return "only tracked: no location is declared"
+def _looks(
+    dataset: Dataset, chunk: Chunk | None, published: Published | None, environment: Environment | None
+) -> tuple[Look | str, Look | str]:
+    """What a look at the data says to questions 3 and 4, as the gate would see it; else why nobody looks."""
+    if dataset.is_only_tracked:
+        return ("only tracked: no location and no checks are declared",) * 2
+    if chunk is None or environment is None:
+        return ("nobody looked at the data",) * 2
+    read = InputChunk(chunk.datasetid, chunk.dataid, chunk.version, published.manifest if published else None)
+    try:
+        return place_of_input(environment, dataset, read), validity_of_input(dataset, read)
+    except OdfError as error:
+        return (f"it cannot be looked at: {error.message}",) * 2

@@ -251,9 +251,8 @@ def _cell(counts: dict[str, int], most: int) -> Cell:
 
 def _single_cells(store: Store, line: Line, partition: Partition, scale: Axis) -> tuple[Cell, ...]:
     low, high = sort_key(partition, scale.columns[0].first), sort_key(partition, scale.columns[-1].first)
-    there = {
-        dataid: status for dataid, _, status in store.chunks_between(line.datasetid, low, high, len(scale.columns) + 1)
-    }
+    chunks = store.chunks_between(line.datasetid, low, high, len(scale.columns) + 1)
+    there = {chunk.dataid: chunk.status for chunk in chunks}
     return tuple(
         Cell(there.get(column.first), int(column.first in there), int(column.first in there))
         for column in scale.columns
@@ -296,7 +295,7 @@ def _text_axis(store: Store, lines: list[Line], windows: dict[str, Window | None
     keys: dict[str, str] = {}
     for line in lines:
         low, high = windows[line.datasetid] or EVERYTHING
-        keys |= {dataid: key for dataid, key, _ in store.chunks_between(line.datasetid, low, high, width + 1)}
+        keys |= {chunk.dataid: chunk.sort_key for chunk in store.chunks_between(line.datasetid, low, high, width + 1)}
         if len(keys) > width:
             return None
     return single_columns(sorted(keys, key=keys.__getitem__))

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..model import FAILED, Limit
 from ..run.drain import Drained, Failure, Took
@@ -57,6 +58,13 @@ class Progress:
         return f"{counts}, {self.rate:.3g}/s{until}{full if self.total('waiting') else ''}"
 
 
+class _Sight(NamedTuple):
+    """How many chunks were done at one moment."""
+
+    at: float
+    done: int
+
+
 class Watch:
     """Looks at a drain: its own counters at every look, the store now and then."""
 
@@ -66,7 +74,7 @@ class Watch:
         self._next = 0.0
         self._waiting: dict[str, int] = {}
         self._limits: tuple[Limit, ...] = ()
-        self._seen: deque[tuple[float, int]] = deque([(self._start, 0)])
+        self._seen: deque[_Sight] = deque([_Sight(self._start, 0)])
 
     def look(self, drained: Drained) -> Progress:
         """How far the drain is now."""
@@ -76,10 +84,10 @@ class Watch:
             # A look at a large or busy store takes longer: then there are fewer of them.
             self._next = time.monotonic() + max(self._every, 40 * (time.monotonic() - now))
         done = sum(drained.done.values())
-        self._seen.append((now, done))
-        while len(self._seen) > 2 and now - self._seen[0][0] > _SPAN:
+        self._seen.append(_Sight(now, done))
+        while len(self._seen) > 2 and now - self._seen[0].at > _SPAN:
             self._seen.popleft()
-        since, before = self._seen[0]
+        first = self._seen[0]
         failed = Counter(failure.jobid for failure in drained.failures)
         jobs = tuple(
             JobProgress(
@@ -91,7 +99,7 @@ class Watch:
             )
             for jobid in self._jobids
         )
-        return Progress(jobs, self._limits, now - self._start, (done - before) / max(now - since, 0.001))
+        return Progress(jobs, self._limits, now - self._start, (done - first.done) / max(now - first.at, 0.001))
 
     def _ask(self) -> None:
         catalogue = self._store.catalogue()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from .. import files
 from ..errors import DataNotReady, MissingDependency, NotValidated, OdfError, UsageError, WrongData
@@ -28,13 +29,15 @@ from ..model import (
 )
 from ..model.bounds import BACKWARDS, GAP, OVERLAP, breaks
 from ..project import Project
-from ..run.sharding import Spark, bounds_of
-from ..secrets import Key
+from ..run.sharding import bounds_of
 from ..store import Chunk, Store
 from .axis import DataidRange
 from .proof import Case, Problem, Proof, drain
-from .reconcile import PARTS, reconciled
+from .reconcile import PARTS, Counting, reconciled
 from .words import are, many, ranges_as_arguments
+
+if TYPE_CHECKING:
+    from ..spark.types import SparkSession
 
 _MOST = 1_000_000
 _LOOKERS = 16
@@ -47,8 +50,8 @@ def prove(
     first: str | None = None,
     last: str | None = None,
     *,
-    spark: Spark | None = None,
-    key: Key | None = None,
+    spark: Callable[[], SparkSession] | None = None,
+    password: Callable[[Dataset], str] = lambda dataset: "",
 ) -> Proof:
     """Compare what is published with what should be; where Spark is given, with the rows of the source as well."""
     store.check_environment(project.environment.name)
@@ -57,7 +60,7 @@ def prove(
     problems = [*_gaps(case), *_bounds(case), *_without_source(case), *_stale(case), *_changed(case, notes)]
     rows = None
     if spark is not None and case.wanted:
-        more, rows = reconciled(store, project, case, spark, key, notes)
+        more, rows = reconciled(store, project, case, Counting(spark, password), notes)
         problems += more
     there = sum(1 for dataid in case.wanted if _status(case.chunks, dataid) == READY)
     if not case.wanted:

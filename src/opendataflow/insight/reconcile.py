@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import DataNotReady, UsageError, WrongData
 from ..model import Dataset, Input, InputChunk, Job
 from ..project import Project
-from ..run.sharding import Spark, check_location, password_of
-from ..secrets import Key
+from ..run.sharding import check_location
 from ..store import Chunk, Published, Store
 from .axis import DataidRange
 from .proof import Case, Problem, Rows, drain
@@ -18,9 +17,17 @@ from .words import are, count, have, many, ranges_as_arguments
 
 if TYPE_CHECKING:
     from ..spark.proving import Content, Contents
+    from ..spark.types import SparkSession
 
 # The mappings by which each chunk of an input belongs to one output.
 PARTS = ("identity", "rollup")
+
+
+class Counting(NamedTuple):
+    """What counts the rows of a source: Spark, started when it is needed, and the passwords of tables."""
+
+    spark: Callable[[], SparkSession]
+    password: Callable[[Dataset], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class _Source:
 
 
 def reconciled(
-    store: Store, project: Project, case: Case, spark: Spark, key: Key | None, notes: list[str]
+    store: Store, project: Project, case: Case, counting: Counting, notes: list[str]
 ) -> tuple[list[Problem], Rows | None]:
     """What differs between the rows of the source and those that are published, and how many there are of each."""
     item = _part(case)
@@ -56,7 +63,7 @@ def reconciled(
     if not groups:
         return [], None
     copy = case.job if case.job is not None and "copy" in case.job.options else None
-    contents = _contents(store, project, case, _Source(dataset, chunks, groups, copy), spark, key)
+    contents = _contents(store, project, case, _Source(dataset, chunks, groups, copy), counting)
     published = {dataid: case.published[dataid] for dataid in case.wanted if dataid in case.published}
     problems = [*_outside(dataset, contents)] if case.is_all else []
     unknown = [dataid for dataid, version in published.items() if version.manifest.rows is None] if case.job else []
@@ -84,15 +91,15 @@ def _part(case: Case) -> Input | None:
     return next((item for item in items if item.datasetid in case.sources and item.mapping.kind in PARTS), None)
 
 
-def _contents(store: Store, project: Project, case: Case, source: _Source, spark: Spark, key: Key | None) -> Contents:
+def _contents(store: Store, project: Project, case: Case, source: _Source, counting: Counting) -> Contents:
     dataset, chunks = source.dataset, source.chunks
     if not dataset.kind:
         raise UsageError(
             f"dataset {dataset.datasetid} is only tracked: there are no rows to compare with", hint="Leave out --rows."
         )
     check_location(project, dataset, next(iter(source.groups)))
-    password = password_of(case.catalogue, [dataset.datasetid], key)
-    session = spark()
+    counting.password(dataset)  # a wrong key is told before Spark is started
+    session = counting.spark()
     from ..spark.proving import contents_of
 
     own = (
@@ -110,7 +117,9 @@ def _contents(store: Store, project: Project, case: Case, source: _Source, spark
         )
         for dataid in source.groups
     ]
-    return contents_of(session, project, dataset, inputs, source.groups, password, source.copy, is_all=case.is_all)
+    return contents_of(
+        session, project, dataset, inputs, source.groups, counting.password, source.copy, is_all=case.is_all
+    )
 
 
 def _outside(source: Dataset, contents: Contents) -> Iterator[Problem]:

@@ -73,6 +73,11 @@ class Catalogue(NamedTuple):
         """The jobs that read this dataset, each with the input that says how."""
         return self.readers.get(datasetid, ())
 
+    def only_tracks(self, job: Job) -> bool:
+        """Whether there is nothing to look at: no input or output says where it lies or what it must satisfy."""
+        names = (*(item.datasetid for item in job.inputs), *job.outputs)
+        return all(self.dataset(name).is_only_tracked for name in names)
+
     def output_partition(self, job: Job) -> Partition:
         """The partition that the outputs of a job have in common: their type, within the bounds of each."""
         return self.output_partitions[self.job(job.jobid).jobid]

@@ -116,13 +116,17 @@ class Manifest:
 
 
 class InputChunk(NamedTuple):
-    """One chunk that a run reads: the version, its manifest if it has one, and its bounds where somebody set them."""
+    """One chunk that a run reads: the version, its manifest if it has one, and its bounds where somebody set them.
+
+    `same_as` is another chunk of the dataset that has exactly this content.
+    """
 
     datasetid: str
     dataid: str
     version: int
     manifest: Manifest | None = None
     bounds: tuple[str | None, str | None] | None = None
+    same_as: str | None = None
 
 
 def _check_result(given: CheckResult | Mapping[str, object]) -> CheckResult:

@@ -86,16 +86,17 @@ class Executor(Protocol):
 # The whole way --------------------------------------------------------------------------------------------------------
 
 
-def run_next(worker: Worker, asked: Asked, executor: Executor) -> Result:
-    """Claim a chunk and take it the whole way."""
-    catalogue = worker.store.catalogue()
+def run_next(worker: Worker, asked: Asked, executor: Executor | None = None) -> Result:
+    """Claim a chunk and take it the whole way, by the code of its job unless an executor is given."""
     claim = claim_chunk(worker, asked)
     if isinstance(claim, Result):
         return claim
-    return run(worker, catalogue, [claim], executor)[0]
+    return run(worker, worker.store.known, [claim], executor)[0]
 
 
-def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor) -> list[Result]:
+def run(
+    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor | None = None
+) -> list[Result]:
     """Take claimed chunks of one job the rest of the way, together; what goes wrong is a result and leaves nothing locked."""
     results: dict[int, Result] = {}
     log: LogFile | None = None
@@ -103,6 +104,7 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
         with ExitStack() as stack:
             admitted = admit(worker, catalogue, claims, results)
             if admitted:
+                executor = executor or worker.executor(catalogue.job(claims[0].jobid))  # its code may be gone by now
                 attempts = [attempt for attempt, _ in admitted]
                 log = stack.enter_context(worker.new_log(attempts[0].claim))
                 worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
@@ -110,6 +112,7 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
                 done = execute(worker, attempts, executor, heartbeat, log)
                 produced = audit(worker, attempts, executor, done, results)
                 commit(worker, produced, results)
+                _note_refused(log, [results[runid] for runid, work in done.items() if work.problem is None])
     except BaseException as problem:
         # Whatever it was, no chunk may stay locked until its lease ends.
         for claim in claims:
@@ -122,13 +125,12 @@ def run(worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor:
 
 def begin(worker: Worker, asked: Asked) -> Attempt | Result:
     """Claim and admit a chunk for somebody who does the work without us: the first half of a handshake."""
-    catalogue = worker.store.catalogue()
     claim = claim_chunk(worker, asked)
     if isinstance(claim, Result):
         return claim
     results: dict[int, Result] = {}
     try:
-        for attempt, receipt in admit(worker, catalogue, [claim], results):
+        for attempt, receipt in admit(worker, worker.store.known, [claim], results):
             worker.store.admit(claim, receipt)
             return attempt
     except BaseException as problem:
@@ -140,14 +142,15 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
 
 
 def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Result:
-    """Audit and commit what somebody did, or record that it failed: the second half of a handshake."""
+    """Audit and commit what somebody did, or record that it failed: the second half of a handshake.
+
+    What may not be published raises, and the run stays its holder's, who can mend it and end the run again.
+    """
     if done.problem is not None:
         return fail(worker, claim, done)
-    catalogue = worker.store.catalogue()
-    attempt = Attempt(claim, catalogue, worker.store.input_chunks([claim])[claim.runid], {})
-    results: dict[int, Result] = {}
-    commit(worker, audit(worker, [attempt], executor, {claim.runid: done}, results), results)
-    return results[claim.runid]
+    attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
+    publish(worker, [(attempt, Done(executor.audit(attempt, done)))])
+    return _ready(claim)
 
 
 # Step by step ---------------------------------------------------------------------------------------------------------
@@ -157,7 +160,7 @@ def claim_chunk(worker: Worker, asked: Asked) -> Claim | Result:
     """Take the chunk that was asked for; when it cannot be taken, the answers why, which are stored."""
     store = worker.store
     store.check_environment(worker.project.environment.name)
-    catalogue = store.catalogue()
+    catalogue = store.known
     worker.vault.passwords(catalogue, catalogue.job(asked.jobid))  # a wrong key is no reason to take a chunk
     receipt = Receipt(asked.jobid, asked.dataid)
     for _ in range(3):  # what another process held a moment ago may be free when we ask why
@@ -193,7 +196,7 @@ def admit(
     for claim in claims:
         receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
         if claim.receipt.verdict != YES and not claim.forced:
-            receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid], store.same_content)
+            receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid])
             if receipt.no is not None:
                 store.give_back(claim, receipt, receipt.no.why)
                 verdict = receipt.verdict
@@ -206,16 +209,22 @@ def admit(
 def execute(
     worker: Worker, attempts: Sequence[Attempt], executor: Executor, heartbeat: Heartbeat, log: LogFile
 ) -> Mapping[int, Done]:
-    """The work itself; what raises there is the problem of every attempt, and a lost lease or a cancel goes first."""
+    """The work itself; what raises there is the problem of every attempt."""
     try:
         return executor.execute(attempts, heartbeat, log)
     except Exception as raised:
-        problem = _named(raised)
-        if heartbeat.is_lost:
-            problem = heartbeat.lease_lost()
-        elif worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
-            problem = Cancelled(f"cancelled: {problem.message}")
+        problem = cause(worker, heartbeat, raised)
         return {attempt.claim.runid: Done(problem=problem) for attempt in attempts}
+
+
+def cause(worker: Worker, heartbeat: Heartbeat, raised: Exception) -> OdfError:
+    """Why the work ended: a lost lease or a cancel stopped it, whatever it then raised, or else what it raised."""
+    problem = _named(raised)
+    if heartbeat.is_lost:
+        return heartbeat.lease_lost()
+    if worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
+        return Cancelled(f"cancelled: {problem.message}")
+    return problem
 
 
 def audit(
@@ -256,9 +265,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
-        claim = attempt.claim
-        detail = f"{claim.jobid} {claim.dataid} is READY"
-        results[claim.runid] = Result(READY, 0, detail, claim, status=READY, ended=done.ended)
+        results[attempt.claim.runid] = _ready(attempt.claim, done.ended)
 
 
 def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
@@ -301,12 +308,23 @@ def _nothing(worker: Worker, jobid: str) -> Result:
     return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
 
 
+def _ready(claim: Claim, ended: Ended | None = None) -> Result:
+    return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, status=READY, ended=ended)
+
+
 def _named(problem: BaseException | None) -> OdfError:
     if isinstance(problem, OdfError):
         return problem
     if isinstance(problem, KeyboardInterrupt):
         return Cancelled("interrupted")
     return JobFailed(f"{type(problem).__name__}: {problem}")
+
+
+def _note_refused(log: LogFile, results: Sequence[Result]) -> None:
+    """The log of a run whose work was done says why nothing of it is published."""
+    for result in results:
+        if result.outcome != READY and result.claim is not None:
+            log.note(f"run {result.claim.runid}: {result.outcome}: {result.detail}")
 
 
 def _with_log(result: Result, log: LogFile | None) -> Result:

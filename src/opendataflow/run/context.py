@@ -10,7 +10,7 @@ from ..errors import BadDefinition
 from ..gate import location_of
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment
-from ..secrets import Key, Redactor, child_environment, dataset_context, decrypt, require_key
+from ..secrets import Key, Redactor, dataset_context, decrypt, require_key
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
@@ -28,6 +28,7 @@ class Vault:
     def __init__(self, key: Key | None) -> None:
         self.key = key
         self._opened: dict[tuple[str, str], str] = {}
+        self._secrets: list[str | Key] = [] if key is None else [key]
 
     def password(self, dataset: Dataset) -> str:
         """The password of a dataset, empty when it has none; BadKey when it cannot be decrypted."""
@@ -37,7 +38,9 @@ class Vault:
         key = self.key or require_key({}, f"dataset {dataset.datasetid}")
         known = (dataset.datasetid, token)
         if known not in self._opened:
-            self._opened[known] = decrypt(token, key, dataset_context(dataset.datasetid))
+            word = decrypt(token, key, dataset_context(dataset.datasetid))
+            self._secrets.append(word)
+            self._opened[known] = word
         return self._opened[known]
 
     def passwords(self, catalogue: Catalogue, job: Job) -> dict[str, str]:
@@ -45,18 +48,14 @@ class Vault:
         names = dict.fromkeys((*(item.datasetid for item in job.inputs), *job.outputs))
         return {name: word for name in names if (word := self.password(catalogue.dataset(name)))}
 
-    def secrets(self) -> list[str | Key]:
-        """Everything that must not be seen: what was decrypted so far, and the key itself."""
-        return [*self._opened.values(), *([self.key] if self.key is not None else [])]
+    @property
+    def secrets(self) -> Sequence[str | Key]:
+        """Everything that must not be seen: the key itself and what was decrypted, also what will be from now on."""
+        return self._secrets
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
-        return Redactor(self.secrets()).redact(text)
-
-
-def passwords(catalogue: Catalogue, job: Job, key: Key | None) -> dict[str, str]:
-    """The decrypted passwords of the datasets of a job."""
-    return Vault(key).passwords(catalogue, job)
+        return Redactor(self.secrets).redact(text)
 
 
 def variables(
@@ -104,9 +103,11 @@ def _location(environment: Environment, dataset: Dataset, chunk: InputChunk) -> 
     return location_of(environment, dataset, chunk.dataid)
 
 
-def child_environ(inherited: Mapping[str, str], job: Job, found: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The whole environment of a script, and the env items of the job that were left out because a program would obey them."""
-    environ = child_environment(inherited)
-    refused = [name for name in job.env if _OBEYED.fullmatch(name) or name in environ]
-    items = {name: value for name, value in job.env.items() if name not in refused}
-    return {**environ, **items, **found}, refused
+def with_items(inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The values with the env items of the job, and the items that were left out.
+
+    An item is left out when a program would obey its name, and when a variable of that name is set already.
+    """
+    left_out = [name for name in job.env if _OBEYED.fullmatch(name) or name in inherited]
+    items = {name: value for name, value in job.env.items() if name not in left_out}
+    return {**items, **values}, left_out

@@ -6,19 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, MissingDependency, UsageError
+from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, UsageError
 from ..gate import location_of
-from ..model import Catalogue, Dataset, Input, Job, Manifest, check_dataid, span
+from ..model import Catalogue, Dataset, Manifest, check_dataid, span
 from ..model.bounds import EVEN, Range, Size, breaks
 from ..project import Project
-from ..secrets import Key
 from ..store import Chunk, Store
-from .context import passwords
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
-
-Spark = Callable[[], "SparkSession"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +46,6 @@ class Sharding:
         return len(self.chunks) < self.asked
 
 
-def session_of(project: Project, master: str | None, say: Callable[[str], None]) -> Spark:
-    """How to get at Spark when it is needed; it takes seconds to start."""
-
-    def start() -> SparkSession:
-        try:
-            from ..spark.session import session
-        except ImportError as error:
-            raise MissingDependency(
-                f"this runs on Spark, and {error.name} is not installed",
-                hint="Install it: pip install 'opendataflow[spark]'",
-            ) from None
-        say("starting Spark")
-        return session(project.spark, app_name=f"odf {project.name}", master=master)
-
-    return start
-
-
-def password_of(catalogue: Catalogue, datasetids: Sequence[str], key: Key | None) -> Callable[[Dataset], str]:
-    """The passwords of some datasets, decrypted now or not at all."""
-    reader = Job("reader", tuple(map(Input, datasetids)))
-    found = passwords(catalogue, reader, key)
-    return lambda dataset: found.get(dataset.datasetid, "")
-
-
 def check_location(project: Project, dataset: Dataset, dataid: str = "1") -> None:
     """InvalidPath when the data is not in the environment that is selected."""
     environment = project.environment
@@ -100,8 +72,8 @@ def plan(
     store: Store,
     project: Project,
     datasetid: str,
-    spark: Spark,
-    key: Key | None,
+    spark: Callable[[], SparkSession],
+    password: Callable[[Dataset], str],
     *,
     by: str | None = None,
     size: Size = EVEN,
@@ -119,17 +91,17 @@ def plan(
     _check_chunks(dataset, there, known, extend)
     if size == EVEN and not extend:
         size = Size(count=dataset.partition.count)
-    password = password_of(catalogue, [datasetid], key)
+    password(dataset)  # a wrong key is told before Spark is started
     session = spark()
     from ..spark.sharding import shards_of
 
-    found = shards_of(session, project, dataset, password, size, known)
+    cut = shards_of(session, project, dataset, password, size, known)
     first = 1 + max((int(chunk.dataid) for chunk in there), default=0)
     chunks = tuple(
         NewChunk(check_dataid(dataset.partition, str(dataid), datasetid), shard.lower, shard.upper, shard.rows)
-        for dataid, shard in enumerate(found.shards, first)
+        for dataid, shard in enumerate(cut.shards, first)
     )
-    return Sharding(dataset, found.column, found.kind, found.rows, found.asked, len(there), chunks, is_new_key)
+    return Sharding(dataset, cut.column, cut.kind, cut.rows, cut.asked, len(there), chunks, is_new_key)
 
 
 def announce(store: Store, sharding: Sharding, why: str | None = None) -> tuple[str, ...]:
@@ -197,7 +169,7 @@ def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Datas
     line = f'[dataset.{name}] partition = {{ type = "range", column = "{by}" }}'
     if declared is not None:
         raise UsageError(f"dataset {name} is partitioned by column {declared}, not {by}", hint=f"Change it: {line}")
-    if any(each.datasetid == name for each in project.datasets):
+    if name in {of_project.datasetid for of_project in project.datasets}:
         raise BadConfig(
             f"dataset {name} is declared in the project file, which does not name the column {by}",
             hint=f"Name it there, then run odf apply: {line}",

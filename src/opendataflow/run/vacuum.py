@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -14,9 +14,7 @@ from ..files.quarantine import REJECTED
 from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
-from ..secrets import Key
 from ..store import Published, Store
-from .context import passwords
 
 KEEP = 2
 ATTEMPT, OLD = "attempt", "version"
@@ -61,18 +59,18 @@ def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: i
     attempts: dict[str, dict[str, dict[int, datetime | None]]] = {}
     for jobid, dataid, epoch, started in store.unpublished_attempts():
         attempts.setdefault(jobid, {}).setdefault(dataid, {})[epoch] = started
-    found = Plan()
+    planned = Plan()
     for dataset in wanted:
         producer = _producer(catalogue, dataset)
         try:
             if dataset.kind == "table" and producer is not None:
-                found.tables.append((dataset, producer))
+                planned.tables.append((dataset, producer))
             elif dataset.kind == "file":
                 of_job = attempts.get(producer.jobid, {}) if producer else {}
-                found.strays += _strays(store, project, dataset, of_job, _kept(dataset, keep))
+                planned.strays += _strays(store, project, dataset, of_job, _kept(dataset, keep))
         except OdfError as error:
-            found.left_out.append(f"{dataset.datasetid}: {error.message}")
-    return found
+            planned.left_out.append(f"{dataset.datasetid}: {error.message}")
+    return planned
 
 
 def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], list[str]]:
@@ -82,10 +80,10 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
         if stray.what == OLD:
             versions.setdefault(stray.datasetid, []).append((stray.dataid, stray.number))
     free = {
-        (datasetid, *each)
+        (datasetid, *version)
         for datasetid, wanted in versions.items()
         for start in range(0, len(wanted), _EVENTS)
-        for each in store.vacuumed(datasetid, wanted[start : start + _EVENTS], why="odf vacuum")
+        for version in store.vacuumed(datasetid, wanted[start : start + _EVENTS], why="odf vacuum")
     }
     gone, problems = [], []
     for stray in planned.strays:
@@ -99,7 +97,9 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
     return gone, problems
 
 
-def drop_staging_tables(store: Store, tables: Sequence[tuple[Dataset, Job]], key: Key | None) -> tuple[int, list[str]]:
+def drop_staging_tables(
+    store: Store, tables: Sequence[tuple[Dataset, Job]], password: Callable[[Dataset], str]
+) -> tuple[int, list[str]]:
     """Drop the staging tables that attempts left behind: how many went, and what could not be looked at."""
     dropped, problems = 0, []
     for dataset, job in tables:
@@ -111,8 +111,7 @@ def drop_staging_tables(store: Store, tables: Sequence[tuple[Dataset, Job]], key
             continue
         if dataset.format in POSTGRES:
             try:
-                password = passwords(store.catalogue(), job, key).get(dataset.datasetid, "")
-                dropped += drop_staging(dataset, password, may_go=partial(is_over, store, job.jobid))
+                dropped += drop_staging(dataset, password(dataset), may_go=partial(is_over, store, job.jobid))
             except OdfError as error:
                 problems.append(f"{dataset.datasetid}: {error.message}")
     return dropped, problems
@@ -126,9 +125,9 @@ def is_over(store: Store, jobid: str, dataid: str, epoch: int) -> bool:
 
 def _producer(catalogue: Catalogue, dataset: Dataset) -> Job | None:
     """The job whose attempts write here; rejected rows are written by whoever writes the good ones."""
-    found = catalogue.producer(dataset.datasetid)
+    producer = catalogue.producer(dataset.datasetid)
     source = dataset.datasetid.removesuffix(REJECTED)
-    return catalogue.producer(source) if found is None and source in catalogue.datasets else found
+    return catalogue.producer(source) if producer is None and source in catalogue.datasets else producer
 
 
 def _kept(dataset: Dataset, keep: int | None) -> int:

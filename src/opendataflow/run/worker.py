@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadConfig, MissingDependency
-from ..model import Catalogue, Job, Receipt, decide
+from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..secrets import Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
-from .context import Vault
+from .context import Vault, with_items
 from .process.logs import LogFile, log_path
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Worker:
 
     def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Take claimed chunks of one job the whole way, together where the job says so."""
-        return run(self, catalogue, claims, self.executor(catalogue.job(claims[0].jobid)))
+        return run(self, catalogue, claims)
 
     def executor(self, job: Job) -> Executor:
         """How the chunks of a job are made, by the code that was found for it."""
@@ -141,13 +141,22 @@ class Worker:
         names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
         if log_path(self.project.logs, **names, runid=runid).exists():
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
-        secrets = self.vault.secrets()
-        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=secrets)
+        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
+
+    def with_items(self, inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> dict[str, str]:
+        """The values for whoever does the work, with the env items of the job; what is left out is said."""
+        environment, left_out = with_items(inherited, job, values)
+        for name in left_out:
+            self.say(f"the env item {name} of job {job.jobid} was left out: it is set already, or programs obey it")
+        return environment
 
     def forecast(self, jobid: str, dataid: str, why_not_looked: str) -> Receipt:
         """The answers about a chunk that somebody named, as far as the store knows them; nobody looks at the data.
 
         A chunk that is deferred waits for its turn, but whoever names it need not.
         """
+        catalogue = self.store.known
+        job = catalogue.job(jobid)
+        check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
         facts = self.store.facts(jobid, dataid)
         return decide(facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked))

@@ -80,11 +80,11 @@ class Audit:
 
     def counts(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
         """Conditions that should hold for no row, by the name of what counts them."""
-        found = dict(self._nulls)
+        conditions = dict(self._nulls)
         for probe in self.probes:
             if probe not in without:
-                found |= probe.counts
-        return found
+                conditions |= probe.counts
+        return conditions
 
     @property
     def row_checks(self) -> list[Probe]:
@@ -143,11 +143,11 @@ class Audit:
 
     def basic(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
         """What must be known of all rows together."""
-        found: dict[str, Column] = {ROWS: F.count(F.lit(1)), **self._span()}
+        metrics: dict[str, Column] = {ROWS: F.count(F.lit(1)), **self._span()}
         for probe in self.probes:
             if probe not in without:
-                found |= probe.metrics
-        return {**found, **fingerprint_metrics()} if self.has_fingerprint else found
+                metrics |= probe.metrics
+        return {**metrics, **fingerprint_metrics()} if self.has_fingerprint else metrics
 
     def with_hash(self, df: DataFrame) -> DataFrame:
         """The DataFrame with the number of each row, computed once for all that is observed of it."""
@@ -172,14 +172,14 @@ class Audit:
         rejected = 0 if total is None else total - rows
         around = self.around
         facts = Facts(rows, staged, rejected, around.past.rows, around.rows_in, around.load, around.now)
-        found = [*self.drift.results(figures, null_differences(figures, self._nulls)), *self._emptiness(rows)]
+        results = [*self.drift.results(figures, null_differences(figures, self._nulls)), *self._emptiness(rows)]
         for probe in self.probes:
             result = probe.result(figures, facts)
             if total is not None and probe in self.row_checks:
                 # The rows that did not pass are not in the chunk.
                 result = result._replace(passed=True, figures={**result.figures, "quarantined": True})
-            found.append(result)
-        return found
+            results.append(result)
+        return results
 
     def require(self, results: Sequence[CheckResult], hint: str = "") -> None:
         """Raise when a check of severity error did not pass."""
@@ -204,11 +204,11 @@ class Audit:
 class Drift:
     """How the columns of a chunk differ from those that were declared, or that the first publish had."""
 
-    def __init__(self, dataset: Dataset, past: Past, actual: StructType, found: list[Difference] | None = None) -> None:
+    def __init__(self, dataset: Dataset, past: Past, actual: StructType, known: list[Difference] | None = None) -> None:
         self.expected = expected_schema(dataset, past)
-        if found is None:
-            found = differences(self.expected, actual) if self.expected is not None else []
-        self.found = found
+        if known is None:
+            known = differences(self.expected, actual) if self.expected is not None else []
+        self.differences = known
         # Unlike `empty`, drift that nobody spoke of is refused: whoever reads the dataset relies on its columns.
         self.severity = _severity(dataset, "drift", dataset.options.get("drift", "refuse"))
 
@@ -222,8 +222,9 @@ class Drift:
         if self.expected is None:
             return []
         misfits = int(figures.get(MISFITS) or 0)
-        all_found = [*self.found, *nulls]
-        told: dict[str, object] = {"differences": [str(each) for each in all_found]} if all_found else {}
+        told: dict[str, object] = {}
+        if self.differences or nulls:
+            told["differences"] = [str(difference) for difference in (*self.differences, *nulls)]
         if misfits:
             told["misfits"] = misfits
             told["example"] = str(figures.get("misfit", ""))[:200]
@@ -244,7 +245,7 @@ def expected_schema(dataset: Dataset, past: Past) -> StructType | None:
 
 
 def in_expected_order(df: DataFrame, expected: StructType | None) -> DataFrame:
-    """The same columns in the order that earlier chunks have them, so that readers by location find them."""
+    """The same columns in the order that earlier chunks have them, so that readers by position find them."""
     if expected is None:
         return df
     names = {name.lower(): name for name in df.columns}
@@ -261,7 +262,7 @@ def described(result: CheckResult) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={each}" for key, each in value.items())
+        return " ".join(f"{key}={figure}" for key, figure in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     return str(value)

@@ -159,7 +159,7 @@ def _stage(
     drift = Drift(dataset, around[first.claim.dataid].past, df.drop(TAG).schema)
     plain = in_expected_order(df.drop(TAG), drift.expected)
     audit = Audit(plain, dataset, first.claim.dataid, around[first.claim.dataid], drift)
-    if drift.found:
+    if drift.differences:
         audit.require(drift.results({}))  # before anything is written
     location = {work.claim.dataid: resolve_location(app.project, dataset, work.claim.dataid) for work in works}
     together = another_version_location(

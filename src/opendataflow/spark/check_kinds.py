@@ -68,12 +68,12 @@ def _never_null(condition: Column, default: bool) -> Column:
 
 def _schema(subject: _Subject, check: Check) -> Probe:
     expected = from_ddl(str(check.params["schema"]), f"dataset {subject.dataset.datasetid}: checks.schema")
-    found = differences(expected, subject.schema)
+    of_types = differences(expected, subject.schema)
     nulls = null_counts(subject.schema, not_null_columns(expected))
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
-        all_found = [*found, *null_differences(figures, nulls)]
-        return Verdict(not all_found, {"differences": [str(each) for each in all_found]} if all_found else {})
+        texts = [str(difference) for difference in (*of_types, *null_differences(figures, nulls))]
+        return Verdict(not texts, {"differences": texts} if texts else {})
 
     return Probe(check, judge, lambda: nulls)
 
@@ -103,8 +103,8 @@ def _not_null(subject: _Subject, check: Check) -> Probe:
     nulls = null_counts(subject.schema, names)
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
-        found = {name: int(figures.get(f"nulls {name}") or 0) for name in names}
-        return Verdict(not any(found.values()), {"nulls": found})
+        counts = {name: int(figures.get(f"nulls {name}") or 0) for name in names}
+        return Verdict(not any(counts.values()), {"nulls": counts})
 
     return Probe(check, judge, lambda: nulls, is_by_row=True)
 
@@ -116,7 +116,7 @@ def _accepted(subject: _Subject, check: Check) -> Probe:
         return _missing(check, name)
     value = column(subject.schema, name)
     if not _are_of(values, kind):
-        value, values = value.cast("string"), [_as_text(each) for each in values]
+        value, values = value.cast("string"), [_as_text(accepted) for accepted in values]
     return _by_row(check, lambda: ~_never_null(value.isin(values), True))
 
 

@@ -89,8 +89,8 @@ def lies_within(kind: DataType | None, limits: Bounds | None, least: object, gre
 
 
 def _moment(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 # Only types whose texts order without doubt; of all others each row is asked.

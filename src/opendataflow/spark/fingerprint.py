@@ -32,9 +32,9 @@ def fingerprint_metrics() -> dict[str, Column]:
     }
 
 
-def fingerprint_of(found: Mapping[str, object], rows: int) -> str | None:
+def fingerprint_of(figures: Mapping[str, object], rows: int) -> str | None:
     """The fingerprint from what was observed; None for an empty chunk, since all of those are alike."""
-    xor, total = found.get(XOR), found.get(SUM)
+    xor, total = figures.get(XOR), figures.get(SUM)
     if rows == 0 or not isinstance(xor, int) or not isinstance(total, int):
         return None
     return f"{_FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}"

@@ -28,10 +28,10 @@ def audit_location(
 ) -> Manifest:
     """The manifest of the files at a location; ChecksFailed when they may not be published as this chunk."""
     try:
-        df, found = _read(spark, dataset, location, around)
+        df, drifted = _read(spark, dataset, location, around)
         if not names_chunk(dataset, dataid):
             df = _only_chunk(df, dataset, dataid, around)
-        return _judged(spark, df, dataset, location, dataid, around, Drift(dataset, around.past, df.schema, found))
+        return _judged(spark, df, dataset, location, dataid, around, Drift(dataset, around.past, df.schema, drifted))
     except SPARK_ERRORS as problem:
         if isinstance(problem, PySparkException) and problem.getCondition() == "PATH_NOT_FOUND":
             # Connect looks for the files only when they are read.
@@ -50,14 +50,14 @@ def _read(
         return read_location(spark, dataset, location), None
     if format_of(dataset) == JSON:
         inferred = read_location(spark, dataset, location).schema
-        found = differences(expected, inferred, is_inferred=True)
+        drifted = differences(expected, inferred, is_inferred=True)
         actual = _typed(expected, inferred.fieldNames(), inferred)
     elif has_header(dataset):
         actual = _typed(expected, read_names(spark, dataset, location))
-        found = differences(expected, actual)
+        drifted = differences(expected, actual)
     else:
-        actual, found = expected, []
-    return read_with_misfits(spark, dataset, location, actual), found
+        actual, drifted = expected, []
+    return read_with_misfits(spark, dataset, location, actual), drifted
 
 
 def _typed(expected: StructType, names: list[str], inferred: StructType | None = None) -> StructType:

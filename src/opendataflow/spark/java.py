@@ -27,7 +27,7 @@ class Java:
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     """The Java that Spark would use in this environment."""
     home = environ.get("JAVA_HOME")
-    path = os.path.join(home, "bin", "java") if home else shutil.which("java", path=environ.get("PATH"))
+    path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if path is None:
         return Java(problem="there is no Java: JAVA_HOME is not set and java is not on the PATH")
     if not os.access(path, os.X_OK):

@@ -175,12 +175,12 @@ def bucket(key: Key, cuts: Sequence[str]) -> Column:
     bounds = texts if key.ddl == "string" else texts.cast(f"array<{_wide_enough(key.ddl, cuts)}>")
     steps = [1 << power for power in reversed(range(max(len(cuts), 1).bit_length()))]
 
-    def step(location: Column, width: Column) -> Column:
-        is_above = key.value >= F.get(bounds, location + width - F.lit(1))
-        return F.when(is_above, location + width).otherwise(location)
+    def step(index: Column, width: Column) -> Column:
+        is_above = key.value >= F.get(bounds, index + width - F.lit(1))
+        return F.when(is_above, index + width).otherwise(index)
 
-    found = F.aggregate(F.array(*map(F.lit, steps)), F.lit(0), step)
-    return F.when(key.value.isNull(), F.lit(NO_KEY)).otherwise(found)
+    reached = F.aggregate(F.array(*map(F.lit, steps)), F.lit(0), step)
+    return F.when(key.value.isNull(), F.lit(NO_KEY)).otherwise(reached)
 
 
 def _wide_enough(ddl: str, texts: Sequence[str]) -> str:
@@ -195,10 +195,10 @@ def _postgres_type(dataset: Dataset, name: str, password: Password) -> str:
 
     address = address_of(dataset, password(dataset))
     with connected(address, read_only=True) as connection:
-        found = column_named(table_columns(connection, dataset), name, address.location)
-    if found.is_array:
-        return found.type
-    return f"char({found.typmod - 4})" if found.base == "bpchar" and found.typmod > 4 else found.base or found.type
+        key_column = column_named(table_columns(connection, dataset), name, address.location)
+    if key_column.base == "bpchar" and key_column.typmod > 4 and not key_column.is_array:
+        return f"char({key_column.typmod - 4})"
+    return key_column.type if key_column.is_array else key_column.base or key_column.type
 
 
 def _is_pushed_down(dataset: Dataset) -> bool:

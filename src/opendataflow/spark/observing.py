@@ -29,10 +29,10 @@ class Observed:
         """What was observed; None when Spark does not tell."""
         if not self._is_there(patience):
             return None
-        found = self._observation.get
-        if len(found) != len(self._names):
+        observed = self._observation.get
+        if len(observed) != len(self._names):
             return None
-        return {name: found[f"m{index}"] for index, name in enumerate(self._names)}
+        return {name: observed[f"m{index}"] for index, name in enumerate(self._names)}
 
     def _is_there(self, patience: float) -> bool:
         # Asking a classic session blocks for ever where nothing was observed. Connect answers at once.

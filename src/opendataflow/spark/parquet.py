@@ -58,7 +58,7 @@ def can_write(spark: SparkSession, audit: Audit, location: str) -> bool:
         is_for_tasks(spark, dataset, location)
         and set(audit.basic()) <= known
         and (key is None or isinstance(key, _PLAIN))
-        and all(isinstance(each.dataType, _WRITABLE) for each in audit.schema.fields)
+        and all(isinstance(field.dataType, _WRITABLE) for field in audit.schema.fields)
     )
 
 
@@ -68,7 +68,7 @@ def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, location: str)
     columns = [F.col(quoted(name)) for name in audit.schema.fieldNames()]
     rows = audit.with_hash(df.select(*columns, TAG)).withColumn(_BAD, F.lit(False) if bad is None else bad)
     key = audit.dataset.partition.column
-    name = next((each for each in audit.schema.fieldNames() if key and each.lower() == key.lower()), None)
+    name = next((own for own in audit.schema.fieldNames() if key and own.lower() == key.lower()), None)
     task = _Write(location, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
     written: dict[str, Written] = {}
     for row in rows.mapInArrow(task.write_parquet, _RESULT).collect():
@@ -85,7 +85,7 @@ def _add(figures: dict[str, Any], row: T.Row, audit: Audit, name: str | None) ->
     if name is not None:
         kind = type_of(audit.schema, name)
         for end, text, choose in ((LOWER, row.lower, min), (UPPER, row.upper, max)):
-            known = [each for each in (figures.get(end), text) if each is not None]
+            known = [value for value in (figures.get(end), text) if value is not None]
             figures[end] = choose(known, key=_ordered(kind)) if known else None
     if audit.has_fingerprint:
         figures[XOR] = figures.get(XOR, 0) ^ row.hashes

@@ -18,5 +18,5 @@ def reason_of(problem: BaseException) -> str:
     if not isinstance(problem, SPARK_ERRORS):
         return f"{type(problem).__name__}: {problem}"
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    named = next((found[0] for line in lines if (found := _condition.search(line))), None)
+    named = next((match[0] for line in lines if (match := _condition.search(line))), None)
     return named or next((line for line in lines if not line.startswith("An error occurred")), type(problem).__name__)

@@ -80,13 +80,13 @@ def contents_of(
             labelled = _by_key(spark, where, dataset, chunks, labels, password, is_all)
         else:
             labelled = _by_file(spark, where, dataset, chunks, labels, password)
-        found = _figures(labelled, dataset, copy)
+        contents = _figures(labelled, dataset, copy)
     except SPARK_ERRORS as problem:
         raise unreadable(dataset, problem) from problem
     nothing = Content(0, None)
     return Contents(
-        {name: found.get(index, nothing) for name, index in indexes.items()},
-        {_OUTSIDE[label]: content.rows for label, content in sorted(found.items(), reverse=True) if label < 0},
+        {name: contents.get(index, nothing) for name, index in indexes.items()},
+        {_OUTSIDE[label]: content.rows for label, content in sorted(contents.items(), reverse=True) if label < 0},
     )
 
 
@@ -106,13 +106,13 @@ def _figures(labelled: DataFrame, dataset: Dataset, copy: Job | None) -> dict[in
         .agg(*(metric.alias(name) for name, metric in metrics.items()))
         .collect()
     )
-    found = {}
+    contents = {}
     for row in rows:
         figures = row.asDict()
         count = int(figures[_ROWS])
         label = figures[_LABEL]
-        found[WITHOUT if label is None else int(label)] = Content(count, fingerprint_of(figures, count))
-    return found
+        contents[WITHOUT if label is None else int(label)] = Content(count, fingerprint_of(figures, count))
+    return contents
 
 
 def _by_key(
@@ -195,7 +195,7 @@ def _comparable(dataset: Dataset, key: Key, dataid: str, limits: tuple[str, str]
     zone = dataset.options.get("timezone")
     if key.kind != "timestamp" or not zone:
         return limits
-    first, last = (datetime.fromisoformat(each).replace(tzinfo=time_zone(str(zone))) for each in limits)
+    first, last = (datetime.fromisoformat(limit).replace(tzinfo=time_zone(str(zone))) for limit in limits)
     return first.astimezone(UTC).isoformat(), last.astimezone(UTC).isoformat()
 
 

@@ -111,24 +111,24 @@ def by_output(result: object, outputs: Sequence[str], where: str) -> Frames:
         return {}
     if isinstance(result, Mapping):
         names = {argument_of(output): output for output in outputs}
-        found = {names.get(str(name), str(name)): df for name, df in result.items()}
-        unknown = [name for name in found if name not in outputs]
+        frames = {names.get(str(name), str(name)): df for name, df in result.items()}
+        unknown = [name for name in frames if name not in outputs]
         if unknown:
             raise BadConfig(
                 f"{where} returns {', '.join(unknown)}, which it does not write",
                 hint=f"It writes {', '.join(outputs)}.",
             )
     elif len(outputs) == 1:
-        found = {outputs[0]: result}
+        frames = {outputs[0]: result}
     else:
         raise BadConfig(
             f"{where} writes {len(outputs)} datasets, but returns one {type(result).__name__}",
             hint=f"Return a dict: {{{', '.join(f'{name!r}: …' for name in outputs)}}}",
         )
-    for name, df in found.items():
+    for name, df in frames.items():
         if not is_dataframe(df):
             raise BadConfig(f"{where} returns {type(df).__name__} for {name}, not a DataFrame")
-    return found
+    return frames
 
 
 def is_dataframe(thing: object) -> bool:

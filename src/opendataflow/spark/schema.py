@@ -89,14 +89,14 @@ def differences(expected: StructType, actual: StructType, *, is_inferred: bool =
     after = {field.name.lower(): field for field in actual.fields}
     dropped = [field for name, field in before.items() if name not in after]
     added = [field for name, field in after.items() if name not in before]
-    found = list(_renamed(dropped, added))
-    found += [Difference(DROPPED, field.name, before=_type(field.dataType)) for field in dropped]
-    found += [Difference(ADDED, field.name, after=_type(field.dataType)) for field in added]
+    all_differences = list(_renamed(dropped, added))
+    all_differences += [Difference(DROPPED, field.name, before=_type(field.dataType)) for field in dropped]
+    all_differences += [Difference(ADDED, field.name, after=_type(field.dataType)) for field in added]
     for name, field in before.items():
         if name in after and not _same_type(field.dataType, after[name].dataType, is_inferred):
             types = _type(field.dataType), _type(after[name].dataType)
-            found.append(Difference(RETYPED, field.name, *types))
-    return found
+            all_differences.append(Difference(RETYPED, field.name, *types))
+    return all_differences
 
 
 def not_null_columns(schema: StructType) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, MissingDependency
 from .java import INSTALL_JAVA, find_java
-from .settings import spark_settings
+from .settings import spark_settings, without_parameters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +105,8 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
         spark.clearProgressHandlers()
         return spark
     except Exception as problem:
-        raise BadConfig(f"cannot reach Spark at {options['spark.remote']}: {_first_line(problem)}") from problem
+        address = without_parameters(options["spark.remote"])
+        raise BadConfig(f"cannot reach Spark at {address}: {_first_line(problem)}") from problem
 
 
 def _classic(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSession:

@@ -57,6 +57,11 @@ def spark_settings(settings: Mapping[str, object], master: str | None = None) ->
     return {**DEFAULTS, **local, **given, "spark.master": address}
 
 
+def without_parameters(address: str) -> str:
+    """The address of a Connect server as messages show it: what comes after ; may be a token."""
+    return address.partition(";")[0].rstrip("/")
+
+
 def _flat(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for key, value in settings.items():
         if key == "conf" and isinstance(value, Mapping):

@@ -176,7 +176,7 @@ def _cut(keys: DataFrame, key: Key, side: _Side, parts: int, sample: int) -> lis
     lowers = [side.least if side.lower is None else side.lower, *inner]
     uppers = [*inner, after(key.kind, side.greatest) if side.upper is None else side.upper]
     counts = [sum(rows[first:last]) for first, last in pairwise(starts)]
-    return [Shard(*each) for each in zip(lowers, uppers, counts, strict=True)]
+    return [Shard(*shard) for shard in zip(lowers, uppers, counts, strict=True)]
 
 
 def _quantiles(keys: DataFrame, key: Key, parts: int) -> tuple[list[str], list[int]]:
@@ -217,15 +217,15 @@ def _ascending(cuts: list[str], rows: list[int]) -> tuple[list[str], list[int]]:
 def _counted(keys: DataFrame, key: Key, cuts: Sequence[str]) -> list[int]:
     """How many rows lie from each cut to the next; what lies below the first belongs to it too."""
     counts = keys.groupBy(bucket(key, cuts[1:]).alias("index")).count().collect()
-    found = {int(row["index"]): int(row["count"]) for row in counts}
-    return [found.get(index, 0) for index in range(len(cuts))]
+    rows_between = {int(row["index"]): int(row["count"]) for row in counts}
+    return [rows_between.get(index, 0) for index in range(len(cuts))]
 
 
 def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset, password: Password) -> int:
     """How large the dataset is where it lies; UsageError when nobody knows."""
-    found = 0
+    total = 0
     if dataset.kind == "file":
-        found = sum(file.bytes for file in list_files(spark, resolve_location(where, dataset, "1")))
+        total = sum(file.bytes for file in list_files(spark, resolve_location(where, dataset, "1")))
     elif dataset.format in POSTGRES:
         from .postgres.connection import address_of, connected, literal
 
@@ -233,12 +233,12 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
         with connected(address, read_only=True) as connection:
             table = f"to_regclass({literal(address.target)})"
             parts = f"select sum(pg_table_size(relid)) from pg_partition_tree({table})"
-            found = int(connection.value(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8"))
-    if not found:
+            total = int(connection.value(f"select coalesce(nullif(({parts}), 0), pg_table_size({table}), 0)::int8"))
+    if not total:
         raise UsageError(
             f"the size of dataset {dataset.datasetid} in bytes is not known", hint="Say --count N or --rows N instead."
         )
-    return found
+    return total
 
 
 def unreadable(dataset: Dataset, problem: BaseException) -> OdfError:

@@ -48,7 +48,7 @@ def stage(
     drift = Drift(dataset, around.past, df.schema)
     df = in_expected_order(df, drift.expected)
     audit = Audit(df, dataset, dataid, around, drift)
-    if drift.found:
+    if drift.differences:
         audit.require(drift.results({}))  # before anything is written
     sink: Sink
     if dataset.kind == "table":
@@ -113,10 +113,10 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
         rows = int(figures[ROWS])
     total = rows
     if before is not None:
-        found = before.figures() if source == "observed" else None
-        if found is None:
-            found = computed(df, _before(apart))
-        figures, total = {**found, **figures}, int(found["total"])
+        counts = before.figures() if source == "observed" else None
+        if counts is None:
+            counts = computed(df, _before(apart))
+        figures, total = {**counts, **figures}, int(counts["total"])
     return _Written(rows, total, figures, source)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..errors import Locked, WrongData
@@ -32,14 +32,13 @@ class Repeat(WrongData):
         self.dataid = dataid
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """What an outside producer says is there: chunks of one dataset, with what is known of them."""
 
     datasetid: str
     dataids: Sequence[str]
-    manifests: Mapping[str, Manifest] = field(default_factory=dict)
-    bounds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    manifests: Mapping[str, Manifest] = MappingProxyType({})
+    bounds: Mapping[str, tuple[str, str]] = MappingProxyType({})
     repeats: bool = False  # chunks may have the content of others
     only_new: bool = False  # chunks that are there at all are refused
 

@@ -26,7 +26,7 @@ from ..model import (
 from . import candidates, status_rows
 from .backend import Transaction
 from .endings import lease_lost
-from .facts import ONLY_TRACKED, is_only_tracked, outputs_of, statuses_of
+from .facts import ONLY_TRACKED, outputs_of, statuses_of
 from .records import Claim, input_row
 from .rows import OutRow, Picked, StatusKey, Take, Taken, as_objects, compact, receipt_events
 
@@ -55,7 +55,7 @@ def take(
     wanted: dict[str, tuple[Picked, Facts]] = {}
     takes = []
     lease = float(how.lease or job.lease)
-    unseen = ONLY_TRACKED if is_only_tracked(catalogue, job) else ""
+    unseen = ONLY_TRACKED if catalogue.only_tracks(job) else ""
     for position, candidate in enumerate(picked):
         dataid = str(candidate.dataid)
         facts = Facts(
@@ -151,7 +151,7 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         outputs = [StatusKey(datasetid, claim.dataid, claim.jobid, OUT) for datasetid in claim.outputs]
         status_rows.remove(tx, outputs + _read_by(tx, claim))
     about = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
-    tx.run("events_put", events=as_objects(receipt_events("refused", claim.outputs, receipt, None, **about)))
+    tx.run("events_put", events=as_objects(receipt_events("refused", claim.outputs, receipt, claim.owner, **about)))
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=tx.value("lease_clock") + wait)
 
 

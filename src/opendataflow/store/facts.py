@@ -35,7 +35,7 @@ _SHOWN = 5
 def of_chunk(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Facts:
     """All facts about one (job, dataid), as they are in this transaction."""
     partition = catalogue.output_partition(job)
-    unseen = ONLY_TRACKED if is_only_tracked(catalogue, job) else NOT_LOOKED_AT
+    unseen = ONLY_TRACKED if catalogue.only_tracks(job) else NOT_LOOKED_AT
     try:
         check_dataid(partition, dataid, job.outputs[0])
         needed = inputs.needed(tx, catalogue, job, dataid)
@@ -79,13 +79,6 @@ def outputs_of(job: Job, dataid: str, statuses: Mapping[ChunkId, Status]) -> tup
     """The outputs of one (job, dataid), as their statuses say."""
     rows = [statuses[name, dataid] for name in job.outputs]
     return tuple(OutputFact(row.datasetid, row.status, row.runid) for row in rows)
-
-
-def is_only_tracked(catalogue: Catalogue, job: Job) -> bool:
-    """Whether the store's own facts answer everything: no input or output declares where it lies or what it must satisfy."""
-    names = (*(item.datasetid for item in job.inputs), *job.outputs)
-    datasets = (catalogue.datasets[name] for name in names)
-    return not any(dataset.kind or dataset.location or dataset.hostname or dataset.checks for dataset in datasets)
 
 
 def _deferred(tx: Transaction, jobid: str, dataid: str) -> float:

@@ -185,11 +185,6 @@ class Reading(Session):
         """The chunks of a dataset that were published more often than this."""
         return self._values("dataids_with_versions", datasetid=datasetid, n=more_than)
 
-    def same_content(self, datasetid: str, dataid: str, fingerprint: str) -> str | None:
-        """Another chunk of this dataset that stands with exactly this content."""
-        other: str | None = self._value("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
-        return other
-
 
 def _table(counts: Iterable[StatusCount | StateCount]) -> dict[str, dict[str, int]]:
     table: dict[str, dict[str, int]] = {}

@@ -1,6 +1,7 @@
 """What the store hands out: frozen facts, made of the rows of the queries whose columns they name."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: a text in place of a type makes each of these many tuples dearer to define,
+# and every RunJob pays for it.
 
 import json
 from datetime import UTC, datetime

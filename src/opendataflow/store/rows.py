@@ -1,6 +1,7 @@
 """Rows: the shapes in which the queries give and take what only this room needs. Their fields are the queries' columns."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: a text in place of a type makes each of these many tuples dearer to define,
+# and every RunJob pays for it.
 
 import json
 from collections.abc import Iterable, Sequence

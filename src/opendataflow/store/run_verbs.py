@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..errors import UnknownRun, UsageError
+from ..errors import LeaseLost, UnknownRun, UsageError
 from ..model import (
     CLAIMABLE,
     FAILED,
@@ -85,6 +85,7 @@ class RunVerbs(Session):
     def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, how: claims.How) -> list[Claim]:
         catalogue = self._catalogue or self._known(tx)
         is_prepared = False
+        was_candidate = dataid is None or bool(tx.rows("candidate_row", jobid=jobid, dataid=dataid))
         while True:
             if jobid not in catalogue.jobs:
                 catalogue = self._known(tx)  # it may have been registered since this process last looked
@@ -114,6 +115,8 @@ class RunVerbs(Session):
             elif state.due:
                 tx.run("candidates_due")
             elif state.dataid is None or free < 1:
+                if not was_candidate:  # that somebody named it is no reason to wait for it
+                    tx.run("candidates_drop", jobid=jobid, dataids=compact([dataid]))
                 return []
             else:
                 return claims.take(tx, catalogue, job, picked, limited, how)
@@ -170,7 +173,10 @@ class RunVerbs(Session):
                 facts,
             )
             if run.status != RUNNING:
-                raise endings.lease_lost(claim)
+                raise LeaseLost(
+                    f"run {runid} of {run.jobid} {run.dataid} is over: it ended {run.status}",
+                    hint=f"See what became of its chunk: odf explain {job.outputs[0]} {run.dataid}",
+                )
             return claim
 
         return self._do(work)
@@ -217,12 +223,20 @@ class RunVerbs(Session):
     # Execute -----------------------------------------------------------------------------------------------------
 
     def input_chunks(self, claims: Sequence[Claim]) -> dict[int, tuple[InputChunk, ...]]:
-        """What each of these runs reads, by runid: every input chunk with its manifest and bounds."""
+        """What each of these runs reads, by runid: every input chunk with its manifest, bounds, and who has its content."""
         wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
         chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
+
+        def work(tx: Transaction) -> None:
+            for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
+                same = None
+                if row.fingerprint is not None:
+                    content = {"datasetid": row.datasetid, "dataid": row.dataid, "fingerprint": row.fingerprint}
+                    same = tx.value("same_content", **content)
+                chunks[row.runid].append(records.input_chunk(row)._replace(same_as=same))
+
         if wanted:
-            for row in self._fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
-                chunks[row.runid].append(records.input_chunk(row))
+            self._do(work, reading=True)
         return {runid: tuple(read) for runid, read in chunks.items()}
 
     def past(self, datasetid: str, dataid: str, trailing: int = 0, beside: str | None = None) -> Past:

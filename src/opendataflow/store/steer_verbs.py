@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from ..errors import StoreReadOnly
 from ..model import Manifest
@@ -37,7 +36,7 @@ class SteerVerbs(Session):
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
-            return announcing.announce(tx, catalogue, replace(announcement, repeats=repeats), Act(self._who, why))
+            return announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
 
         try:
             return self._do(work)

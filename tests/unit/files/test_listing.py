@@ -80,6 +80,7 @@ def test_links_are_told_at_whatever_depth_and_never_followed(tmp_path: Path) -> 
     names = {os.path.relpath(link, tmp_path) for link in files.links(str(tmp_path))}
     assert names == {"one", "a/two", "a/b/three"}
     assert list(files.links(str(tmp_path / "nowhere"))) == []
+    assert list(files.links("spoken-by-spark-alone://bucket/raw/1")) == []
 
 
 def test_a_link_that_leads_nowhere_takes_its_place_but_holds_nothing(tmp_path: Path) -> None:

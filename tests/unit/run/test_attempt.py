@@ -113,6 +113,31 @@ def test_what_fails_its_audit_is_never_published(worker: Worker, store: Store):
     assert store.manifest("clean", "1") is None
 
 
+def test_the_log_says_why_nothing_was_published(worker: Worker, store: Store):
+    """Whatever the work itself wrote there: the audit and the commit come after it."""
+
+    def empty(attempt: Attempt) -> Mapping[str, Manifest]:
+        raise NotValidated("it is empty")
+
+    def repeated(attempt: Attempt) -> Mapping[str, Manifest]:
+        return {"clean": Manifest(fingerprint="same", rows=1)}
+
+    logs = [one(worker, Played(judge=judge)).log for judge in (empty, repeated, repeated)]
+    noted = [log.read_text().splitlines()[1:] for log in logs if log is not None]
+    assert noted == [
+        ["# run 1: NOT_VALIDATED: it is empty (FAILED)"],
+        [],
+        ["# run 3: WRONG_DATA: clean 3 would have exactly the content of clean 2 (FAILED)"],
+    ]
+
+
+def test_code_that_is_gone_fails_the_chunk_and_leaves_nothing_locked(worker: Worker, store: Store):
+    """A drain claims a chunk of a job that was changed meanwhile, and whose code is looked for again."""
+    claims = store.claim("load", 2)
+    results = worker.run(store.catalogue(), claims)
+    assert [(result.outcome, result.status) for result in results] == [("BAD_CONFIG", "FAILED")] * 2
+
+
 def test_what_an_executor_raises_is_the_problem_of_the_chunk(worker: Worker, store: Store):
     def work(attempt: Attempt) -> Done:
         raise ZeroDivisionError("division by zero")
@@ -147,6 +172,22 @@ def test_no_secret_is_stored_or_shown_with_a_failure(worker: Worker, store: Stor
     assert detail is not None
     assert "cannot connect with" in detail
     assert SECRET not in detail + result.detail
+
+
+def test_a_password_that_is_decrypted_while_the_work_runs_is_not_in_its_log(worker: Worker, store: Store):
+    """A check compares with a table that the job itself does not read."""
+    token = encrypt("hunter2-of-rates", KEY, dataset_context("rates"))
+    store.register([Dataset("rates", partition=Partition("number"), encryptedpass=token)])
+
+    class Comparing(Played):
+        def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
+            word = worker.vault.password(attempts[0].catalogue.dataset("rates"))
+            log.note(f"cannot connect with {word}")
+            return super().execute(attempts, heartbeat, log)
+
+    log = one(worker, Comparing()).log
+    assert log is not None
+    assert log.read_text().splitlines()[1:] == ["# cannot connect with [redacted]"]
 
 
 def test_a_password_is_decrypted_once_for_all_chunks(worker: Worker, monkeypatch: pytest.MonkeyPatch):
@@ -254,6 +295,20 @@ def test_a_handshake_is_the_same_order_in_two_halves(worker: Worker, store: Stor
     assert isinstance(again, Attempt)
     failed = finish(worker, again.claim, Handshake(worker), Done(problem=JobFailed("cut")))
     assert (failed.outcome, failed.status) == ("JOB_FAILED", "FAILED")
+
+
+def test_a_handshake_can_be_mended_and_ended_again(worker: Worker, store: Store):
+    """What may not be published yet is no reason to take the run from whoever does the work."""
+
+    def judge(attempt: Attempt) -> Mapping[str, Manifest]:
+        raise NotValidated("empty")
+
+    attempt = begin(worker, Asked("load"))
+    assert isinstance(attempt, Attempt)
+    with pytest.raises(NotValidated):
+        finish(worker, attempt.claim, Played(judge=judge), Done())
+    assert status(store, "1") == "RUNNING"
+    assert finish(worker, attempt.claim, Played(), Done()).status == status(store, "1") == "READY"
 
 
 def test_a_chunk_costs_few_transactions(worker: Worker, store: Store, monkeypatch: pytest.MonkeyPatch):

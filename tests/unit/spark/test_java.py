@@ -19,10 +19,11 @@ def fake(home: Path, script: str) -> dict[str, str]:
     return {"JAVA_HOME": str(home)}
 
 
-def test_a_java_that_is_good_enough_has_no_problem(tmp_path: Path) -> None:
+def test_a_java_that_is_good_enough_has_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = fake(tmp_path, """echo 'openjdk version "21.0.1"' >&2""")
     assert find_java(environ) == Java(f"{tmp_path}/bin/java", 21)
-    assert find_java({"PATH": f"{tmp_path}/bin"}) == Java(f"{tmp_path}/bin/java", 21)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
+    assert find_java({}) == Java(f"{tmp_path}/bin/java", 21)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,9 @@ def test_a_java_that_spark_cannot_use_has_a_problem(
     assert fact in java.problem
 
 
-def test_a_java_that_is_not_there_has_no_path(tmp_path: Path) -> None:
-    for environ in ({"JAVA_HOME": str(tmp_path)}, {"PATH": str(tmp_path)}):
+def test_a_java_that_is_not_there_has_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for environ in ({"JAVA_HOME": str(tmp_path)}, {}):
         java = find_java(environ)
         assert (java.path, java.version) == ("", None)
         assert java.problem

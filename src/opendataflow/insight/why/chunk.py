@@ -24,6 +24,7 @@ from ...model import (
     ReadFact,
     Unresolved,
     answer_all,
+    check_dataid,
     decide,
     latest_bound,
     locked_by,
@@ -61,11 +62,16 @@ class _Asked:
 
 def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str) -> Why:
     """The decision about one dataid of a job, with a reason for every no."""
-    facts = store.facts(job.jobid, dataid)
+    check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+    known = store.facts(job.jobid, dataid)
+    facts = known._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     answers = answer_all(facts)
     asked = _Asked(store, catalogue, job, dataid, facts)
     reasons = [reason for answer in answers if answer.yes is False for reason in _reasons(asked, answer)]
-    return Why(job.jobid, dataid, decide(facts).verdict, tuple(reasons) or (_nothing_in_the_way(asked),), answers)
+    if not reasons:
+        reasons = [_nothing_in_the_way(asked)]
+        reasons += [_deferred(asked, known.deferred)] if known.deferred else []
+    return Why(job.jobid, dataid, decide(facts).verdict, tuple(reasons), answers)
 
 
 def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
@@ -81,7 +87,7 @@ def _nothing_in_the_way(asked: _Asked) -> Reason:
     is_again = RESUBMIT in [output.status for output in asked.facts.outputs]
     if job.inputs or is_again:
         again = ", again and before anything new" if is_again else ""
-        text = f"nothing stands in the way: {job.jobid} {dataid} can run now{again}"
+        text = f"nothing stands in the way, as far as the store knows: {job.jobid} {dataid} can run now{again}"
     else:
         text = f"nothing stands in the way; {job.jobid} has no inputs, so it runs only for a dataid that somebody names"
     return Reason(YES, text, (f"odf run {job.jobid} --dataid {dataid}",))
@@ -193,28 +199,19 @@ def _not_all(asked: _Asked, datasetid: str, whys: list[str]) -> Reason:
     return Reason(NOT_READY, text, tuple(commands) or (f"odf status {datasetid}",), tuple(because))
 
 
-# Right --------------------------------------------------------------------------------------------------------------
-
-
-def _not_right(asked: _Asked, answer: Answer) -> Iterator[Reason]:
-    text = f"{asked.job.jobid} cannot have the dataid {asked.dataid[:40]!r}: {answer.why}"
-    yield Reason("WRONG_DATA", text, (f"odf datasets {asked.job.outputs[0]}",))
-
-
 # Safe ---------------------------------------------------------------------------------------------------------------
 
 
 def _not_safe(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     facts = asked.facts
     lock = locked_by([output.status for output in facts.outputs], [read.status for read in facts.reads])
-    if lock is not None and lock[0] == OUT:
-        yield _output_in_the_way(asked, facts.outputs[lock[1]])
-        return  # one run writes all outputs: the first answer is the answer
     if lock is not None:
-        yield _already_read(asked, facts.reads[lock[1]])
+        locktype, index = lock
+        if locktype == OUT:
+            yield _output_in_the_way(asked, facts.outputs[index])
+            return  # one run writes all outputs: the first answer is the answer
+        yield _already_read(asked, facts.reads[index])
     yield from limits_in_the_way(asked.store, facts.limits)
-    if facts.deferred > 0:
-        yield _deferred(asked)
 
 
 def _output_in_the_way(asked: _Asked, output: OutputFact) -> Reason:
@@ -251,7 +248,7 @@ def _already_read(asked: _Asked, read: ReadFact) -> Reason:
     return Reason(LOCKED, f"{job.jobid} failed on {here}, and {output} is not there to be resubmitted", force)
 
 
-def _deferred(asked: _Asked) -> Reason:
+def _deferred(asked: _Asked, seconds: float) -> Reason:
     job, dataid = asked.job, asked.dataid
     events = asked.store.last_events(job.outputs[0], dataid, 20)
     last = next((event for event in events if event.kind in ("refused", "failed")), None)
@@ -262,7 +259,7 @@ def _deferred(asked: _Asked) -> Reason:
         because = (f"refused at {when(last.at)} with {last.receipt.verdict}" + (f": {reason}" if reason else ""),)
     elif last is not None:
         because = (f"the last attempt failed at {when(last.at)}" + (f": {last.why}" if last.why else ""),)
-    text = f"{job.jobid} {dataid} is deferred for another {duration(asked.facts.deferred)}"
+    text = f"{job.jobid} {dataid} is deferred for another {duration(seconds)}, unless somebody names it"
     commands = (f"odf run {job.jobid} --dataid {dataid}", f"odf explain {job.outputs[0]} {dataid}")
     return Reason(LOCKED, text, commands, because)
 
@@ -277,6 +274,5 @@ def _since(chunk: Chunk | None) -> str:
 
 _REASONS: dict[str, Callable[[_Asked, Answer], Iterator[Reason]]] = {
     "ready": _not_ready,
-    "right": _not_right,
     "safe": _not_safe,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ...errors import NothingToDo
 from ...model import FAILED, HOLD, PENDING, RUNNING, WAITING, YES, Catalogue, Job, may_read, takes_all
@@ -25,6 +26,13 @@ from .reasons import (
 )
 
 _SAMPLE = 2_000
+
+
+class _Missing(NamedTuple):
+    """Input chunks that are waited for, by what keeps them: their dataset and status."""
+
+    datasetid: str
+    status: str | None
 
 
 def about_job(store: Store, catalogue: Catalogue, job: Job) -> Why:
@@ -61,15 +69,16 @@ def _running(store: Store, job: Job) -> Iterator[Reason]:
         first = ", ".join(f"{run.dataid} (run {run.runid})" for run in running[:SHOWN])
         text = f"{many(len(running))} of {job.jobid} {are(len(running))} running now: {first}"
         told = tuple(who_runs(store, run) for run in running[:SHOWN])
-        yield Reason(RUNNING, text, (f"odf log {running[0].runid} --follow",), told)
+        follow = tuple(f"{command} --follow" for command in log_of(running[0]))
+        yield Reason(RUNNING, text, follow, told)
 
 
 def _deferred(store: Store, job: Job) -> Iterator[Reason]:
     now = store.clock()
-    later = [(dataid, until - now) for dataid, until in store.deferred(job.jobid, SHOWN) if until > now]
+    later = [candidate for candidate in store.deferred(job.jobid, SHOWN) if candidate.not_before > now]
     if later:
-        first = ", ".join(f"{dataid} for another {duration(left)}" for dataid, left in later)
-        command = f"odf why {job.jobid} {later[0][0]}"
+        first = ", ".join(f"{each.dataid} for another {duration(each.not_before - now)}" for each in later)
+        command = f"odf why {job.jobid} {later[0].dataid}"
         yield Reason(LOCKED, f"deferred after a refusal or a failure: {first}", (command,))
 
 
@@ -89,35 +98,37 @@ def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:
 def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     """What the candidates of a job wait for, in groups."""
     sample = store.candidates_sample(job.jobid, _SAMPLE)
-    waiting = {dataid: inputs for dataid, state, inputs in sample if state == WAITING}
+    waiting = {candidate.dataid: candidate.inputs for candidate in sample if candidate.state == WAITING}
     if not waiting:
         return
     statuses = store.given_chunks(list({chunk: None for inputs in waiting.values() for chunk in inputs}))
-    waits: Counter[tuple[str, str | None]] = Counter()
-    examples: dict[tuple[str, str | None], str] = {}
+    waits: Counter[_Missing] = Counter()
+    examples: dict[_Missing, str] = {}
     for inputs in waiting.values():
-        missing = {(name, statuses.get((name, dataid))): dataid for name, dataid in reversed(inputs)}
-        missing = {group: dataid for group, dataid in missing.items() if not may_read(group[1])}
+        missing = {_Missing(name, statuses.get((name, dataid))): dataid for name, dataid in reversed(inputs)}
+        missing = {group: dataid for group, dataid in missing.items() if not may_read(group.status)}
         waits.update(missing.keys())
         examples = missing | examples
     because, commands = [], []
     for group, n in waits.most_common(SHOWN):
-        name, status = group
-        state = f"are {status}" if status else "were never produced"
-        waits_for = f"{n:,} {'waits' if n == 1 else 'wait'} for chunks of {name}"
+        state = f"are {group.status}" if group.status else "were never produced"
+        waits_for = f"{n:,} {'waits' if n == 1 else 'wait'} for chunks of {group.datasetid}"
         because.append(f"{waits_for} that {state}, for instance {examples[group]}")
-        commands += _helps(catalogue, name, status, examples[group])
+        commands += _helps(catalogue, group, examples[group])
     dynamic = [item.datasetid for item in job.inputs if item.mapping.is_dynamic]
     if not because and dynamic:
-        because.append(f"they wait until {', '.join(dynamic)} is complete")
+        kinds = {"latest": "has a READY chunk", "all": "is complete"}
+        told = [f"{item.datasetid} {kinds[item.mapping.kind]}" for item in job.inputs if item.mapping.is_dynamic]
+        because.append(f"waits until {' and '.join(told)}")
     commands.append(f"odf why {job.jobid} {next(iter(waiting))}")
     n = len(waiting)
     text = f"{many(n, n if len(sample) == _SAMPLE else None)} of {job.jobid} {'waits' if n == 1 else 'wait'} for inputs"
     yield Reason(NOT_READY, text, tuple(dict.fromkeys(commands)), tuple(because))
 
 
-def _helps(catalogue: Catalogue, datasetid: str, status: str | None, dataid: str) -> list[str]:
+def _helps(catalogue: Catalogue, missing: _Missing, dataid: str) -> list[str]:
     """The command that ends a wait for chunks of this dataset that have this status."""
+    datasetid, status = missing
     producer = catalogue.producer(datasetid)
     if status == FAILED and producer:
         return [f"odf resubmit {datasetid} --failed"]

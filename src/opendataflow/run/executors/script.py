@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ...errors import Cancelled, JobFailed, TimedOut
 from ...model import Manifest
-from ...secrets import secret_file
+from ...secrets import child_environment, secret_file
 from ..attempt import Attempt, Done
 from ..audit import seen_at_location
-from ..context import child_environ, variables
+from ..context import variables
 from ..heartbeat import Heartbeat
 from ..process.command import Command
 from ..process.ended import Ended
@@ -81,12 +81,8 @@ class Script(Handshake):
         if by_file and secrets:
             names = {f"{name}_password": value for name, value in secrets.items()}
             values["ODF_SECRETS"] = str(stack.enter_context(secret_file(project.logs.parent, names)))
-        environment, left_out = child_environ(os.environ, job, values)
-        for name in left_out:
-            self.worker.say(
-                f"the env item {name} of job {job.jobid} was left out: it is set already, or programs obey it"
-            )
-        return environment
+        inherited = child_environment(os.environ)
+        return {**inherited, **self.worker.with_items(inherited, job, values)}
 
 
 def _problem(ended: Ended) -> JobFailed | Cancelled | None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import OdfError
+from ...errors import Cancelled, OdfError
 from ...model import InputChunk, Manifest
-from ..attempt import Attempt, Done
+from ..attempt import Attempt, Done, cause
 from ..audit import past_of, published_chunks
 from ..heartbeat import Heartbeat
 
@@ -37,7 +37,10 @@ class Spark:
             done = self._together(spark, attempts, heartbeat, log)
         left = [attempt for attempt in attempts if attempt.claim.runid not in done]
         for attempt in left:
-            if len(attempts) == 1:
+            heartbeat.check()
+            if self.worker.cancelled.is_set():
+                done[attempt.claim.runid] = Done(problem=Cancelled("cancelled before it began"))
+            elif len(attempts) == 1:
                 done[attempt.claim.runid] = self._alone(spark, attempt, heartbeat, log)
             else:
                 with self.worker.new_log(attempt.claim) as own:
@@ -62,9 +65,8 @@ class Spark:
                 manifests = run_chunk(application, self._work(attempt), attempt.job, self.code)
         except Exception as problem:
             log.end(f"{type(problem).__name__}: {problem}")
-            heartbeat.check()
-            return Done(problem=problem)
-        log.end("READY")
+            return Done(problem=cause(self.worker, heartbeat, problem))
+        log.end("written and checked")  # whether it is published is not known yet
         return Done(manifests)
 
     # Many chunks in one pass --------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import JobFailed
 from .command import Command, Program
@@ -33,8 +32,7 @@ SHORT_GRACE = 5.0  # for left-overs, and for a lost lease: its successor may be 
 KILL_WAIT = 5.0  # a killed process that is still there then hangs in the kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """How long a command may run, which heartbeat ticks meanwhile, who may end it, and whether its output is shown."""
 
     timeout: float | None = None

@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -51,7 +51,7 @@ class LogFile:
     """The log of one run, written by one thread; nothing that happens to it makes the job fail.
 
     `failed` is the error that cut the log, or None. `write` takes bytes that are redacted already, with a Redactor
-    from `redactor()` for each stream; everything else is redacted here.
+    from `redactor()` for each stream; everything else is redacted here. `secrets` may grow as long as the log is open.
     """
 
     def __init__(
@@ -63,13 +63,12 @@ class LogFile:
         epoch: int,
         runid: str,
         attempt: int = 1,
-        secrets: Iterable[str | Key] = (),
+        secrets: Sequence[str | Key] = (),
         limit: int = LIMIT,
     ) -> None:
         self.path = log_path(folder, jobid=jobid, dataid=dataid, epoch=epoch, runid=runid)
         self.failed: OSError | None = None
-        self._secrets = tuple(secrets)
-        self._redact = self.redactor().redact
+        self._secrets = secrets
         self._facts = {"run": runid, "job": jobid, "dataid": dataid, "epoch": str(epoch), "attempt": str(attempt)}
         self._limit = max(limit, _SMALLEST)
         self._quarter = self._limit // 4
@@ -131,6 +130,9 @@ class LogFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def _redact(self, text: str) -> str:
+        return self.redactor().redact(text) if self._secrets else text
 
     def _say(self, text: str) -> None:
         data = ("\n" * self._mid_line + text).encode("utf-8", "replace")

@@ -252,30 +252,30 @@ def _spark_types() -> dict[str, DataType]:
 
 def sources(columns: Sequence[Column], schema: StructType, location: str) -> tuple[Source, ...]:
     """How a DataFrame of this schema goes into the table; NotValidated, with every reason, when it does not fit."""
-    found: dict[str, Source] = {}
+    by_target: dict[str, Source] = {}
     wrong: list[str] = []
-    for each in schema.fields:
-        column = _target(columns, each.name)
-        kind = each.dataType.simpleString()
+    for field in schema.fields:
+        column = _target(columns, field.name)
+        kind = field.dataType.simpleString()
         if column is None:
-            wrong.append(f"the table has no column {shown(each.name)}")
+            wrong.append(f"the table has no column {shown(field.name)}")
         elif column.is_generated:
             wrong.append(f"column {column.name} is computed by the table itself")
-        elif column.name in found:
+        elif column.name in by_target:
             wrong.append(f"column {column.name} is there twice")
-        elif (source := _source(column, each.name, kind)) is None:
+        elif (source := _source(column, field.name, kind)) is None:
             wrong.append(f"column {column.name} is {column.type}, which {kind} does not fit")
         else:
-            found[column.name] = source
+            by_target[column.name] = source
     for column in columns:
-        if column.name not in found and not column.has_default and _target_is_unnamed(column, schema, columns):
+        if column.name not in by_target and not column.has_default and _target_is_unnamed(column, schema, columns):
             wrong.append(f"column {column.name} of the table is missing")
     if wrong:
         raise NotValidated(
             f"the rows do not fit {location}: {'; '.join(wrong)}",
             hint="Select, rename or cast the columns in the job. A string fits every type.",
         )
-    return tuple(found.values())
+    return tuple(by_target.values())
 
 
 def _target(columns: Sequence[Column], name: str) -> Column | None:

@@ -60,7 +60,7 @@ def of_chunk(
             hint='Declare replace = "table" if every chunk replaces the whole table. Otherwise name the column: '
             "partition = { type = …, column = … }",
         )
-    column = next(each for each in columns if each.name == name)
+    column = next(column for column in columns if column.name == name)
     if column.base in WHOLE and TYPES[partition.type].is_time:
         return f"{identifier(name)} = {re.sub('[^0-9]', '', dataid)}"  # 2025-11-12 is 20251112
     if span is not None:
@@ -110,12 +110,12 @@ def _cuts(column: Column, low: str, high: str, parts: int) -> list[str]:
             return sorted(texts, key=texts.__getitem__)
         since, until = datetime.fromisoformat(low), datetime.fromisoformat(high)
         if column.base == "timestamptz":  # as instants, for the hours of a zone do not always come in order
-            since, until = (each if each.tzinfo else each.replace(tzinfo=UTC) for each in (since, until))
+            since, until = (end if end.tzinfo else end.replace(tzinfo=UTC) for end in (since, until))
         steps = (until - since) // _MICROSECOND
         cut_at = sorted({since + _MICROSECOND * (steps * i // parts) for i in range(1, parts)})
         if column.base == "date":
-            cut_at = sorted({datetime.combine(each.date(), datetime.min.time()) for each in cut_at})
-        return [each.isoformat() for each in cut_at if since < each < until]
+            cut_at = sorted({datetime.combine(cut.date(), datetime.min.time()) for cut in cut_at})
+        return [cut.isoformat() for cut in cut_at if since < cut < until]
     except (ValueError, ArithmeticError, TypeError):
         return []
 

@@ -50,13 +50,13 @@ def stage_table(
     staging = _staging_name(address.table, dataid, epoch)
     note = staging_note(Attempt(address.table, dataid, epoch))
     with connected(address) as connection:
-        found = sources(table_columns(connection, dataset), df.schema, address.location)
-        create_staging(connection, staging, found, note)
+        chosen_sources = sources(table_columns(connection, dataset), df.schema, address.location)
+        create_staging(connection, staging, chosen_sources, note)
         connection.commit()
     try:
-        load = Load(address, found, staging, note)
+        load = Load(address, chosen_sources, staging, note)
         chosen = [
-            _cast(source).alias(f"c{number}") for number, source in enumerate(found)
+            _cast(source).alias(f"c{number}") for number, source in enumerate(chosen_sources)
         ]  # mapInArrow trips over some names
         loaders = int(str(dataset.options.get("loaders", MOST_LOADERS)))
         answers = df.select(*chosen).coalesce(loaders).mapInArrow(load.load_postgres, RESULT).collect()

@@ -92,11 +92,11 @@ class TaskFailed(Exception):
 
 def named_error(problem: BaseException | str) -> OdfError | None:
     """Our error inside what Spark raised; None when something else went wrong."""
-    found = _marked.search(str(problem))
-    if found is None:
+    match = _marked.search(str(problem))
+    if match is None:
         return None
     try:
-        data = json.loads(found[1])
+        data = json.loads(match[1])
     except ValueError:
         return None
     return BY_NAME.get(data["name"], JobFailed)(data["message"], hint=data["hint"])
