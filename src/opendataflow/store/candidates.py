@@ -143,7 +143,7 @@ def _write(
         if state == CLAIMABLE and not_before:
             state = DEFERRED
         rank = 0 if RESUBMIT in outputs else 1
-        put.append(CandidateRow(pair.jobid, pair.dataid, pair.sort_key, rank, state, not_before, compact(pair.inputs)))
+        put.append(CandidateRow(pair.jobid, pair.dataid, pair.sort_key, rank, state, not_before, pair.inputs))
     for jobid, dataids in drop.items():
         tx.run("candidates_drop", jobid=jobid, dataids=compact(dataids))
     if put:

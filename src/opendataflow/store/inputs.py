@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..model import READY, Catalogue, Input, Job, latest_bound, sort_key
+from ..model import READY, Catalogue, Input, Job, inputs, latest_bound, sort_key
 from .backend import Transaction
 
 ChunkId = tuple[str, str]
@@ -27,19 +27,23 @@ class InOrder(NamedTuple):
 
 def needed(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Needed:
     """The chunks that (job, dataid) needs; BadDataid or BadId when the job cannot have this dataid."""
-    result = Needed([], [], [])
+    output = catalogue.output_partition(job)
+    chunks: list[ChunkId] = []
+    exclusive: list[ChunkId] = []
+    unresolved: list[Input] = []
     for item in job.inputs:
         if item.mapping.is_dynamic:
-            chunks = _resolved(tx, catalogue, job, item, dataid)
-            if chunks is None:
-                result.unresolved.append(item)
+            read = _resolved(tx, catalogue, job, item, dataid)
+            if read is None:
+                unresolved.append(item)
                 continue
         else:
-            chunks = [(item.datasetid, input_id) for input_id in catalogue.needed(job, item, dataid)]
-        result.chunks.extend(chunks)
+            partition = catalogue.datasets[item.datasetid].partition
+            read = [(item.datasetid, input_id) for input_id in inputs(item.mapping, partition, output, dataid)]
+        chunks += read
         if not item.mapping.is_shared:
-            result.exclusive.extend(chunks)
-    return result
+            exclusive += read
+    return Needed(chunks, exclusive, unresolved)
 
 
 def _resolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input, dataid: str) -> list[ChunkId] | None:

@@ -19,7 +19,9 @@ def compact(data: object) -> str:
 
 def as_objects(rows: Iterable[Any]) -> str:
     """Named tuples as a JSON list of objects, for the queries that take lists."""
-    return _encode([row._asdict() for row in rows])
+    return _encode(
+        [{name: value for name, value in zip(row._fields, row, strict=True) if value is not None} for row in rows]
+    )
 
 
 # What queries give ---------------------------------------------------------------------------------------------------
@@ -274,7 +276,7 @@ class CandidateRow(NamedTuple):
     rank: int
     state: str
     not_before: float
-    inputs: str
+    inputs: Sequence[tuple[str, str]]
 
 
 class Take(NamedTuple):

@@ -129,7 +129,7 @@ class RunVerbs(Session):
             pair = candidates.pair_of(tx, catalogue, job.jobid, dataid)
             chunks = status_rows.standing(tx, [(datasetid, dataid) for datasetid in job.outputs])
             if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
-                row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, compact(pair.inputs))
+                row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, pair.inputs)
                 tx.run("candidates_put", candidates=compact([row]))
 
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
