@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import files
 from .errors import OdfError
 from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span, validation
-from .project import Environment, is_inside, resolve_location
+from .project import Environment, is_inside, location_of
 
 if TYPE_CHECKING:
     from .store import Claim
@@ -42,11 +42,6 @@ def ask(
         if isinstance(seen, Look) and seen.problem:
             break
     return decide(facts)
-
-
-def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
-    """The absolute location of a chunk by its dataset's template, inside the environment's roots where any are declared."""
-    return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
 
 
 def leads_outside(environment: Environment, location: str) -> str:

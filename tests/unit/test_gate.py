@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opendataflow.files import light_manifest
-from opendataflow.gate import NO_CHECKS, NO_LOCATION, ask, leads_outside, location_of
+from opendataflow.gate import NO_CHECKS, NO_LOCATION, ask, leads_outside
 from opendataflow.model import (
     NOT_ASKED,
     YES,
@@ -29,7 +29,7 @@ from opendataflow.model import (
     Receipt,
     parse_checks,
 )
-from opendataflow.project import Environment
+from opendataflow.project import Environment, location_of
 from opendataflow.store import Claim
 
 DAY = Partition("day")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .declared import Environment, Project
 from .jobcode import code_of, is_for_spark
 from .loading import find, load, without_file
-from .locations import is_inside, resolve_location
+from .locations import is_inside, location_of, resolve_location
 
 __all__ = [
     "Environment",
@@ -15,6 +15,7 @@ __all__ = [
     "is_for_spark",
     "is_inside",
     "load",
+    "location_of",
     "resolve_location",
     "without_file",
 ]

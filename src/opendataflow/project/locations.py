@@ -43,6 +43,11 @@ def resolve_location(
     return location
 
 
+def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
+    """The absolute location of a chunk by its dataset's template, inside the environment's roots where any are declared."""
+    return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
+
+
 def is_inside(location: str, roots: Sequence[str]) -> bool:
     """Whether an absolute path or URL lies in one of the roots, once `..` and symbolic links are followed."""
     return any(_contains(root, location) for root in roots)

@@ -13,9 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .. import gate
 from ..errors import Cancelled, JobFailed, LeaseLost, NothingToDo, OdfError, exit_code_of
-from ..files.quarantine import rejected_dataset, rejected_id
 from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
@@ -196,6 +194,8 @@ def admit(
     for claim in claims:
         receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
         if claim.receipt.verdict != YES and not claim.forced:
+            from .. import gate  # here, since what is only tracked needs no look
+
             receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid])
             if receipt.no is not None:
                 store.give_back(claim, receipt, receipt.no.why)
@@ -278,6 +278,8 @@ def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
         aside |= {name: manifest for name, manifest in done.manifests.items() if name not in claim.outputs}
         outputs.append((claim, mine, done.exit_code))
     if aside:
+        from ..files.quarantine import rejected_dataset, rejected_id
+
         catalogue = produced[0][0].catalogue
         sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
         worker.store.register([rejected_dataset(source) for source in sources])

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BadDefinition
-from ..gate import location_of
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
-from ..project import Environment
+from ..project import Environment, location_of
 from ..secrets import Key, Redactor, dataset_context, decrypt, require_key
 from ..store import Claim
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, UsageError
-from ..gate import location_of
 from ..model import Catalogue, Dataset, Manifest, check_dataid, span
 from ..model.bounds import EVEN, Range, Size, breaks
-from ..project import Project
+from ..project import Project, location_of
 from ..store import Chunk, Store
 
 if TYPE_CHECKING:
