@@ -72,7 +72,9 @@ class Runner:
     ) -> Ended:
         env = {"PATH": PATH, "ODF_RUN": self.run} | (env or {})
         with log or self.new_log() as log:
-            return launch(Command(argv, env, self.folder, stdin), log, Terms(**{"echo": False, **terms}))
+            alone = threading.current_thread() is threading.main_thread()
+            every = {"echo": False, "is_alone": alone, **terms}
+            return launch(Command(argv, env, self.folder, stdin), log, Terms(**every))
 
     def sh(self, script: str, **options) -> Ended:
         return self("bash", "-c", script, **options)
@@ -548,7 +550,7 @@ folder = Path(sys.argv[1])
 def go(*argv, **options):
     with LogFile(folder / "logs", jobid="j", dataid="d", epoch=1, runid="r") as log:
         env = dict(PATH=os.environ["PATH"], ODF_RUN=str(folder))
-        return launch(Command(argv, env, folder), log, Terms(**options))
+        return launch(Command(argv, env, folder), log, Terms(**{"is_alone": True, **options}))
 """
 
 

@@ -41,7 +41,7 @@ class Terms(NamedTuple):
     every: float = 10.0
     cancel: threading.Event | None = None
     echo: bool = True
-    is_alone: bool = True  # whether no other command runs in this process: then all its orphans are ours
+    is_alone: bool = False  # whether no other command runs in this process: then all its orphans are ours
 
 
 def launch(command: Command, log: LogFile, terms: Terms) -> Ended:
