@@ -6,7 +6,8 @@
     │   ├── WrongData           WRONG_DATA        11   the chunk is not the data its dataid promises
     │   ├── InvalidPath         INVALID_PATH      12   the location is outside the environment, missing or not writable
     │   ├── NotValidated        NOT_VALIDATED     13   checks did not pass, or the data changed after they did
-    │   └── Locked              LOCKED            14   a status, a running job or a full pool forbids it
+    │   ├── Locked              LOCKED            14   a status, a running job or a full pool forbids it
+    │   └── UntrustedDefinition UNTRUSTED_DEFINITION 18 the store says what the project's own files do not: it may not act
     ├── NothingToDo             NOTHING_TO_DO     15   no candidate at all (exit 0 unless asked)
     ├── LeaseLost               LEASE_LOST        16   the epoch is no longer ours
     ├── BadKey                  BAD_KEY           17   a secret cannot be decrypted with this key
@@ -93,6 +94,10 @@ class NotValidated(Refused):
 
 class Locked(Refused):
     name, exit_code = "LOCKED", 14
+
+
+class UntrustedDefinition(Refused):
+    name, exit_code = "UNTRUSTED_DEFINITION", 18
 
 
 class NothingToDo(OdfError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .declared import Environment, Project
+from .declared import Environment, Project, Trust
 from .jobcode import code_of, is_for_spark
 from .loading import find, load, without_file
 from .locations import is_inside, location_of, resolve_location
@@ -10,6 +10,7 @@ from .locations import is_inside, location_of, resolve_location
 __all__ = [
     "Environment",
     "Project",
+    "Trust",
     "code_of",
     "find",
     "is_for_spark",

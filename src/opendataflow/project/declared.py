@@ -27,6 +27,18 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class Trust:
+    """What a definition in the store may do although no project file declares it: nothing but what is listed here."""
+
+    items: tuple[str, ...] = ()  # env items that a script gets under their own names too
+    hosts: tuple[str, ...] = ()  # where a password may be sent: host or host:port
+    formats: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # keys of a dataset, and options of its reader and writer
+    copies: tuple[str, ...] = ()  # jobs that may be a copy
+    sql_checks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """Everything that the project file declares, as it is in the selected environment."""
 
@@ -42,3 +54,4 @@ class Project:
     pools: tuple[Pool, ...] = ()
     spark: Mapping[str, object] = field(default_factory=dict, hash=False)
     timezone: str = "UTC"
+    trust: Trust = Trust()
