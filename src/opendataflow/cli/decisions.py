@@ -38,7 +38,7 @@ def why_verb(app: App, job: str, dataid: str | None) -> int:
         check_id("dataid", dataid)
     jobid = check_id("job", job)
     app.store.fold_in()
-    answer = why(app.store, jobid, dataid)
+    answer = why(app.store, jobid, dataid, app.project)
     app.show(answer, lambda: _why_lines(answer))
     return 0
 
@@ -72,7 +72,7 @@ def explain_verb(app: App, dataset: str, dataid: str, receipt: bool) -> int:
     datasetid = check_id("dataset", dataset)
     check_id("dataid", dataid)
     app.store.fold_in()
-    explanation = explain(app.store, datasetid, dataid, app.project.environment)
+    explanation = explain(app.store, datasetid, dataid, app.project)
     if receipt:
         last = explanation.decisions[-1] if explanation.decisions else None
         app.show(last, lambda: _last_receipt(explanation, last))

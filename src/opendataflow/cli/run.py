@@ -65,10 +65,20 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
+_item_option = click.option(
+    "--item",
+    "items",
+    metavar="NAME",
+    multiple=True,
+    help="Give this item of the job under its own name too, beside item_NAME. May be repeated.",
+)
+
+
 class RunOptions(NamedTuple):
     """What the options of `odf run` say."""
 
     dataid: str | None
+    items: tuple[str, ...]
     force: bool
     dry_run: bool
     fail_if_none: bool
@@ -83,6 +93,7 @@ class RunOptions(NamedTuple):
 )
 @click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
 @click.option("--fail-if-none", is_flag=True, help="Exit 15 instead of 0 when there is nothing to do.")
+@_item_option
 @click.option("--quiet", is_flag=True, help="Do not show the script's output; it is in the log.")
 @click.option("--master", metavar="URL", help="Where Spark runs, for a Spark job.")
 @click.argument("target", metavar="SCRIPT|JOB")
@@ -101,14 +112,15 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
 
     \b
     Exit codes: 0 done or nothing to do, 1 the job failed, 2 usage, 10 DATA_NOT_READY, 11 WRONG_DATA, 12 INVALID_PATH,
-    13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO (--fail-if-none), 16 LEASE_LOST, 17 BAD_KEY, 75 store unreachable.
+    13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO (--fail-if-none), 16 LEASE_LOST, 17 BAD_KEY, 18 UNTRUSTED_DEFINITION,
+    75 store unreachable.
     """
     wish = RunOptions(**given)
     if wish.force and wish.dataid is None:
         raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
-    worker = worker_of(app, echo=not wish.quiet, master=wish.master)
+    worker = worker_of(app, echo=not wish.quiet, master=wish.master, items=wish.items)
     if wish.dry_run:
         return _dry_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import Asked, run_next
@@ -125,13 +137,14 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
     return report(app, result, wish.fail_if_none)
 
 
-def worker_of(app: App, *, echo: bool = False, master: str | None = None) -> Worker:
+def worker_of(app: App, *, echo: bool = False, master: str | None = None, items: Sequence[str] = ()) -> Worker:
     """The worker of this command: its store, its project, and the key if one is given."""
     from .. import secrets
     from ..run.worker import Worker
 
     key = secrets.find_key(os.environ)
-    return Worker(app.store, app.project, key, master=master, echo=echo and not app.as_json, say=app.say)
+    echo = echo and not app.as_json
+    return Worker(app.store, app.project, key, master=master, items=items, echo=echo, say=app.say)
 
 
 @contextmanager
@@ -196,9 +209,12 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     show_default=True,
     help="Seconds until the chunk is taken back unless odf end comes first.",
 )
+@_item_option
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
 @click.argument("jobid", metavar="JOB")
-def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: bool) -> int:
+def start_verb(
+    app: App, jobid: str, dataid: str | None, lease: float, dry_run: bool, items: tuple[str, ...] = ()
+) -> int:
     """Claim a chunk for a script that does the handshake itself.
 
     Prints export lines, or JSON with --json. End the run with odf end.
@@ -212,19 +228,19 @@ def start_verb(app: App, jobid: str, dataid: str | None, lease: float, dry_run: 
     known_job(app, jobid, jobid)
     if dry_run:
         return _dry_run(worker_of(app), app, jobid, dataid)
-    values = begun(app, Asked(jobid, dataid, lease=lease))
+    values = begun(app, Asked(jobid, dataid, lease=lease), items)
     if isinstance(values, int):
         return values
     app.show(values, lambda: [f"export {name}={shlex.quote(value)}" for name, value in values.items()], raw=True)
     return 0
 
 
-def begun(app: App, asked: Asked) -> dict[str, str] | int:
+def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] | int:
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
     from ..run.attempt import Done, Result, begin, fail
     from ..run.context import variables
 
-    worker = worker_of(app)
+    worker = worker_of(app, items=items)
     attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)

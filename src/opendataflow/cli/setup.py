@@ -46,6 +46,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
     project = app.project
     if project.file is None or project.file.suffix != ".toml":
         raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
+    from ..project.trust import digest
     from ..run.declared import jobs_of
 
     jobs = jobs_of(project)
@@ -62,10 +63,12 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
             confirm(app, f"apply {len(changes)} changes to {store.url}?", yes)
         store.stamp(project.environment.name)
         store.register(project.datasets, jobs, project.pools, prune=prune)
+        store.mark_applied(digest(project))
         app.say(f"applied {len(changes)} changes to {store.url} ({project.environment.name})")
         lines = []
     elif not dry_run:
         store.stamp(project.environment.name)
+        store.mark_applied(digest(project))
     app.show({"changes": [plain(change) for change in changes], "applied": not dry_run}, lambda: lines)
     return 0
 

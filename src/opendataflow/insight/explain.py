@@ -23,7 +23,8 @@ from ..model import (
     check_dataid,
     check_form,
 )
-from ..project import Environment
+from ..project import Project
+from ..project.trust import PLACE, distrust_of, looks
 from ..store import Chunk, Event, Published, Run, Store
 
 _MOST_EVENTS = 500
@@ -96,8 +97,8 @@ class Explanation:
     more_events: bool
 
 
-def explain(store: Store, datasetid: str, dataid: str, environment: Environment | None = None) -> Explanation:
-    """The five questions about one chunk, now and at each past run; where an environment is given, with a look at the data."""
+def explain(store: Store, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
+    """The five questions about one chunk, now and at each past run; where a project is given, with a look at the data."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     chunk = store.chunk(datasetid, dataid)
@@ -112,7 +113,7 @@ def explain(store: Store, datasetid: str, dataid: str, environment: Environment 
     status = chunk.status if chunk else None
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
-    place, validated = _looks(dataset, chunk, published, environment)
+    place, validated = _looks(dataset, chunk, published, project)
     return Explanation(
         datasetid,
         dataid,
@@ -205,15 +206,18 @@ def _right(dataset: Dataset, dataid: str, sources: tuple[Source, ...]) -> Look:
 
 
 def _looks(
-    dataset: Dataset, chunk: Chunk | None, published: Published | None, environment: Environment | None
+    dataset: Dataset, chunk: Chunk | None, published: Published | None, project: Project | None
 ) -> tuple[Look | str, Look | str]:
     """What a look at the data says to questions 3 and 4, as the gate would see it; else why nobody looks."""
     if dataset.is_only_tracked:
         return ("only tracked: no location and no checks are declared",) * 2
-    if chunk is None or environment is None:
+    if chunk is None or project is None:
         return ("nobody looked at the data",) * 2
+    problems = distrust_of(project, dataset)
+    if problems:
+        return looks(problems)[PLACE], "the definition of the dataset is not trusted, so nobody looked"
     read = InputChunk(chunk.datasetid, chunk.dataid, chunk.version, published.manifest if published else None)
     try:
-        return place_of_input(environment, dataset, read), validity_of_input(dataset, read)
+        return place_of_input(project.environment, dataset, read), validity_of_input(dataset, read)
     except OdfError as error:
         return (f"it cannot be looked at: {error.message}",) * 2

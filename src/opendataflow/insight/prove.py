@@ -29,6 +29,7 @@ from ..model import (
 )
 from ..model.bounds import BACKWARDS, GAP, OVERLAP, breaks
 from ..project import Project
+from ..project.trust import require
 from ..run.sharding import bounds_of
 from ..store import Chunk, Store
 from .axis import DataidRange
@@ -56,6 +57,8 @@ def prove(
     """Compare what is published with what should be; where Spark is given, with the rows of the source as well."""
     store.check_environment(project.environment.name)
     case = _case(store, datasetid, first, last)
+    for name in (datasetid, *case.sources):
+        require(project, case.catalogue.dataset(name), store.applied)
     notes: list[str] = []
     problems = [*_gaps(case), *_bounds(case), *_without_source(case), *_stale(case), *_changed(case, notes)]
     rows = None

@@ -74,10 +74,14 @@ class Limit(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What somebody saw who looked at the data itself: what is wrong (empty when nothing is), and the evidence."""
+    """What somebody saw who looked at the data itself: what is wrong (empty when nothing is), and the evidence.
+
+    no is the name of the refusal where it is not that of the question.
+    """
 
     problem: str = ""
     evidence: Mapping[str, object] = MappingProxyType({})
+    no: str = ""
 
 
 class Facts(NamedTuple):
@@ -205,13 +209,14 @@ def _right(facts: Facts) -> Answer:
     evidence: dict[str, object] = {"type": facts.partition, "versions": [item.version for item in facts.inputs]}
     if facts.right is None:
         return Answer("right", True, evidence)
-    return Answer("right", not facts.right.problem, {**evidence, **facts.right.evidence}, facts.right.problem)
+    look = facts.right
+    return Answer("right", not look.problem, {**evidence, **look.evidence}, look.problem, look.no)
 
 
 def _looked(question: str, look: Look | str) -> Answer:
     if isinstance(look, str):
         return Answer(question, None, why=look)
-    return Answer(question, not look.problem, look.evidence, look.problem)
+    return Answer(question, not look.problem, look.evidence, look.problem, look.no)
 
 
 def _safe(facts: Facts) -> Answer:

@@ -32,16 +32,21 @@ QUESTIONS: tuple[Question, ...] = (
 )
 
 _NAMES = tuple(question.name for question in QUESTIONS)
+_NO = {question.name: question.no for question in QUESTIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Yes, no, or None: the question was not asked, and `why` says the reason."""
+    """Yes, no, or None: the question was not asked, and `why` says the reason.
+
+    own_no is the name of a no that is not the one of its question: UNTRUSTED_DEFINITION.
+    """
 
     question: str
     yes: bool | None
     evidence: Mapping[str, object] = field(default_factory=dict, hash=False)
     why: str = ""
+    own_no: str = ""
 
     def __post_init__(self) -> None:
         if self.question not in _NAMES:
@@ -51,6 +56,11 @@ class Answer:
         object.__setattr__(self, "evidence", plain_table(self.evidence, f"evidence of {self.question}"))
 
     @property
+    def refusal(self) -> str:
+        """The name of the no, if the answer is one."""
+        return "" if self.yes is not False else self.own_no or _NO[self.question]
+
+    @property
     def word(self) -> str:
         """The answer as people read it: yes, no, or not asked."""
         return "not asked" if self.yes is None else "yes" if self.yes else "no"
@@ -58,7 +68,7 @@ class Answer:
     def to_data(self) -> dict[str, object]:
         """The same as plain data."""
         facts: dict[str, object] = {"question": self.question, "answer": self.word, "yes": self.yes}
-        return facts | {"evidence": dict(self.evidence), "why": self.why}
+        return facts | {"evidence": dict(self.evidence), "why": self.why, "refusal": self.refusal}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +89,10 @@ class Receipt:
 
         A question that was not asked is not a yes: its answer must say why nobody asked, and one at least must be a yes.
         """
-        refused = {answer.question for answer in self.answers if answer.yes is False}
-        for question in QUESTIONS:
-            if question.name in refused:
-                return question.no
+        refused = {answer.question: answer.refusal for answer in self.answers if answer.refusal}
+        for name in _NAMES:
+            if name in refused:
+                return refused[name]
         is_dealt_with = all(answer.yes or answer.why for answer in self.answers)
         is_whole = len(self.answers) == len(QUESTIONS) and is_dealt_with and any(answer.yes for answer in self.answers)
         return YES if is_whole else NOT_ASKED
@@ -101,6 +111,8 @@ class Receipt:
                 facts["evidence"] = dict(answer.evidence)
             if answer.why:
                 facts["why"] = answer.why
+            if answer.own_no:
+                facts["no"] = answer.own_no
             data[answer.question] = facts
         return data
 
@@ -120,6 +132,7 @@ class Receipt:
                     yes if isinstance(yes, bool) else None,
                     plain_table(facts.get("evidence", {}), f"receipt.{name}.evidence"),
                     str(facts.get("why", "")),
+                    str(facts.get("no", "")),
                 )
             )
         dataid = table.get("dataid")

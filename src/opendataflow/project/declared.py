@@ -55,3 +55,7 @@ class Project:
     spark: Mapping[str, object] = field(default_factory=dict, hash=False)
     timezone: str = "UTC"
     trust: Trust = Trust()
+
+    def job(self, jobid: str) -> Job | None:
+        """The job of this name that the project file declares, if it does."""
+        return next((job for job in self.jobs if job.jobid == jobid), None)

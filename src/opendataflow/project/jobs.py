@@ -32,8 +32,8 @@ _NUMBER = Shape(lambda value: isinstance(value, (int, float)) and not isinstance
 _DURATION = either(Shape(_NUMBER.fits, "a number of seconds"), Shape(TEXT.fits, 'a duration like "90s"'))
 
 # The store keeps env items beside IN and OUT; the rest is what every run is told, or what leads to the key.
-_RESERVED = ("IN", "OUT", "dataid", "jobid")
-_RESERVED_PREFIXES = ("ODF_", "PASSKEY")
+RESERVED = ("IN", "OUT", "dataid", "jobid")
+RESERVED_PREFIXES = ("ODF_", "PASSKEY")
 
 
 def read_job(section: Section, folder: Path) -> Job:
@@ -130,7 +130,7 @@ def _env(section: Section) -> dict[str, str]:
 def check_env(env: Iterable[str]) -> None:
     """Refuse env items that would be taken for something else."""
     for name in env:
-        if name in _RESERVED or name.startswith(_RESERVED_PREFIXES):
+        if name in RESERVED or name.startswith(RESERVED_PREFIXES):
             raise BadConfig(f"{shown(name)} is set by the program itself", hint="Call the item something else.")
 
 

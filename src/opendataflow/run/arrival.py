@@ -12,6 +12,7 @@ from .. import files
 from ..errors import BadDataid, BadId, OdfError
 from ..model import READY, Dataset, File, check_dataid
 from ..project import Project
+from ..project.trust import require
 from ..store import Announced, Store
 from .audit import seen_at_location
 from .worker import Worker
@@ -58,6 +59,7 @@ def discover(
     """Find what arrived at the location's template, and announce each chunk on its own: one bad file stops no other."""
     store, project = worker.store, worker.project
     store.check_environment(project.environment.name)
+    require(project, dataset, store.applied, on_spark=False)
     rule = dataset.options.get("ready")
     marker = str(rule["marker"]) if isinstance(rule, dict) and "marker" in rule else ""
     quiet = (

@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import Cancelled, JobFailed, LeaseLost, NothingToDo, OdfError, exit_code_of
-from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt
+from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt, decide
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
 
 if TYPE_CHECKING:
+    from ..project.trust import Distrust
     from .process.ended import Ended
     from .process.logs import LogFile
     from .worker import Worker
@@ -74,6 +75,8 @@ class Result(NamedTuple):
 class Executor(Protocol):
     """The only thing that differs between attempts: how the work is done, and how its product is looked at."""
 
+    on_spark: bool  # whether we read and write the data ourselves
+
     def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
         """Do the work of these attempts; what was done, by run. What raises is the problem of all of them."""
 
@@ -100,9 +103,9 @@ def run(
     log: LogFile | None = None
     try:
         with ExitStack() as stack:
-            admitted = admit(worker, catalogue, claims, results)
+            executor = executor or worker.executor(catalogue.job(claims[0].jobid))  # its code may be gone by now
+            admitted = admit(worker, catalogue, claims, results, on_spark=executor.on_spark)
             if admitted:
-                executor = executor or worker.executor(catalogue.job(claims[0].jobid))  # its code may be gone by now
                 attempts = [attempt for attempt, _ in admitted]
                 log = stack.enter_context(worker.new_log(attempts[0].claim))
                 worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
@@ -128,7 +131,7 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
         return claim
     results: dict[int, Result] = {}
     try:
-        for attempt, receipt in admit(worker, worker.store.known, [claim], results):
+        for attempt, receipt in admit(worker, worker.store.known, [claim], results, on_spark=False):
             worker.store.admit(claim, receipt)
             return attempt
     except BaseException as problem:
@@ -184,12 +187,21 @@ def claim_chunk(worker: Worker, asked: Asked) -> Claim | Result:
 
 
 def admit(
-    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], results: dict[int, Result]
+    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], results: dict[int, Result], *, on_spark: bool
 ) -> list[tuple[Attempt, Receipt | None]]:
-    """Ask what needs a look at the data itself; a no gives the claim back, a yes is kept with what the run needs."""
+    """Ask what needs a look at the data itself; a no gives the claim back, a yes is kept with what the run needs.
+
+    What the definitions may do is asked of forced runs too: whoever forces a run vouches for its data, not for the store.
+    """
     store, environment = worker.store, worker.project.environment
+    job = catalogue.job(claims[0].jobid)
+    untrusted = worker.distrust(catalogue, job, on_spark=on_spark)
+    if untrusted:
+        for claim in claims:
+            results[claim.runid] = _distrusted(worker, claim, untrusted)
+        return []
     inputs = store.input_chunks(claims)
-    secrets = worker.vault.passwords(catalogue, catalogue.job(claims[0].jobid))
+    secrets = worker.vault.passwords(catalogue, job)
     admitted: list[tuple[Attempt, Receipt | None]] = []
     for claim in claims:
         receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
@@ -204,6 +216,18 @@ def admit(
                 continue
         admitted.append((Attempt(claim, catalogue, inputs[claim.runid], secrets), receipt))
     return admitted
+
+
+def _distrusted(worker: Worker, claim: Claim, untrusted: Sequence[Distrust]) -> Result:
+    from ..project.trust import looks
+
+    answers: Any = looks(untrusted)
+    receipt = decide(claim.facts._replace(forced=False, **answers))
+    no = receipt.no
+    why = no.why if no is not None else ""
+    worker.store.give_back(claim, receipt, why)
+    detail = f"{why}. {worker.way_out()}"
+    return Result(receipt.verdict, exit_code_of(receipt.verdict), detail, claim, receipt)
 
 
 def execute(

@@ -11,6 +11,7 @@ from ..files.quarantine import has_quarantine, rejected_id
 from ..gate import leads_outside
 from ..model import READY, Consumed, Dataset, InputChunk, Manifest
 from ..project import location_of
+from ..project.trust import require
 from ..store import Store
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def seen_at_location(
 
     None for a dataset that is only tracked, and for a table: whoever writes there vouches for it.
     """
+    require(worker.project, dataset, worker.store.applied, on_spark=False)
     environment = worker.project.environment
     location, here = location_of(environment, dataset, dataid), f"{dataset.datasetid} {dataid}"
     if not location or dataset.kind == "table":
@@ -59,12 +61,17 @@ def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Ma
             hint="Install it: pip install 'opendataflow[spark]'",
         ) from None
     spark, store = worker.spark(), worker.store
-    catalogue = store.known
+
+    def trusted(name: str) -> Dataset:
+        other = store.known.dataset(name)
+        require(worker.project, other, store.applied)
+        return other
+
     around = Surroundings(
         past=past_of(store, dataset, dataid),
         inputs=seen.inputs,
         load=lambda name: read_chunks(
-            spark, worker.project, catalogue.dataset(name), published_chunks(store, name), worker.vault.password
+            spark, worker.project, trusted(name), published_chunks(store, name), worker.vault.password
         ),
     )
     judged = audit_location(spark, dataset, seen.location, dataid, around=around)

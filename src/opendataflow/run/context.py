@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import BadDefinition
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment, location_of
+from ..project.jobs import RESERVED, RESERVED_PREFIXES
 from ..secrets import Key, Redactor, dataset_context, decrypt, require_key
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
-# Names that a program obeys rather than reads: an item in the store must never reach them.
-_OBEYED = re.compile(
-    r"(PATH|HOME|SHELL|IFS|ENV|BASH_.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|JAVA_.*|JDK_.*|CLASSPATH|GIT_.*|PAGER|EDITOR|SPARK_.*|PYSPARK_.*"
-    r"|HADOOP_.*|PS4|PROMPT_COMMAND|SHELLOPTS|GLIBC_.*|MALLOC_.*|LOCPATH|TMPDIR|PASSKEY.*|ODF_.*|dataid|jobid)"
-)
 FIELDS = ("hostname", "database", "schemaname", "tablename", "username", "format", "kind")
 
 
@@ -102,11 +98,19 @@ def _location(environment: Environment, dataset: Dataset, chunk: InputChunk) -> 
     return location_of(environment, dataset, chunk.dataid)
 
 
-def with_items(inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The values with the env items of the job, and the items that were left out.
+def with_items(
+    inherited: Mapping[str, str], job: Job, plain: Collection[str], values: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """The facts of a run with the items of its job, and the items that were left out.
 
-    An item is left out when a program would obey its name, and when a variable of that name is set already.
+    Every item comes as item_NAME, which no program reads by itself; as NAME too where somebody who is trusted names it,
+    but neither over a fact of ours nor over a variable that is set already.
     """
-    left_out = [name for name in job.env if _OBEYED.fullmatch(name) or name in inherited]
-    items = {name: value for name, value in job.env.items() if name not in left_out}
+    left_out = [name for name in job.env if name in plain and (name in values or name in inherited or _is_ours(name))]
+    items = {f"item_{name}": value for name, value in job.env.items()}
+    items |= {name: value for name, value in job.env.items() if name in plain and name not in left_out}
     return {**items, **values}, left_out
+
+
+def _is_ours(name: str) -> bool:
+    return name in RESERVED or name.startswith(RESERVED_PREFIXES)

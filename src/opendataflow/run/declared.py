@@ -10,9 +10,10 @@ from typing import Any
 
 from ..api import declared
 from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool
-from ..model import Job
-from ..project import Project
+from ..model import Catalogue, Job
+from ..project import Project, code_of, is_for_spark
 from ..project.jobs import check_env
+from ..project.trust import Distrust, distrust
 
 # What a decorator can say; a job of dataflow.toml may say more.
 _SAID: tuple[tuple[str, Callable[[Job], Any]], ...] = (
@@ -65,6 +66,13 @@ def is_mentioned(project: Project, jobid: str) -> bool:
     """Whether the project's code seems to declare this job; nothing is loaded."""
     pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")
     return any(pattern.search(_text(path)) for path in _files(project, "@job("))
+
+
+def foreseen_distrust(project: Project, catalogue: Catalogue, job: Job) -> list[Distrust]:
+    """What a run of this job would be refused for as untrusted, without loading any of the project's code."""
+    path = code_of(project, job.jobid)
+    on_spark = "copy" in job.options or (is_for_spark(path) if path else is_mentioned(project, job.jobid))
+    return distrust(project, catalogue, job, project.job(job.jobid), on_spark=on_spark)
 
 
 def _files(project: Project, word: str) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, Usage
 from ..model import Catalogue, Dataset, Manifest, check_dataid, span
 from ..model.bounds import EVEN, Range, Size, breaks
 from ..project import Project, location_of
+from ..project.trust import require
 from ..store import Chunk, Store
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def plan(
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     store.check_environment(project.environment.name)
+    require(project, dataset, store.applied)
     _check_definition(catalogue, dataset)
     dataset, is_new_key = _with_key(project, dataset, by)
     check_location(project, dataset)

@@ -14,6 +14,7 @@ from ..files.quarantine import REJECTED
 from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
+from ..project.trust import require
 from ..store import Published, Store
 
 KEEP = 2
@@ -63,6 +64,7 @@ def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: i
     for dataset in wanted:
         producer = _producer(catalogue, dataset)
         try:
+            require(project, dataset, store.applied)
             if dataset.kind == "table" and producer is not None:
                 planned.tables.append((dataset, producer))
             elif dataset.kind == "file":

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BadConfig, MissingDependency
+from ..errors import BadConfig, MissingDependency, UntrustedDefinition
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
+from ..project.trust import Distrust, distrust, looks, told, way_out
 from ..secrets import Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
@@ -39,6 +40,7 @@ class Worker:
         key: Key | None,
         *,
         master: str | None = None,
+        items: Sequence[str] = (),
         echo: bool = True,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -46,10 +48,11 @@ class Worker:
         self.vault = Vault(key)
         self.echo, self.say = echo, say
         self.cancelled = threading.Event()
-        self._master = master
+        self._master, self._items = master, items
         self._lock = threading.RLock()
         self._spark: SparkSession | None = None
         self._code: dict[str, tuple[Job, JobCode]] = {}
+        self._distrusted: tuple[Catalogue | None, dict[tuple[str, bool], list[Distrust]]] = None, {}
 
     def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Take claimed chunks of one job the whole way, together where the job says so."""
@@ -66,9 +69,40 @@ class Worker:
 
         return Script(self, [str(code.path)], code.path.parent, in_drain=True)
 
+    def distrust(self, catalogue: Catalogue, job: Job, *, on_spark: bool) -> list[Distrust]:
+        """What a run of this job would act on and may not, by this project's own files; compared once."""
+        with self._lock:
+            if self._distrusted[0] is not catalogue:
+                self._distrusted = catalogue, {}
+            known = self._distrusted[1]
+            if (job.jobid, on_spark) not in known:
+                known[job.jobid, on_spark] = distrust(
+                    self.project, catalogue, job, self._declared(job, on_spark), on_spark=on_spark
+                )
+            return known[job.jobid, on_spark]
+
+    def _declared(self, job: Job, on_spark: bool) -> Job | None:
+        """The job as the project file declares it, or else its decorator."""
+        in_file = self.project.job(job.jobid)
+        if in_file is not None or not on_spark or "copy" in job.options:
+            return in_file
+        from ..api import declared
+
+        return declared(self.code(job).loaded)
+
+    def way_out(self) -> str:
+        """What to do about a definition that is not trusted."""
+        return way_out(self.project, self.store.applied())
+
     def check(self, catalogue: Catalogue, jobid: str) -> None:
-        """Refuse before anything is claimed: no code, code that does not load, passwords that do not decrypt."""
+        """Refuse before anything is claimed: an untrusted definition, no code, code that does not load, passwords that
+        do not decrypt."""
         job = catalogue.job(jobid)
+        if "copy" not in job.options:
+            self.code(job)
+        problems = self.distrust(catalogue, job, on_spark="copy" in job.options or self.needs_spark(job))
+        if problems:
+            raise UntrustedDefinition(told(problems), hint=self.way_out())
         self.vault.passwords(catalogue, job)
         code = self.code(job)
         if job.batch < 2:
@@ -145,9 +179,11 @@ class Worker:
 
     def with_items(self, inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> dict[str, str]:
         """The values for whoever does the work, with the env items of the job; what is left out is said."""
-        environment, left_out = with_items(inherited, job, values)
+        in_file = self.project.job(job.jobid)
+        plain = {*(in_file.env if in_file else ()), *self.project.trust.items, *self._items}
+        environment, left_out = with_items(inherited, job, plain, values)
         for name in left_out:
-            self.say(f"the env item {name} of job {job.jobid} was left out: it is set already, or programs obey it")
+            self.say(f"the item {name} of job {job.jobid} is only item_{name}: {name} is set already")
         return environment
 
     def forecast(self, jobid: str, dataid: str, why_not_looked: str) -> Receipt:
@@ -159,4 +195,8 @@ class Worker:
         job = catalogue.job(jobid)
         check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
         facts = self.store.facts(jobid, dataid)
-        return decide(facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked))
+        facts = facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked)
+        from .declared import foreseen_distrust
+
+        untrusted: Any = looks(foreseen_distrust(self.project, catalogue, job))
+        return decide(facts._replace(**untrusted))

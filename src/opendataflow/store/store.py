@@ -45,6 +45,15 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         if self.environment() is None:
             self._do(lambda tx: tx.run("meta_put", name="environment", value=environment))
 
+    def applied(self) -> str | None:
+        """The digest of the definitions that `odf apply` stored last, if it ever did."""
+        digest: str | None = self._value("meta_get", name="applied")
+        return digest
+
+    def mark_applied(self, digest: str) -> None:
+        """Remember what was applied, so that a worker can tell a changed store from another version of the project."""
+        self._do(lambda tx: tx.run("meta_put", name="applied", value=digest))
+
     def check_environment(self, environment: str) -> None:
         """InvalidPath when this store was stamped for another environment."""
         own = self.environment()

@@ -30,6 +30,8 @@ KEY = Key("a long enough passphrase")
 class Played:
     """An executor that does what a test says, and remembers the order of its calls."""
 
+    on_spark = False
+
     def __init__(
         self,
         work: Callable[[Attempt], Done] = lambda attempt: Done(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...project import Project
 from ...store import Store
 from .chunk import about_chunk
 from .job import about_job
@@ -10,8 +11,10 @@ from .reasons import Reason, Why
 __all__ = ["Reason", "Why", "why"]
 
 
-def why(store: Store, jobid: str, dataid: str | None = None) -> Why:
-    """What stands in the way of a job, or of one dataid of it."""
+def why(store: Store, jobid: str, dataid: str | None = None, project: Project | None = None) -> Why:
+    """What stands in the way of a job, or of one dataid of it; where a project is given, also what its files say."""
     catalogue = store.catalogue()
     job = catalogue.job(jobid)
-    return about_job(store, catalogue, job) if dataid is None else about_chunk(store, catalogue, job, dataid)
+    if dataid is None:
+        return about_job(store, catalogue, job, project)
+    return about_chunk(store, catalogue, job, dataid, project)

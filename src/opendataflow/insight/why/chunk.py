@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from ...errors import BadDataid, BadId
+from ...errors import BadDataid, BadId, UntrustedDefinition
 from ...model import (
     DONE,
     FAILED,
     OUT,
-    QUESTIONS,
     READY,
     RESUBMIT,
     RUNNING,
@@ -30,6 +30,9 @@ from ...model import (
     locked_by,
     may_read,
 )
+from ...project import Project
+from ...project.trust import looks
+from ...run.declared import foreseen_distrust
 from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
 from ..words import duration, ranges_text, state, when
@@ -60,10 +63,11 @@ class _Asked:
     facts: Facts
 
 
-def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str) -> Why:
-    """The decision about one dataid of a job, with a reason for every no."""
+def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, project: Project | None = None) -> Why:
+    """The decision about one dataid of a job, with a reason for every no; where a project is given, by its files too."""
     check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
-    known = store.facts(job.jobid, dataid)
+    untrusted: Any = looks(foreseen_distrust(project, catalogue, job)) if project else {}
+    known = store.facts(job.jobid, dataid)._replace(**untrusted)
     facts = known._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     answers = answer_all(facts)
     asked = _Asked(store, catalogue, job, dataid, facts)
@@ -78,8 +82,8 @@ def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     if answer.question in _REASONS:
         yield from _REASONS[answer.question](asked, answer)
     else:
-        name = next(question.no for question in QUESTIONS if question.name == answer.question)
-        yield Reason(name, answer.why)
+        commands = ("odf apply --dry-run",) if answer.refusal == UntrustedDefinition.name else ()
+        yield Reason(answer.refusal, answer.why, commands)
 
 
 def _nothing_in_the_way(asked: _Asked) -> Reason:

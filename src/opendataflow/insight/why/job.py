@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ...errors import NothingToDo
 from ...model import FAILED, HOLD, PENDING, RUNNING, WAITING, YES, Catalogue, Job, may_read, takes_all
+from ...project import Project
 from ...store import Store
 from ..axis import FIRST_KEY, LAST_KEY
 from ..words import are, duration, have, many
@@ -21,6 +22,7 @@ from .reasons import (
     how_it_ended,
     limits_in_the_way,
     log_of,
+    untrusted,
     ways_to_produce,
     who_runs,
 )
@@ -35,9 +37,11 @@ class _Missing(NamedTuple):
     status: str | None
 
 
-def about_job(store: Store, catalogue: Catalogue, job: Job) -> Why:
+def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | None = None) -> Why:
     """What a job can run, what holds it back, and what it waits for."""
     reasons = tuple(_reasons(store, catalogue, job)) or (_nothing_to_do(store, catalogue, job),)
+    if project is not None:
+        reasons = (*untrusted(project, catalogue, job), *reasons)
     return Why(job.jobid, None, reasons[0].name, reasons)
 
 

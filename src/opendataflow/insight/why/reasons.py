@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...errors import DataNotReady, Locked
-from ...model import Answer, Catalogue, Limit
+from ...errors import DataNotReady, Locked, UntrustedDefinition
+from ...model import Answer, Catalogue, Job, Limit
+from ...project import Project
+from ...project.trust import told
+from ...run.declared import foreseen_distrust
 from ...store import Run, Store
 from ..pools import change_text
 from ..words import duration, when
@@ -36,6 +39,13 @@ class Why:
     verdict: str
     reasons: tuple[Reason, ...]
     answers: tuple[Answer, ...] = ()
+
+
+def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
+    """The reason why no chunk of a job may run here: the store says what the project's own files do not."""
+    problems = foreseen_distrust(project, catalogue, job)
+    if problems:
+        yield Reason(UntrustedDefinition.name, told(problems), ("odf apply --dry-run",))
 
 
 def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class Handshake:
     """Whoever claims by `odf start` and reports by `odf end` does the work; we look at what was written."""
 
+    on_spark = False
+
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
 

@@ -26,6 +26,8 @@ _SMALL = 100_000  # rows: up to so many, tasks write a copied chunk faster than 
 class Spark:
     """Runs the chunks of one job, whose code is loaded already; None is a copy."""
 
+    on_spark = True
+
     def __init__(self, worker: Worker, code: Any, path: Path | None) -> None:
         self.worker, self.code, self.path = worker, code, path
 

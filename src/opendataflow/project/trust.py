@@ -1,0 +1,253 @@
+"""Trust: what can act is trusted only from the project's own files; the store holds facts.
+
+A definition that the project declares must be in the store as it is declared. One that it does not declare may be
+passive only: a location, a host, a table, a user, an encrypted password, a format and options of a list. What else a
+site wants to allow stands in [trust], of the project file or of the worker's own configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ..errors import UntrustedDefinition
+from ..model import TODAY, Catalogue, Dataset, Job, Look, checks_to_data
+from ..model.ids import shown
+from .declared import Project
+from .locations import is_inside, resolve_location
+
+RIGHT, PLACE = "right", "place"  # the question that an untrusted definition is a no to
+
+# What becomes an address or chooses a reader, and is compared with the declaration.
+_ADDRESS = ("kind", "format", "hostname", "database", "schemaname", "tablename", "username", "location")
+# Options that say nothing about how data is read, written or reached.
+_REMARKS = ("description", "owner", "tags", "keep", "readers")
+
+FORMATS = ("", "csv", "json", "text", "parquet", "orc", "postgres", "postgresql")
+KEYS = (
+    *_REMARKS,
+    *("layout", "repeats", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "max_line"),
+    *("timezone", "as_text", "numeric", "loaders", "replace"),
+)
+COMPRESSIONS = ("none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "snappy", "zstd", "lzo", "brotli")
+READER_OPTIONS = (
+    *("header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "lineSep", "multiLine"),
+    *("encoding", "charset", "nullValue", "emptyValue", "nanValue", "positiveInf", "negativeInf", "quoteAll"),
+    *("dateFormat", "timestampFormat", "timestampNTZFormat", "locale", "timeZone"),
+    *("ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "inferSchema", "enforceSchema", "samplingRatio", "mode"),
+    *(
+        "primitivesAsString",
+        "prefersDecimal",
+        "allowSingleQuotes",
+        "allowUnquotedFieldNames",
+        "allowNumericLeadingZeros",
+    ),
+    *("ignoreNullFields", "dropFieldIfAllNull", "mergeSchema", "wholetext", "maxColumns", "maxCharsPerColumn"),
+    "partitions",
+)
+JDBC_PARAMETERS = (
+    *("ssl", "sslmode", "encrypt", "usessl", "requiressl", "tlsversion", "trustservercertificate", "databasename"),
+    *("currentschema", "applicationname", "logintimeout", "connecttimeout", "sockettimeout", "servertimezone"),
+)
+
+LONGEST_ITEM = 32_768
+_MOST_TOLD = 3
+_placeholder = re.compile(r"\{[^{}]*\}")
+_parameters = re.compile(r"[?;&]([^=?;&]*)").findall
+
+
+class Distrust(NamedTuple):
+    """One thing that may not act: the question that it is a no to, and what is wrong."""
+
+    question: str
+    what: str
+
+
+def distrust(
+    project: Project, catalogue: Catalogue, job: Job, declared: Job | None, *, on_spark: bool
+) -> list[Distrust]:
+    """Everything that a run of this job would act on and may not; on_spark tells whether we read and write its data.
+
+    Whoever only hands the facts to a script acts on nothing but the items of the job and the checks of its outputs.
+    """
+    problems = list(_of_job(project, job, declared))
+    read = dict.fromkeys(item.datasetid for item in job.inputs if item.datasetid not in job.outputs)
+    for name in read:
+        problems += _of_dataset(project, catalogue.dataset(name), is_checked=False, on_spark=on_spark)
+    for name in job.outputs:
+        dataset = catalogue.dataset(name)
+        problems += _of_dataset(project, dataset, is_checked=True, on_spark=on_spark)
+        for other in _referenced(dataset):
+            if other not in (*read, *job.outputs) and other in catalogue.datasets:
+                problems += _of_dataset(project, catalogue.dataset(other), is_checked=False, on_spark=True)
+    return problems
+
+
+def distrust_of(project: Project, dataset: Dataset) -> list[Distrust]:
+    """Why nobody may read the data of this dataset as the store says."""
+    return list(_of_dataset(project, dataset, is_checked=False, on_spark=False))
+
+
+def require(project: Project, dataset: Dataset, applied: Callable[[], str | None], *, on_spark: bool = True) -> None:
+    """UntrustedDefinition when the data of this dataset may not be read, written or checked by us as the store says."""
+    problems = list(_of_dataset(project, dataset, is_checked=True, on_spark=on_spark))
+    if problems:
+        raise UntrustedDefinition(told(problems), hint=way_out(project, applied()))
+
+
+def looks(problems: Iterable[Distrust]) -> dict[str, Look]:
+    """The same as answers: a no to question 2, to question 3, or to both."""
+    by_question: dict[str, list[Distrust]] = {}
+    for problem in problems:
+        by_question.setdefault(problem.question, []).append(problem)
+    return {question: Look(told(some), no=UntrustedDefinition.name) for question, some in by_question.items()}
+
+
+def told(problems: Iterable[Distrust]) -> str:
+    """What may not act, the first few of it."""
+    texts = list(dict.fromkeys(problem.what for problem in problems))
+    more = f"; and {len(texts) - _MOST_TOLD} more" if len(texts) > _MOST_TOLD else ""
+    return "; ".join(texts[:_MOST_TOLD]) + more
+
+
+def way_out(project: Project, store_digest: str | None) -> str:
+    """What to do about it: whether the store was changed after it was applied, or this project is another version."""
+    if project.file is None or project.file.suffix != ".toml":
+        return "Declare it in dataflow.toml and run odf apply, or allow it in [trust] of the worker's configuration."
+    if store_digest is None or store_digest == digest(project):
+        return "Somebody changed the store by other ways than odf apply. See what, and put it back: odf apply --dry-run"
+    return (
+        "The store was applied from another version of this project: deploy that one here, or apply this one: odf apply"
+    )
+
+
+def digest(project: Project) -> str:
+    """A fingerprint of everything that acts in this project, as it is in the selected environment."""
+    data = {
+        "datasets": {dataset.datasetid: _acting(dataset) for dataset in project.datasets},
+        "jobs": {job.jobid: {"env": dict(job.env), "copy": job.options.get("copy")} for job in project.jobs},
+    }
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+# Jobs -----------------------------------------------------------------------------------------------------------------
+
+
+def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distrust]:
+    for name, value in job.env.items():
+        if "\0" in value or len(value) > LONGEST_ITEM:
+            yield Distrust(
+                RIGHT, f"job {job.jobid}: item {name} is longer than {LONGEST_ITEM:,} characters or holds a NUL"
+            )
+    if declared is None:
+        if "copy" in job.options and job.jobid not in project.trust.copies:
+            yield Distrust(RIGHT, f"job {job.jobid} is a copy, which {_nobody(project)}")
+        return
+    for key in ("copy", "secrets"):
+        stored, own = job.options.get(key), declared.options.get(key)
+        if stored != own:
+            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored, own)
+    for name, value in declared.env.items():
+        if job.env.get(name) != value:
+            yield _difference(RIGHT, project, f"job {job.jobid}", f"env {name}", job.env.get(name), value)
+
+
+# Datasets -------------------------------------------------------------------------------------------------------------
+
+
+def _of_dataset(project: Project, dataset: Dataset, *, is_checked: bool, on_spark: bool) -> Iterator[Distrust]:
+    if dataset.datasetid == TODAY.datasetid:
+        return
+    declared = _declaration(project, dataset.datasetid)
+    if declared is None:
+        yield from _undeclared(project, dataset, is_checked=is_checked, on_spark=on_spark)
+        return
+    stored, own = _acting(dataset), _acting(declared)
+    for key in dict.fromkeys((*own, *stored)):
+        question = RIGHT if key == "checks" else PLACE
+        if stored.get(key) != own.get(key) and (is_checked or key != "checks"):
+            yield _difference(question, project, f"dataset {dataset.datasetid}", key, stored.get(key), own.get(key))
+
+
+def _declaration(project: Project, datasetid: str) -> Dataset | None:
+    """The dataset as the project declares it; that of rejected rows follows from the one that keeps them aside."""
+    from ..files.quarantine import REJECTED, has_quarantine, rejected_dataset
+
+    known = {dataset.datasetid: dataset for dataset in project.datasets}
+    if datasetid in known or not datasetid.endswith(REJECTED):
+        return known.get(datasetid)
+    source = known.get(datasetid.removesuffix(REJECTED))
+    return rejected_dataset(source) if source is not None and has_quarantine(source) else None
+
+
+def _acting(dataset: Dataset) -> dict[str, object]:
+    """The part of a definition that acts, as plain data; what an encrypted password opens, its own key vouches for."""
+    options = {key: value for key, value in dataset.options.items() if key not in _REMARKS}
+    return {
+        **{key: getattr(dataset, key) for key in _ADDRESS},
+        "checks": checks_to_data(dataset.checks),
+        **options,
+    }
+
+
+def _undeclared(project: Project, dataset: Dataset, *, is_checked: bool, on_spark: bool) -> Iterator[Distrust]:
+    """What a dataset may not say that no project file declares."""
+    trust, here = project.trust, f"dataset {dataset.datasetid}"
+    if is_checked and not trust.sql_checks and any(check.kind == "sql" for check in dataset.checks):
+        yield Distrust(RIGHT, f"{here} has a check of kind sql, which {_nobody(project)}")
+    if not (on_spark or (is_checked and dataset.checks)):
+        return
+    if dataset.format.lower() not in (*FORMATS, *trust.formats):
+        yield Distrust(PLACE, f"{here} has format {shown(dataset.format)}, which {_nobody(project)}")
+    for key, value in dataset.options.items():
+        if key == "options" and isinstance(value, Mapping):
+            allowed = {name.lower() for name in (*READER_OPTIONS, *trust.options)}
+            for name in value:
+                if name.lower() not in allowed:
+                    yield Distrust(PLACE, f"{here} has the option {shown(name)}, which {_nobody(project)}")
+        elif key == "compression" and str(value).lower() in COMPRESSIONS:
+            continue
+        elif key not in (*KEYS, *trust.options):
+            yield Distrust(PLACE, f"{here} has {key} = {shown(value)}, which {_nobody(project)}")
+        elif key == "url":
+            for name in _parameters(str(value)):
+                if name.lower() not in (*JDBC_PARAMETERS, *map(str.lower, trust.options)):
+                    yield Distrust(
+                        PLACE, f"{here}: its url has the parameter {shown(name)}, which [trust] does not list"
+                    )
+    yield from _elsewhere(project, dataset)
+
+
+def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
+    """Where nobody declared which locations belong to the project, its own folder does, and nothing else."""
+    environment, here = project.environment, f"dataset {dataset.datasetid}"
+    if dataset.location and not environment.is_declared:
+        any_chunk = Dataset(dataset.datasetid, location=_placeholder.sub("x", dataset.location))
+        if not is_inside(resolve_location(environment, any_chunk, "x", must_be_inside=False), environment.roots):
+            roots = ", ".join(environment.roots)
+            yield Distrust(PLACE, f"{here} lies at {shown(dataset.location, 200)}, which is outside {roots}")
+
+
+def _referenced(dataset: Dataset) -> Iterator[str]:
+    for check in dataset.checks:
+        if other := check.params.get("dataset"):
+            yield str(other)
+
+
+def _difference(question: str, project: Project, here: str, key: str, stored: object, own: object) -> Distrust:
+    def said(value: object) -> str:
+        return "not set" if value in (None, "", {}) else shown(value)
+
+    return Distrust(question, f"{here}: {key} is {said(stored)} in the store and {said(own)} in {_file(project)}")
+
+
+def _file(project: Project) -> str:
+    return project.file.name if project.file is not None else "the project"
+
+
+def _nobody(project: Project) -> str:
+    is_toml = project.file is not None and project.file.suffix == ".toml"
+    return f"{_file(project)} does not declare" if is_toml else "no project file declares"
