@@ -545,6 +545,10 @@ from opendataflow.run.process.command import Command
 from opendataflow.run.process.launch import Terms, launch
 from opendataflow.run.process.logs import LogFile
 
+# Whoever runs the tests in the background, or under nohup, has them ignore some of these.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
 module.LINGER = 0.3
 folder = Path(sys.argv[1])
 def go(*argv, **options):

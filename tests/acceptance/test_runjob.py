@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -148,17 +147,6 @@ def test_start_and_end_let_a_script_do_the_handshake_itself(shell: Shell) -> Non
     shell.odf("start", "loadbob", code=15)
 
 
-@pytest.mark.parametrize("verb", [["start", "--json"], ["startjob"], ["forcejob"]])
-def test_a_handshake_gets_the_items_that_a_script_gets(home: Shell, verb: list[str]) -> None:
-    """An item can neither take the name of a fact nor one that programs obey, whichever door it comes through."""
-    items = ("COLOUR", "PATH", "BASH_ENV", "dataid", "ODF_RUN")
-    rows = ", ".join(f"('loadbob', '{name}', null, 'planted')" for name in items)
-    home.dml(*BOB, announce("1"), f"insert into job (jobid, itemtype, datasetid, itemvalue) values {rows}")
-    given = json.loads(home.odf(verb[0], "loadbob", *verb[1:]).out)
-    assert {name for name, value in given.items() if value == "planted"} == {"COLOUR"}
-    assert given["dataid"] == "1"
-
-
 def test_what_odf_end_may_not_publish_stays_with_its_holder(home: Shell) -> None:
     home.write(
         "dataflow.toml",
@@ -219,23 +207,6 @@ def test_a_python_script_and_a_binary_run_as_well(home: Shell) -> None:
     assert "python 1" in home.runjob("./loadbob.py").out
     (home.folder / "loadbob").symlink_to("/usr/bin/env")
     assert "dataid=2" in home.runjob("./loadbob").out
-
-
-def test_env_items_reach_the_script_but_never_what_programs_obey(home: Shell) -> None:
-    home.dml(
-        *BOB,
-        announce("1"),
-        "insert into job (jobid,itemtype,itemvalue) values ('loadbob','REPORT_CURRENCY','USD; touch pwned')",
-        "insert into job (jobid,itemtype,itemvalue) values ('loadbob','BASH_ENV','evil.sh')",
-        "insert into job (jobid,itemtype,itemvalue) values ('loadbob','LD_PRELOAD','evil.so')",
-        "insert into job (jobid,itemtype,itemvalue) values ('loadbob','PATH','/nowhere')",
-    )
-    home.write("evil.sh", "touch pwned\n")
-    home.script("loadbob.sh", 'echo "currency=$REPORT_CURRENCY preload=${LD_PRELOAD:-none}"; ls > /dev/null')
-    answer = home.runjob("./loadbob.sh")
-    assert "currency=USD; touch pwned preload=none" in answer.out
-    assert not (home.folder / "pwned").exists()
-    assert "BASH_ENV" in answer.err
 
 
 def test_a_dataset_named_like_an_obeyed_variable_only_gives_prefixed_ones(home: Shell) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import OdfError, UsageError
+from ..errors import OdfError, UsageError, exit_code_of
 from ..model import READY
 from .common import App, Line, clean, one_line, table, verb
 from .run import known_job, terminating, worker_of
 
 if TYPE_CHECKING:
     from ..insight.progress import Progress, Report, Watch
-    from ..model import Catalogue, Job
+    from ..model import Catalogue
     from ..run.attempt import Result
     from ..run.drain import Drained
     from ..run.worker import Worker
@@ -40,7 +40,8 @@ def drain_verb(
 
     One Spark application runs all Spark jobs; each script runs as a process. Start as many drains on as many machines
     as you like: no two of them get the same chunk. A drain waits for chunks that a full or paused pool holds back, and
-    before it ends it makes sure that no other worker died with a chunk of these jobs. Exit code 1 when a chunk failed.
+    before it ends it makes sure that no other worker died with a chunk of these jobs. Exit code 1 when a chunk failed;
+    when a job that had work could not run here at all, the code of that refusal.
 
     \b
       odf drain
@@ -58,7 +59,8 @@ def drain_verb(
     for jobid in jobids:
         known_job(app, jobid, jobid)
         worker.check(store.catalogue(), jobid)
-    choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker)
+    refused: dict[str, OdfError] = {}
+    choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker, refused)
     wanted = list(choose(store.catalogue()))
     if dry_run:
         store.fold_in()
@@ -67,30 +69,28 @@ def drain_verb(
         return 0
     with terminating(), _display(app, Watch(store, wanted)) as (tell, look):
         drained = Drain(store, worker, choose, workers=workers, follow=follow, on_result=tell, on_look=look).run()
-    found = report(store, drained)
+    found = report(store, drained, refused)
     app.show(found, lambda: _shown(found))
-    return 1 if found.failed else 0
+    if found.failed:
+        return 1
+    return exit_code_of(found.left_out[0].outcome) if found.left_out else 0
 
 
-def _with_code(app: App, worker: Worker) -> Callable[[Catalogue], list[str]]:
-    """Which jobs have code that runs here; those that have none are named once."""
-    known: dict[str, tuple[Job, bool]] = {}
+def _with_code(app: App, worker: Worker, refused: dict[str, OdfError]) -> Callable[[Catalogue], list[str]]:
+    """Which jobs can run here by these definitions; those that cannot are named once, and kept with the reason."""
 
-    def can_run(catalogue: Catalogue, job: Job) -> bool:
+    def can_run(catalogue: Catalogue, jobid: str) -> bool:
+        before = refused.pop(jobid, None)
         try:
-            worker.check(catalogue, job.jobid)
+            worker.check(catalogue, jobid)
             return True
         except OdfError as error:
-            app.say(f"leaving out {job.jobid}: {error.message}")
+            refused[jobid] = error
+            if before is None or before.message != error.message:
+                app.say(f"leaving out {jobid}: {error.name}: {error.message}")
             return False
 
-    def choose(catalogue: Catalogue) -> list[str]:
-        for jobid, job in catalogue.jobs.items():
-            if jobid not in known or known[jobid][0] != job:
-                known[jobid] = job, can_run(catalogue, job)
-        return [jobid for jobid in catalogue.order() if known[jobid][1]]
-
-    return choose
+    return lambda catalogue: [jobid for jobid in catalogue.order() if can_run(catalogue, jobid)]
 
 
 # While it runs ------------------------------------------------------------------------------------------------------
@@ -186,6 +186,11 @@ def _shown(found: Report) -> Iterator[Line]:
             ]
             more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
             yield f"    {', '.join(cause.dataids[:5])}{more}; see: odf log {cause.example.runid}"
+    for job in found.left_out:
+        yield ""
+        yield [(f"{job.chunks:,} × {job.jobid} left out: {job.outcome}", "no"), (f": {one_line(job.why)}", "")]
+        if job.hint:
+            yield f"    {one_line(job.hint)}"
     if len(found.slowest) > 1:
         yield ""
         yield "the slowest:"

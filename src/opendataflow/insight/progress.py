@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
+from ..errors import OdfError
 from ..model import FAILED, Limit
 from ..run.drain import Drained, Failure, Took
 from ..store import Store
@@ -128,6 +130,17 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A job that had work and could not run here, and why."""
+
+    jobid: str
+    chunks: int
+    outcome: str
+    why: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a drain did, once it is over."""
 
@@ -136,6 +149,7 @@ class Report:
     causes: tuple[Cause, ...]
     slowest: tuple[Took, ...]
     commands: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -143,14 +157,23 @@ class Report:
         return any(not cause.example.is_refused for cause in self.causes)
 
 
-def report(store: Store, drained: Drained) -> Report:
-    """The end of a drain: failures by their cause, the slowest chunks, and what would have the failed ones run again."""
+def report(store: Store, drained: Drained, refused: Mapping[str, OdfError] = MappingProxyType({})) -> Report:
+    """The end of a drain: failures by their cause, the slowest chunks, and what would have the failed ones run again.
+
+    refused: the jobs that could not run here; one that has work all the same was left out.
+    """
+    work = {jobid: store.claimable(jobid, _MOST) for jobid in refused}
     return Report(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
         tuple(causes(drained.failures)),
         tuple(sorted(drained.slowest, reverse=True)[:5]),
         tuple(_commands(store, drained.failures)),
+        tuple(
+            LeftOut(jobid, work[jobid], error.name, error.message, error.hint)
+            for jobid, error in refused.items()
+            if work[jobid]
+        ),
     )
 
 
