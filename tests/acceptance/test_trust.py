@@ -44,7 +44,10 @@ def tracked(shell: Shell, *items: tuple[str, str]) -> None:
 def project(shell: Shell) -> None:
     """A project whose script writes one row, applied, with a chunk to run."""
     shell.write("dataflow.toml", LOAD)
-    shell.script("jobs/load.sh", 'mkdir -p "$(dirname "$clean_location")"; cp "$raw_location" "$clean_location"; echo "limit=$LIMIT $COLOUR"')
+    shell.script(
+        "jobs/load.sh",
+        'mkdir -p "$(dirname "$clean_location")"; cp "$raw_location" "$clean_location"; echo "limit=$LIMIT $COLOUR"',
+    )
     shell.write("raw/1.csv", "id\n1\n")
     shell.odf("apply", "--yes")
     shell.odf("ready", "raw", "1")
