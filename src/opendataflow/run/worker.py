@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import BadConfig, MissingDependency
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
-from ..secrets import Key
+from ..secrets import Hidden, Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
 from .context import Vault, with_items
@@ -41,9 +41,10 @@ class Worker:
         master: str | None = None,
         echo: bool = True,
         say: Callable[[str], None] = lambda line: None,
+        hidden: Hidden | None = None,
     ) -> None:
         self.store, self.project = store, project
-        self.vault = Vault(key)
+        self.vault = Vault(project, key, hidden)
         self.echo, self.say = echo, say
         self.cancelled = threading.Event()
         self._master = master

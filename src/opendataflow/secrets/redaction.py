@@ -160,3 +160,25 @@ def _class(forms: Iterable[bytes], at: int) -> bytes:
 
 def _stands_alone(data: bytes, begin: int, end: int) -> bool:
     return not (begin and _is_word(data, begin - 1)) and not _is_word(data, end)
+
+
+class Hidden:
+    """Everything that a process must not show; it grows with every secret that is opened."""
+
+    def __init__(self, secrets: Iterable[str | Key] = ()) -> None:
+        self.secrets: list[str | Key] = []
+        self._redactor: Redactor | None = None
+        for secret in secrets:
+            self.add(secret)
+
+    def add(self, secret: str | Key) -> None:
+        """From now on this is not shown either."""
+        if secret and secret not in self.secrets:
+            self.secrets.append(secret)
+            self._redactor = None
+
+    def redact(self, text: str) -> str:
+        """The text without any of these secrets."""
+        if self._redactor is None:
+            self._redactor = Redactor(self.secrets)
+        return self._redactor.redact(text)
