@@ -10,6 +10,7 @@ from . import files
 from .errors import OdfError
 from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span, validation
 from .project import Environment, is_inside, location_of
+from .project.hosts import outside_hosts
 
 if TYPE_CHECKING:
     from .store import Claim
@@ -99,7 +100,7 @@ def place_of_input(environment: Environment, dataset: Dataset, chunk: InputChunk
     """Whether an input chunk is where it should be: inside the environment, and there."""
     published = chunk.manifest.location if chunk.manifest else ""
     location = published or location_of(environment, dataset, chunk.dataid)
-    problem = _problem_with_host(environment, dataset) or _problem_with_input(environment, dataset, location)
+    problem = outside_hosts(environment, dataset) or _problem_with_input(environment, dataset, location)
     if not problem and not location and not dataset.hostname:
         return NO_LOCATION
     return Look(problem, {"location": location or dataset.hostname})
@@ -119,7 +120,7 @@ def _place(
             dataset = catalogue.dataset(name)
             location = location_of(environment, dataset, dataid)
             looked[f"{name} {dataid}"] = location or dataset.hostname or NO_LOCATION
-            problem = _problem_with_host(environment, dataset)
+            problem = outside_hosts(environment, dataset)
             if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
@@ -139,13 +140,6 @@ def _problem_with_input(environment: Environment, dataset: Dataset, location: st
     if outside:
         return f"{outside} leads outside the roots of environment {environment.name}"
     return f"nothing is at {location}" if "://" not in location and files.list_files(location) is None else ""
-
-
-def _problem_with_host(environment: Environment, dataset: Dataset) -> str:
-    if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
-        known = ", ".join(environment.hosts)
-        return f"dataset {dataset.datasetid} is on host {dataset.hostname}; environment {environment.name} has {known}"
-    return ""
 
 
 # Question 4: validated -----------------------------------------------------------------------------------------------

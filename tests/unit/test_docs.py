@@ -10,13 +10,12 @@ import pytest
 
 from opendataflow import errors
 from opendataflow.cli.door import ALIASES, VERBS, odf
-from opendataflow.insight.secrets_of import NEW
 from opendataflow.model import Partition
 from opendataflow.model.check_kinds import KINDS
 from opendataflow.model.dataid import TYPES
 from opendataflow.project import datasets, jobs, load
 from opendataflow.run.context import FIELDS
-from opendataflow.secrets import KEY_VARIABLES
+from opendataflow.secrets import KEY_VARIABLES, NEW
 from opendataflow.spark.settings import SHORT
 from opendataflow.store import open_store
 

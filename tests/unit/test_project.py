@@ -23,6 +23,8 @@ from opendataflow.model import Dataset, Input, Mapping, Partition, Pool, Retry
 from opendataflow.project import Environment, Project, code_of, find, is_inside, load, resolve_location, without_file
 
 SECRET = "hunter2-canary"
+ONE, TWO, THREE = (f"odf2:{'A' * 67}{letter}" for letter in "AEI")
+JAVA = "ZpLfE+uTYE2mdmjOPrukol3yu+cpAHBnmL6trHa9PHGj"
 
 DESIGN = """
 [project]
@@ -65,7 +67,7 @@ database = "shop"
 schemaname = "public"
 tablename = "orders"
 username = "etl"
-encryptedpass = "…"
+encryptedpass = "ZpLfE+uTYE2mdmjOPrukol3yu+cpAHBnmL6trHa9PHGj"
 partition = { type = "range", column = "id", count = 10000 }
 
 [dataset.orders_lake]
@@ -199,9 +201,9 @@ def test_an_empty_file_is_a_project_with_nothing_but_today(loaded, tmp_path):
 
 
 def test_a_project_is_frozen_and_its_secrets_are_not_shown(loaded):
-    project = loaded(f'[store]\nurl = "postgresql://etl@db/dataflow"\nencrypted = "{SECRET}"')
-    assert project.environment.store_encrypted == SECRET
-    assert SECRET not in repr(project)
+    project = loaded(f'[store]\nurl = "postgresql://etl@db/dataflow"\nencrypted = "{ONE}"')
+    assert project.environment.store_encrypted == ONE
+    assert ONE not in repr(project)
     with pytest.raises(AttributeError):
         project.name = "other"
 
@@ -525,6 +527,40 @@ def test_what_should_be_encrypted_is_never_shown(loaded, text):
     assert type(refusal(text, loaded)) is BadConfig
 
 
+@pytest.mark.parametrize(
+    "value", ["sesame", "odf1:sesame", "odf2:canary", JAVA[:-8], JAVA + "!", "c2VzYW1l", "odf3:" + ONE[5:]]
+)
+@pytest.mark.parametrize(
+    ("text", "key", "option"),
+    [
+        ("[dataset.a]\nencryptedpass = '{}'", "[dataset.a] encryptedpass", "--for a"),
+        ("[dataset.a]\n[environment.x.dataset.a]\nencryptedpass = '{}'", "[environment.x.dataset.a] encryptedpass", "--for a"),
+        ("[store]\nencrypted = '{}'", "[store] encrypted", "--for-store"),
+        ("[environment.x]\nstore.encrypted = '{}'", "[environment.x.store] encrypted", "--for-store"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_token_is_refused_where_one_belongs_and_not_shown(loaded, text, key, option, value):
+    problem = refusal(text.format(value), loaded)
+    assert type(problem) is BadConfig
+    assert problem.message.startswith(f"dataflow.toml: {key}: ")
+    assert value not in problem.message + problem.hint
+    assert problem.hint.endswith(f"odf crypt encrypt {option}")
+
+
+def test_what_is_not_a_token_is_refused_in_the_properties_file_too(write):
+    with pytest.raises(BadConfig) as caught:
+        load(write("url=postgresql://h/d\nencrypted=sesame\n", "dataflow.properties"))
+    assert "sesame" not in str(caught.value)
+
+
+def test_how_a_server_may_ask_for_the_password_is_libpqs_word_or_a_list_of_them(loaded):
+    text = "[dataset.a]\ntablename = 't'\nrequire_auth = {}"
+    assert dataset(loaded(text.format("'md5'")), "a").options["require_auth"] == "md5"
+    assert dataset(loaded(text.format("['md5', 'password']")), "a").options["require_auth"] == ["md5", "password"]
+    for wrong in ("'!password'", "[]", "['plain']", "true"):
+        assert "require_auth" in refusal(text.format(wrong), loaded).message
+
+
 def test_a_column_may_be_called_password(loaded):
     text = "[dataset.a.checks]\nregex = { password = '.+' }\naccepted = { pass = ['yes', 'no'] }"
     assert len(dataset(loaded(text), "a").checks) == 2
@@ -581,21 +617,21 @@ def test_roots_are_absolute_and_without_dots(loaded, tmp_path):
 
 
 def test_an_environment_with_its_own_store_does_not_get_the_password_of_another(loaded):
-    store = "[store]\nurl = 'postgresql://etl@db/dataflow'\nencrypted = 'one'\n"
+    store = f"[store]\nurl = 'postgresql://etl@db/dataflow'\nencrypted = '{ONE}'\n"
     own = loaded(store + "[environment.x]\nstore.url = 'postgresql://etl@db2/dataflow'").environment
     assert (own.store_url, own.store_encrypted) == ("postgresql://etl@db2/dataflow", "")
-    both = loaded(store + "[environment.x]\nstore = { url = 'postgresql://db2/x', encrypted = 'two' }").environment
-    assert both.store_encrypted == "two"
-    shared = loaded(store + "[environment.x]\nstore.encrypted = 'three'").environment
-    assert (shared.store_url, shared.store_encrypted) == ("postgresql://etl@db/dataflow", "three")
+    both = loaded(store + f"[environment.x]\nstore = {{ url = 'postgresql://db2/x', encrypted = '{TWO}' }}").environment
+    assert both.store_encrypted == TWO
+    shared = loaded(store + f"[environment.x]\nstore.encrypted = '{THREE}'").environment
+    assert (shared.store_url, shared.store_encrypted) == ("postgresql://etl@db/dataflow", THREE)
 
 
 def test_an_environment_may_change_the_place_of_a_dataset_and_only_its_own(loaded):
     text = "[dataset.a]\nhostname = 'db.dev'\ntablename = 't'\n[environment.dev]\n"
-    text += "[environment.prod.dataset.a]\nhostname = 'db.prod'\nencryptedpass = 'x'"
+    text += f"[environment.prod.dataset.a]\nhostname = 'db.prod'\nencryptedpass = '{ONE}'"
     assert dataset(loaded(text), "a").hostname == "db.dev"
     prod = dataset(loaded(text, "prod"), "a")
-    assert (prod.hostname, prod.tablename, prod.encryptedpass, prod.kind) == ("db.prod", "t", "x", "table")
+    assert (prod.hostname, prod.tablename, prod.encryptedpass, prod.kind) == ("db.prod", "t", ONE, "table")
 
 
 def test_a_place_may_be_declared_by_the_environment_alone(loaded):
@@ -755,10 +791,14 @@ def test_without_a_file_there_is_only_a_store(tmp_path):
 
 
 def test_the_properties_file_of_the_seeds_is_read(write, tmp_path):
-    text = "url=jdbc:postgresql://localhost:5432/dataflow\nuser=etl\nschema=dataflow\nencrypted=AbC+/=\nplatform=postgres\n"
+    text = (
+        "url=jdbc:postgresql://localhost:5432/dataflow\nuser=etl\nschema=dataflow\nencrypted="
+        + JAVA
+        + "\nplatform=postgres\n"
+    )
     project = load(write(text, "dataflow.properties"))
     assert project.environment.store_url == "postgresql://etl@localhost:5432/dataflow"
-    assert project.environment.store_encrypted == "AbC+/="
+    assert project.environment.store_encrypted == JAVA
     assert project.environment.name == "default"
     assert (project.folder, project.datasets, project.jobs) == (tmp_path, (), ())
 

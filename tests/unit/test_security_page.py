@@ -18,7 +18,9 @@ def rows() -> list[list[str]]:
 
 
 def functions(file: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)
+    }
 
 
 def test_every_row_names_tests_that_exist() -> None:

@@ -72,7 +72,9 @@ def startjob_verb(app: App, jobid: str) -> Any:
     from .run import start_verb
 
     check_id("job", jobid)
-    return click.Context(start_verb).invoke(start_verb, **(_with_options_of(app) | {"as_json": True}), jobid=jobid)
+    return click.Context(start_verb, obj=app.taken).invoke(
+        start_verb, **(_with_options_of(app) | {"as_json": True}), jobid=jobid
+    )
 
 
 @verb("forcejob")
@@ -132,6 +134,6 @@ def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -
     )
     if found is None:
         raise Locked(f"{jobid} {dataid} is not running", hint=f"See its runs: odf runs {jobid}")
-    return click.Context(end_verb).invoke(
+    return click.Context(end_verb, obj=app.taken).invoke(
         end_verb, **_with_options_of(app), run=found.runid, status=status, dry_run=dry_run
     )

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import BadConfig
+from ..secrets import Taken, take
 
 if TYPE_CHECKING:
     from ..project import Project
+    from ..secrets import Key
     from ..store import Store
 
 Segment = tuple[str, str]  # a text and the name of its style, "" for none
@@ -51,6 +53,7 @@ class App:
     env: str | None = None
     as_json: bool = False
     debug: bool = False
+    taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
     _project: Project | None = field(default=None, repr=False)
     _store: Store | None = field(default=None, repr=False)
 
@@ -61,7 +64,7 @@ class App:
             from ..project import find, load, without_file
 
             env = self.env or os.environ.get("ODF_ENV") or None
-            named = self.store_url or os.environ.get("ODF_STORE") or None
+            named = self.store_url or self.taken.store_url or None
             file = find(Path.cwd())
             if file is not None:
                 project = load(file, env)
@@ -75,7 +78,7 @@ class App:
     @property
     def url(self) -> str:
         """The address of the store: --store, ODF_STORE, the project's, or dataflow.db in this folder."""
-        return self.store_url or os.environ.get("ODF_STORE") or self.project.environment.store_url
+        return self.store_url or self.taken.store_url or self.project.environment.store_url
 
     @property
     def store(self) -> Store:
@@ -96,7 +99,11 @@ class App:
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
         self._store = open_store(
-            url, create=create, check=check, password=password, say=lambda message: click.echo(message, err=True)
+            url,
+            create=create,
+            check=check,
+            password=password,
+            say=lambda message: click.echo(self.redact(message), err=True),
         )
         return self._store
 
@@ -105,13 +112,18 @@ class App:
         if self._store is not None:
             self._store.close()
 
+    @property
+    def key(self) -> Key | None:
+        """The key, if one is given; it is nowhere else in this process."""
+        return self.taken.key
+
     def store_password(self, encrypted: str) -> str:
         """The store's own password, decrypted."""
         from .. import secrets
 
-        return secrets.decrypt(
-            encrypted, secrets.require_key(os.environ, "the store's password"), secrets.STORE_CONTEXT
-        )
+        password = secrets.decrypt(encrypted, self.taken.require_key("the store's password"), secrets.STORE_CONTEXT)
+        self.taken.hidden.add(password)
+        return password
 
     def show(self, data: Any, text: Callable[[], Iterable[Line] | None] | None = None, *, raw: bool = False) -> None:
         """Print facts: as JSON when asked for, else in words.
@@ -130,7 +142,11 @@ class App:
     def say(self, line: str) -> None:
         """A remark that is not a fact: to the terminal's other stream, so that output can be piped."""
         if not self.as_json:
-            click.echo(clean(line), err=True)
+            click.echo(clean(self.redact(line)), err=True)
+
+    def redact(self, text: str) -> str:
+        """The text without any secret that this process knows."""
+        return self.taken.hidden.redact(text)
 
 
 def clean(text: str) -> str:
@@ -192,7 +208,7 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         def call(store_url: str | None, env: str | None, as_json: bool, debug: bool, **arguments: Any) -> Any:
-            app = App(store_url, env, as_json, debug)
+            app = App(store_url, env, as_json, debug, click.get_current_context().obj or take(os.environ))
             try:
                 return function(app, **arguments)
             finally:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib import import_module
 
 import click
 
 from ..errors import Aborted, Internal, OdfError, UsageError
+from ..secrets import Hidden, take
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
 VERBS: dict[str, tuple[str, str]] = {
@@ -101,43 +103,50 @@ def odf() -> None:
 
 def open_door(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
+    taken = take(os.environ)  # before anything else starts
     try:
-        result = odf.main(arguments, prog_name="odf", standalone_mode=False)
+        result = odf.main(arguments, prog_name="odf", standalone_mode=False, obj=taken)
         return result if isinstance(result, int) else 0
-    except OdfError as error:
-        return _say(arguments, error, error)
-    except click.exceptions.Abort as error:
-        interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # in the middle of work, not at a prompt
-        return _say(arguments, Aborted("interrupted" if interrupted else "nothing was changed"))
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "odf"
-        return _say(arguments, UsageError(error.format_message(), hint=f"See: {command} --help"))
-    except click.ClickException as error:
-        return _say(arguments, UsageError(error.format_message()))
-    except KeyboardInterrupt:
-        return _say(arguments, Aborted("interrupted"))
     except BrokenPipeError:
         sys.stderr.close()
         return _READER_GONE
-    except Exception as error:
-        bug = Internal(f"{type(error).__name__}: {error}", hint="This is a bug in OpenDataFlow; --debug shows where.")
-        return _say(arguments, bug, error)
+    except (Exception, KeyboardInterrupt) as error:
+        return _say(arguments, _named(error), error, taken.hidden)
 
 
-def _say(arguments: list[str], problem: OdfError, raised: Exception | None = None) -> int:
-    if raised is not None and "--debug" in arguments:
+def _named(error: BaseException) -> OdfError:
+    """What went wrong, as one of our own errors."""
+    match error:
+        case OdfError():
+            return error
+        case click.exceptions.Abort():
+            interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # in the middle of work, not at a prompt
+            return Aborted("interrupted" if interrupted else "nothing was changed")
+        case click.UsageError():
+            command = error.ctx.command_path if error.ctx else "odf"
+            return UsageError(error.format_message(), hint=f"See: {command} --help")
+        case click.ClickException():
+            return UsageError(error.format_message())
+        case KeyboardInterrupt():
+            return Aborted("interrupted")
+    return Internal(f"{type(error).__name__}: {error}", hint="This is a bug in OpenDataFlow; --debug shows where.")
+
+
+def _say(arguments: list[str], problem: OdfError, raised: BaseException, hidden: Hidden) -> int:
+    if "--debug" in arguments and (isinstance(problem, Internal) or problem is raised):
         import traceback
 
-        traceback.print_exception(raised)
+        print(hidden.redact("".join(traceback.format_exception(raised))), end="", file=sys.stderr)
+    message, hint = hidden.redact(problem.message), hidden.redact(problem.hint)
     if "--json" in arguments:
-        facts = {"error": problem.name, "message": problem.message, "hint": problem.hint}
+        facts = {"error": problem.name, "message": message, "hint": hint}
         print(json.dumps(facts | {"exit_code": problem.exit_code}))
     else:
         from .common import clean
 
-        print(clean(f"{problem.name}: {problem.message}"), file=sys.stderr)
-        if problem.hint:
-            print(clean(f"  {problem.hint}"), file=sys.stderr)
+        print(clean(f"{problem.name}: {message}"), file=sys.stderr)
+        if hint:
+            print(clean(f"  {hint}"), file=sys.stderr)
     return problem.exit_code

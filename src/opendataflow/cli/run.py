@@ -139,12 +139,12 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
 
 def worker_of(app: App, *, echo: bool = False, master: str | None = None, items: Sequence[str] = ()) -> Worker:
     """The worker of this command: its store, its project, and the key if one is given."""
-    from .. import secrets
     from ..run.worker import Worker
+    from ..secrets import sweep_secret_files
 
-    key = secrets.find_key(os.environ)
-    echo = echo and not app.as_json
-    return Worker(app.store, app.project, key, master=master, items=items, echo=echo, say=app.say)
+    sweep_secret_files(app.project.logs.parent)  # of a worker that was killed
+    told: Any = {"echo": echo and not app.as_json, "say": app.say, "hidden": app.taken.hidden}
+    return Worker(app.store, app.project, app.key, master=master, items=items, **told)
 
 
 @contextmanager

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import UsageError
-from ..model import check_id
-from .common import App, table, verb
+from ..errors import SchemaOlder, StoreMissing, UsageError
+from ..model import Dataset, check_id
+from .common import App, confirm, table, verb
 
 if TYPE_CHECKING:
     from ..secrets import Key
@@ -19,11 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose password is meant: that of a dataset, of the store, or of every dataset."""
+    """Whose password is meant: that of a dataset, of the store, or of every dataset; and where it is, if that was said."""
 
     dataset: str | None
     for_store: bool
     everything: bool
+    hostname: str | None
+    port: int | None
+    database: str | None
+    username: str | None
+    url: str | None
 
     def __post_init__(self) -> None:
         if self.dataset is not None and self.for_store:
@@ -31,81 +35,144 @@ class Owner:
         if self.dataset is not None:
             check_id("dataset", self.dataset)
 
-    def context(self) -> str:
-        """What the one password that is meant is bound to."""
-        from ..secrets import STORE_CONTEXT, dataset_context
+    def said(self) -> Dataset | None:
+        """The dataset at the address that the options name; None when they name none."""
+        texts, options = (self.hostname, self.database, self.username), {"port": self.port, "url": self.url}
+        if self.dataset is None or all(value is None for value in (*texts, *options.values())):
+            return None
+        hostname, database, username = (text or "" for text in texts)
+        given = {name: value for name, value in options.items() if value is not None}
+        return Dataset(self.dataset, hostname=hostname, database=database, username=username, options=given)
 
-        if self.dataset is not None:
-            return dataset_context(self.dataset)
-        if self.for_store:
-            return STORE_CONTEXT
-        raise UsageError("whose password is it?", hint="Say --for DATASET or --for-store.")
+
+def _owner(app: App, whose: Owner, *, must_be_known: bool) -> Dataset | None:
+    """The dataset whose password is meant, with its address; None is the store."""
+    from ..model.address import address_of
+
+    if whose.dataset is None:
+        if not whose.for_store:
+            raise UsageError("whose password is it?", hint="Say --for DATASET or --for-store.")
+        return None
+    name, said = whose.dataset, whose.said()
+    known = next((dataset for dataset in app.project.datasets if dataset.datasetid == name), None) or _stored(app, name)
+    if known is not None and said is not None and address_of(known) != address_of(said):
+        raise UsageError(
+            f"dataset {name} is at {address_of(known)}, not at {address_of(said)}",
+            hint="Leave out the options: its address is known. Or correct it first, in the project file or in the store.",
+        )
+    found = known or said
+    if found is None and must_be_known:
+        raise UsageError(
+            f"a password is bound to where it is sent, and nobody knows where dataset {name} is",
+            hint=f"Declare the dataset in dataflow.toml or store it first, and then encrypt. Or say where it will be: "
+            f"odf crypt encrypt --for {name} --hostname HOST --database NAME --username USER",
+        )
+    return found or Dataset(name)
+
+
+def _stored(app: App, name: str) -> Dataset | None:
+    """The dataset as the store has it, if there is a store."""
+    try:
+        return app.open_store(create=False).catalogue().datasets.get(name)
+    except (StoreMissing, SchemaOlder):
+        return None
 
 
 @verb("crypt")
 @click.option("--for", "dataset", metavar="DATASET", help="The password of this dataset (its encryptedpass).")
 @click.option("--for-store", is_flag=True, help="The password of the store itself (store.encrypted in dataflow.toml).")
 @click.option("--all", "everything", is_flag=True, help="With rekey: every dataset's password.")
+@click.option("--hostname", metavar="HOST", help="Where the dataset will be, if nothing says so yet: its hostname,")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="its port,")
+@click.option("--database", metavar="NAME", help="its database,")
+@click.option("--username", metavar="USER", help="its user,")
+@click.option("--url", metavar="URL", help="and for JDBC its url.")
+@click.option("--same-key", is_flag=True, help="With rekey: renew the tokens under the key that they have.")
+@click.option("--yes", "-y", is_flag=True, help="With rekey: do not ask.")
 @click.option("--stdin", "from_input", is_flag=True, help="Read the value from the input even on a terminal.")
 @click.option("--yes-print", is_flag=True, help="With decrypt: print the plaintext even where it is not a terminal.")
 @click.option("--dry-run", is_flag=True, help="With rekey: show what would change, and change nothing.")
 @click.argument("action", type=click.Choice(["encrypt", "decrypt", "rekey"]))
 @click.argument("token", required=False)
-def crypt_verb(
-    app: App, action: str, token: str | None, from_input: bool, yes_print: bool, dry_run: bool, **owner: Any
-) -> int:
+def crypt_verb(app: App, action: str, token: str | None, from_input: bool, yes_print: bool, **more: Any) -> int:
     """Encrypt, decrypt or re-encrypt passwords.
 
     The key comes from PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND, the value from a hidden prompt or the input. A token is
-    bound to its dataset: it cannot be read for another one. decrypt and rekey read the Java tool's values too.
+    bound to its dataset and to where that is, by hostname, port, database, username and url: it cannot be read for another
+    dataset, nor when one of these changes. They come from the project file, else from the store, else from the options.
+    decrypt and rekey also read older tokens and the Java tool's values; rekey binds them to where the dataset is now.
 
     \b
       odf crypt encrypt --for orders_pg
+      odf crypt encrypt --for orders_pg --hostname db.example --database shop --username etl
       odf crypt encrypt --for-store < password.txt
-      odf crypt decrypt --for orders_pg odf1:…
+      odf crypt decrypt --for orders_pg odf2:…
       NEW_PASSKEY_FILE=new.key odf crypt rekey --all --dry-run
       NEW_PASSKEY_FILE=new.key odf crypt rekey --for orders_pg
+      odf crypt rekey --for orders_pg --same-key
     """
-    whose = Owner(**owner)
+    plan = _Rekey(*(more.pop(name) for name in ("same_key", "dry_run", "yes")))
+    whose = Owner(**more)
     if action == "rekey":
-        return _rekey(app, whose, dry_run)
-    context = whose.context()
+        return _rekey(app, whose, plan)
     if action == "encrypt":
         if token is not None:
             raise UsageError(
                 "the value cannot be an argument: everybody could see it with ps",
                 hint="Leave it out and type it when asked, or pipe it in.",
             )
-        return _encrypt(app, context, from_input)
-    return _decrypt(app, context, token, from_input, yes_print)
+        return _encrypt(app, whose, from_input)
+    return _decrypt(app, whose, token, from_input, yes_print)
 
 
-def _encrypt(app: App, context: str, from_input: bool) -> int:
+class _Rekey(NamedTuple):
+    """How a rekey is meant."""
+
+    same_key: bool
+    dry_run: bool
+    yes: bool
+
+
+def _context(dataset: Dataset | None) -> str:
     from .. import secrets
 
-    key = secrets.require_key(os.environ, "encrypt")
+    return secrets.STORE_CONTEXT if dataset is None else secrets.dataset_context(dataset)
+
+
+def _encrypt(app: App, whose: Owner, from_input: bool) -> int:
+    from .. import secrets
+    from ..model.address import address_of
+
+    key = app.taken.require_key("encrypt")
+    dataset = _owner(app, whose, must_be_known=True)
     value = _read("value", from_input, confirm=True)
     if not value:
         raise UsageError("there is nothing to encrypt", hint="Type the value when asked, or pipe it in.")
+    context = _context(dataset)
     sealed = secrets.encrypt(value, key, context)
-    app.show({"token": sealed, "context": context}, lambda: [sealed])
+    where = str(address_of(dataset)) if dataset is not None else ""
+    app.show({"token": sealed, "context": context.partition("\n")[0], "address": where}, lambda: [sealed])
+    if dataset is not None:
+        app.say(f"this token is for dataset {dataset.datasetid} at {where}, and for nothing else")
     return 0
 
 
-def _decrypt(app: App, context: str, token: str | None, from_input: bool, yes_print: bool) -> int:
+def _decrypt(app: App, whose: Owner, token: str | None, from_input: bool, yes_print: bool) -> int:
     from .. import secrets
 
     if not yes_print and (app.as_json or not sys.stdout.isatty()):
         raise UsageError(
             "the plaintext is shown only on a terminal", hint="Say --yes-print if it is really meant to go elsewhere."
         )
-    key = secrets.require_key(os.environ, "decrypt")
+    key = app.taken.require_key("decrypt")
     sealed = token if token is not None else _read("token", from_input, confirm=False)
+    context = _context(_owner(app, whose, must_be_known=False))
     value = secrets.decrypt(sealed, key, context)
-    app.show({"plaintext": value, "context": context}, lambda: [value], raw=True)
+    app.show({"plaintext": value, "context": context.partition("\n")[0]}, lambda: [value], raw=True)
     if secrets.is_java(sealed):
         app.say(
-            "this is the Java tool's form, which is bound to no dataset and quick to guess; to renew it: odf crypt rekey"
+            "this is the Java tool's form, which is bound to no dataset and quick to guess; to renew it: "
+            "odf crypt rekey --same-key"
         )
     return 0
 
@@ -117,32 +184,47 @@ def _read(what: str, from_input: bool, *, confirm: bool) -> str:
     return raw.removesuffix("\n").removesuffix("\r") if raw.endswith("\n") else raw
 
 
-def _rekey(app: App, whose: Owner, dry_run: bool) -> int:
+def _rekey(app: App, whose: Owner, plan: _Rekey) -> int:
     from ..insight import secrets_of
 
     if not (whose.dataset or whose.for_store or whose.everything):
         raise UsageError("which passwords?", hint="Say --for DATASET, --for-store or --all.")
-    old, new = secrets_of.keys(os.environ)
+    old, new = secrets_of.keys(app.taken, same=plan.same_key)
     if whose.for_store:
         return _rekey_store(app, old, new)
-    renewed = secrets_of.rekeyed(app.store.catalogue(), [whose.dataset] if whose.dataset else [], old, new)
-    if not dry_run:
+    names = [whose.dataset] if whose.dataset else []
+    renewed = secrets_of.rekeyed(app.project, app.store.catalogue(), names, old, new)
+    # A token that was bound to no address would be bound to one that only the store names: a person has to say so.
+    doubtful = [secret for secret in renewed if not secret.is_vouched]
+    if not plan.dry_run:
+        for secret in doubtful:
+            app.say(f"only the store says that dataset {secret.datasetid} is at {secret.address}")
+        if doubtful:
+            confirm(app, "bind the passwords to these addresses?", plan.yes)
         app.store.register([secret.dataset for secret in renewed])
     data = [
-        {"dataset": secret.datasetid, "was": secret.was, "token": secret.dataset.encryptedpass} for secret in renewed
+        {
+            "dataset": secret.datasetid,
+            "was": secret.was,
+            "address": secret.address,
+            "token": secret.dataset.encryptedpass,
+        }
+        for secret in renewed
     ]
-    would = "would be" if dry_run else "is"
-    rows = [(secret.datasetid, secret.was, f"{would} under the new key") for secret in renewed]
+    now = f"{'would be' if plan.dry_run else 'is'} under the {'same' if plan.same_key else 'new'} key"
+    rows = [(secret.datasetid, secret.was, now, secret.address) for secret in renewed]
     app.show(
-        {"rekeyed": data, "dry_run": dry_run},
-        lambda: table(["dataset", "was", "now"], rows) if rows else ["no dataset has an encrypted password"],
+        {"rekeyed": data, "dry_run": plan.dry_run},
+        lambda: (
+            table(["dataset", "was", "now", "bound to"], rows) if rows else ["no dataset has an encrypted password"]
+        ),
     )
     declared = [
         dataset.datasetid
         for dataset in app.project.datasets
         if dataset.encryptedpass and dataset.datasetid in {one.datasetid for one in renewed}
     ]
-    if declared and not dry_run:
+    if declared and not plan.dry_run:
         app.say(
             f"dataflow.toml still has the old values of {', '.join(declared)}: "
             "put the new ones there before the next odf apply (--json shows them)"

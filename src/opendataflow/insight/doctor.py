@@ -31,7 +31,7 @@ def examine(app: Any, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything, one thing after the other; a problem with one hides none of the others."""
     return [
         finding
-        for look in (_python, _java, _spark, _project, _key, _roots, _store)
+        for look in (_python, _java, _spark, _project, _key, _roots, _store, _passwords)
         for finding in _safely(look, app, environ)
     ]
 
@@ -42,7 +42,8 @@ def _safely(
     try:
         yield from look(app, environ)
     except OdfError as error:
-        yield Finding(look.__name__.strip("_"), False, f"{error.name}: {error.message}", error.hint)
+        found = app.redact(f"{error.name}: {error.message}")
+        yield Finding(look.__name__.strip("_"), False, found, app.redact(error.hint))
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding(
             look.__name__.strip("_"), False, str(error), "Check that it is installed, and that you may read and run it."
@@ -92,7 +93,7 @@ def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _key(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
-    key = secrets.find_key(environ)
+    key = app.key
     mend = "Only encrypted passwords need it. Set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND."
     yield Finding("key", True if key is not None else None, "given" if key is not None else "not given", mend)
 
@@ -135,3 +136,20 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         else "none ran out",
         "End them: odf rescue",
     )
+
+
+def _passwords(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Passwords that are weakly encrypted, or not at all."""
+    tokens = {
+        f"dataset {dataset.datasetid}": (dataset.encryptedpass, f"--for {dataset.datasetid}")
+        for dataset in app.store.catalogue().datasets.values()
+    }
+    tokens["the store"] = app.project.environment.store_encrypted, "--for-store"
+    for owner, (token, option) in tokens.items():
+        form = secrets.form_of(token) if token else secrets.TODAY
+        if form == secrets.NO_TOKEN:
+            yield Finding("password", False, f"{owner}: not encrypted", f"Encrypt it: odf crypt encrypt {option}")
+        elif form != secrets.TODAY and not (option == "--for-store" and form == secrets.NO_ADDRESS):
+            ok = False if secrets.is_java(token) else None
+            mend = f"Renew it: odf crypt rekey {option} --same-key"
+            yield Finding("password", ok, f"{owner}: weak, since {form}", mend)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
+from ..model.address import AUTH
 from ..model.dataset import KINDS, POSTGRES
 from ..model.ids import shown
 from ..model.plain import plain
@@ -23,7 +24,14 @@ _DECIMAL = Shape(
     lambda value: isinstance(value, str) and re.fullmatch(r"decimal\(\d{1,2}, ?\d{1,2}\)", value) is not None,
     'text like "decimal(38,18)"',
 )
+
+
+def _are_methods(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(method in AUTH for method in value)
+
+
 OF_POSTGRES: dict[str, Shape] = {
+    "require_auth": either(one_of(*AUTH), Shape(_are_methods, f"a list of {', '.join(AUTH)}")),
     "sslmode": one_of("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
     "timezone": TEXT,
     "as_text": either(TEXT, TEXTS),
@@ -86,6 +94,8 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     for key in values:
         if holds_password(values[key]):
             raise homes[key].wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
+    for home in filter(None, (section, override)):
+        home.token("encryptedpass", f"--for {datasetid}")
     values["kind"] = _kind(section, values)
     values["format"] = _format(section, values)
     partition, checks = _partition(section), _checks(section)

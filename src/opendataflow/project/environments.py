@@ -76,7 +76,7 @@ def _store(section: Section, url: str, encrypted: str, folder: Path) -> tuple[st
         url, encrypted = section.text("url"), ""
     with section.at("url"):
         url = store_address(check_store_url(url), folder)
-    return url, section.text("encrypted", encrypted)
+    return url, section.token("encrypted", "--for-store", encrypted)
 
 
 def _root(section: Section, root: str, folder: Path) -> str:

@@ -52,7 +52,7 @@ def read_properties(file: Path, text: str) -> Environment:
         (str(file.parent),),
         (),
         store_address(url, file.parent),
-        section.text("encrypted"),
+        section.token("encrypted", "--for-store"),
         is_declared=False,
     )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BadConfig, OdfError
 from ..model.ids import shown
-from ..secrets import is_password_name
+from ..secrets import is_password_name, is_token
 
 _CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
 
@@ -134,6 +134,13 @@ class Section:
     def text(self, key: str, default: str = "") -> str:
         """One line of text."""
         return self._line(key, self.get(key, TEXT, default))
+
+    def token(self, key: str, owner: str, default: str = "") -> str:
+        """An encrypted value; what is none is never repeated, since it may be a password."""
+        token = self.text(key, default)
+        if token and not is_token(token):
+            raise self.wrong(key, "this is not a token", f"Make one, and write it here: odf crypt encrypt {owner}")
+        return token
 
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Lines of text; one may stand for a list of one."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..errors import UntrustedDefinition
 from ..model import TODAY, Catalogue, Dataset, Job, Look, checks_to_data
+from ..model.address import hosts_of
 from ..model.ids import shown
 from .declared import Project
 from .locations import is_inside, resolve_location
@@ -222,8 +223,13 @@ def _undeclared(project: Project, dataset: Dataset, *, is_checked: bool, on_spar
 
 
 def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
-    """Where nobody declared which locations belong to the project, its own folder does, and nothing else."""
+    """Where nobody declared which locations and hosts belong to the project, its folder and this machine do, no other."""
     environment, here = project.environment, f"dataset {dataset.datasetid}"
+    if dataset.kind == "table":
+        listed = (*environment.hosts, *project.trust.hosts)
+        for host in hosts_of(dataset):
+            if not (host.is_here or host.is_among(listed)):
+                yield Distrust(PLACE, f"{here} is on host {host}, which neither hosts nor [trust] lists")
     if dataset.location and not environment.is_declared:
         any_chunk = Dataset(dataset.datasetid, location=_placeholder.sub("x", dataset.location))
         if not is_inside(resolve_location(environment, any_chunk, "x", must_be_inside=False), environment.roots):

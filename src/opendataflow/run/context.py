@@ -8,9 +8,10 @@ from typing import Any
 
 from ..errors import BadDefinition
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
-from ..project import Environment, location_of
+from ..project import Environment, Project, location_of
+from ..project.hosts import check_password_may_go
 from ..project.jobs import RESERVED, RESERVED_PREFIXES
-from ..secrets import Key, Redactor, dataset_context, decrypt, require_key
+from ..secrets import Hidden, Key, dataset_context, decrypt, is_token, required
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
@@ -20,21 +21,28 @@ FIELDS = ("hostname", "database", "schemaname", "tablename", "username", "format
 class Vault:
     """Decrypts the passwords of datasets, each once: deriving a key takes time on purpose."""
 
-    def __init__(self, key: Key | None) -> None:
-        self.key = key
+    def __init__(self, project: Project, key: Key | None, hidden: Hidden | None = None) -> None:
+        self.project, self.key = project, key
+        self.hidden = Hidden() if hidden is None else hidden
+        if key is not None:
+            self.hidden.add(key)
         self._opened: dict[tuple[str, str], str] = {}
-        self._secrets: list[str | Key] = [] if key is None else [key]
 
     def password(self, dataset: Dataset) -> str:
-        """The password of a dataset, empty when it has none; BadKey when it cannot be decrypted."""
+        """The password of a dataset, empty when it has none; refused where it may not go, and BadKey when it stays shut."""
         token = dataset.encryptedpass
         if not token:
             return ""
-        key = self.key or require_key({}, f"dataset {dataset.datasetid}")
-        known = (dataset.datasetid, token)
+        known = token, dataset_context(dataset)
         if known not in self._opened:
-            word = decrypt(token, key, dataset_context(dataset.datasetid))
-            self._secrets.append(word)
+            if not is_token(token):
+                raise BadDefinition(
+                    f"the encryptedpass of dataset {dataset.datasetid} is not encrypted",
+                    hint=f"Whoever can read the store can read it. Encrypt it: odf crypt encrypt --for {dataset.datasetid}",
+                )
+            check_password_may_go(self.project, dataset)
+            word = decrypt(token, required(self.key, f"dataset {dataset.datasetid}"), dataset_context(dataset))
+            self.hidden.add(word)
             self._opened[known] = word
         return self._opened[known]
 
@@ -46,11 +54,11 @@ class Vault:
     @property
     def secrets(self) -> Sequence[str | Key]:
         """Everything that must not be seen: the key itself and what was decrypted, also what will be from now on."""
-        return self._secrets
+        return self.hidden.secrets
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
-        return Redactor(self.secrets).redact(text)
+        return self.hidden.redact(text)
 
 
 def variables(

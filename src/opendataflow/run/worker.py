@@ -12,7 +12,7 @@ from ..errors import BadConfig, MissingDependency, UntrustedDefinition
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
-from ..secrets import Key
+from ..secrets import Hidden, Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
 from .context import Vault, with_items
@@ -43,9 +43,10 @@ class Worker:
         items: Sequence[str] = (),
         echo: bool = True,
         say: Callable[[str], None] = lambda line: None,
+        hidden: Hidden | None = None,
     ) -> None:
         self.store, self.project = store, project
-        self.vault = Vault(key)
+        self.vault = Vault(project, key, hidden)
         self.echo, self.say = echo, say
         self.cancelled = threading.Event()
         self._master, self._items = master, items

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+from ..model.tokens import is_bound, is_java, is_token
 from .file import secret_file, sweep_secret_files
-from .key import KEY_VARIABLES, Key, child_environment, find_key, require_key
+from .key import KEY_VARIABLES, NEW, Key, child_environment, find_key, require_key, required
 from .plaintext import holds_password, is_password_name
-from .redaction import REDACTED, Redactor
-from .token import STORE_CONTEXT, dataset_context, decrypt, encrypt, is_java, needs_rekey, rekey
+from .redaction import REDACTED, Hidden, Redactor
+from .taken import Taken, take
+from .token import (
+    NO_ADDRESS,
+    NO_TOKEN,
+    STORE_CONTEXT,
+    TODAY,
+    dataset_context,
+    decrypt,
+    encrypt,
+    form_of,
+    needs_rekey,
+    rekey,
+)
 
 __all__ = [
     "KEY_VARIABLES",
+    "NEW",
+    "NO_ADDRESS",
+    "NO_TOKEN",
     "REDACTED",
     "STORE_CONTEXT",
+    "TODAY",
+    "Hidden",
     "Key",
     "Redactor",
+    "Taken",
     "child_environment",
     "dataset_context",
     "decrypt",
     "encrypt",
     "find_key",
+    "form_of",
     "holds_password",
+    "is_bound",
     "is_java",
     "is_password_name",
+    "is_token",
     "needs_rekey",
     "rekey",
     "require_key",
+    "required",
     "secret_file",
     "sweep_secret_files",
+    "take",
 ]

@@ -50,7 +50,7 @@ def sweep_secret_files(directory: str | os.PathLike[str]) -> int:
             if os.fstat(handle).st_size:
                 path.unlink(missing_ok=True)
                 removed += 1
-        except BlockingIOError:
+        except OSError:  # it is in use, or somebody else's
             pass
         finally:
             os.close(handle)

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from ..errors import BadConfig, BadKey, UsageError
+from .plaintext import holds_password
 
 KEY_VARIABLES = ("PASSKEY", "PASSKEY_FILE", "PASSKEY_COMMAND")
+NEW = "NEW_"  # before each of them, for the key that a rekey moves to
+STORE_VARIABLE = "ODF_STORE"
 COMMAND_TIMEOUT = 30.0
 
 _PEPPER = os.urandom(16)
@@ -46,20 +49,26 @@ def passphrase_of(key: Key) -> bytes:
     return key._passphrase
 
 
-def find_key(environ: Mapping[str, str]) -> Key | None:
+def find_key(environ: Mapping[str, str], prefix: str = "") -> Key | None:
     """Return the key from the first of PASSKEY, PASSKEY_FILE and PASSKEY_COMMAND that is set and not empty, or None."""
-    if passphrase := environ.get("PASSKEY"):
+    by_value, by_file, by_command = (prefix + name for name in KEY_VARIABLES)
+    if passphrase := environ.get(by_value):
         return Key(passphrase)
-    if path := environ.get("PASSKEY_FILE"):
-        return _key_from_bytes(_read_key_file(path), "PASSKEY_FILE")
-    if command := environ.get("PASSKEY_COMMAND"):
-        return _key_from_bytes(_run_key_command(command, environ), "PASSKEY_COMMAND")
+    if path := environ.get(by_file):
+        return _key_from_bytes(_read_key_file(path, by_file, environ), by_file)
+    if command := environ.get(by_command):
+        return _key_from_bytes(_run_key_command(command, by_command, environ), by_command)
     return None
 
 
 def require_key(environ: Mapping[str, str], for_what: str) -> Key:
     """Return the key, or refuse with the names of the variables that may hold it."""
-    if key := find_key(environ):
+    return required(find_key(environ), for_what)
+
+
+def required(key: Key | None, for_what: str) -> Key:
+    """Return the key that somebody found, or refuse with the names of the variables that may hold it."""
+    if key is not None:
         return key
     raise BadKey(
         f"{for_what} needs a key, and none is set",
@@ -67,9 +76,18 @@ def require_key(environ: Mapping[str, str], for_what: str) -> Key:
     )
 
 
+def secret_names(environ: Mapping[str, str]) -> list[str]:
+    """The variables that lead to a key, and the store's address when it holds a password."""
+    names = [*KEY_VARIABLES, *(NEW + name for name in KEY_VARIABLES)]
+    if holds_password(environ.get(STORE_VARIABLE, "")):
+        names.append(STORE_VARIABLE)
+    return [name for name in names if name in environ]
+
+
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without anything that leads to the key."""
-    return {name: value for name, value in environ.items() if name not in KEY_VARIABLES}
+    hidden = secret_names(environ)
+    return {name: value for name, value in environ.items() if name not in hidden}
 
 
 def to_bytes(text: str) -> bytes:
@@ -89,20 +107,28 @@ def _key_from_bytes(raw: bytes, source: str) -> Key:
     return Key(passphrase.decode("utf-8", "surrogateescape"))
 
 
-def _read_key_file(path: str) -> bytes:
+def _read_key_file(path: str, source: str, environ: Mapping[str, str]) -> bytes:
     try:
         with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_mode & (stat.S_IROTH | stat.S_IWOTH):
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if not mode & (stat.S_IRWXG | stat.S_IRWXO) or _is_credential(path, mode, environ):
                 return file.read()
     except OSError as error:
         reason = error.strerror
     else:
-        raise BadConfig(f"PASSKEY_FILE {path} is open to every user", hint=f"Run: chmod 600 {shlex.quote(path)}")
+        others = "every user" if mode & stat.S_IRWXO else "its group"
+        raise BadConfig(f"{source} {path} is open to {others}", hint=f"Run: chmod 600 {shlex.quote(path)}")
     # The path is not repeated: whoever mistakes the variable for PASSKEY has put the key there.
-    raise BadConfig(f"PASSKEY_FILE cannot be read: {reason}", hint="Set it to the path of the file that holds the key.")
+    raise BadConfig(f"{source} cannot be read: {reason}", hint="Set it to the path of the file that holds the key.")
 
 
-def _run_key_command(command: str, environ: Mapping[str, str]) -> bytes:
+def _is_credential(path: str, mode: int, environ: Mapping[str, str]) -> bool:
+    """Whether systemd made this file: its folder opens to the service alone, and the group's bits may be those of an ACL."""
+    folder = environ.get("CREDENTIALS_DIRECTORY")
+    return bool(folder) and not mode & stat.S_IRWXO and os.path.dirname(os.path.abspath(path)) == folder
+
+
+def _run_key_command(command: str, source: str, environ: Mapping[str, str]) -> bytes:
     import subprocess  # only here: few keys come from a command
 
     # Neither the command line nor its output is ever repeated: either may hold the key.
@@ -125,4 +151,4 @@ def _run_key_command(command: str, environ: Mapping[str, str]) -> bytes:
         problem = f"cannot be started: {error.strerror}"
     except (ValueError, IndexError):
         problem = "is not a command line"
-    raise BadConfig(f"PASSKEY_COMMAND {problem}", hint="It runs without a shell; run it by hand to see what it says.")
+    raise BadConfig(f"{source} {problem}", hint="It runs without a shell; run it by hand to see what it says.")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import html
-import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from urllib.parse import quote, quote_plus
+from collections.abc import Iterable, Iterator
 
+from .forms import forms_of
 from .key import Key, passphrase_of, to_bytes
 
 REDACTED = "[redacted]"
 
 _SHORT = 4
+_HEAD = 6  # so many bytes of all forms make the pattern: what else could begin a secret is rare
+_is_word = re.compile(rb"\w").match
+# Where base64 or hex is wrapped: after so many characters of it that this is no line of words.
+_FULL_LINE = 48
+_wraps = re.compile(
+    rb"\n(?:(?<=[A-Za-z0-9+/=_-]{%(n)d}\n)|(?<=[A-Za-z0-9+/=_-]{%(n)d}\r\n))" % {b"n": _FULL_LINE}
+).finditer
+_may_wrap = re.compile(rb"[A-Za-z0-9+/=_-]{%d}\r\Z" % _FULL_LINE).search
 
 
 class Redactor:
@@ -30,16 +35,22 @@ class Redactor:
         for secret in secrets:
             raw = passphrase_of(secret) if isinstance(secret, Key) else to_bytes(secret)
             text = raw.decode("utf-8", "surrogateescape")
-            (words if len(text) < _SHORT else forms).update(_encodings(text, raw))
-        words -= forms
-        branches = {form: re.escape(form) for form in forms}
-        branches |= {word: rb"(?<!\w)" + re.escape(word) + rb"(?!\w)" for word in words}
-        longest_first = [branches[form] for form in sorted(branches, key=lambda form: (-len(form), form))]
-        self._pattern = re.compile(b"|".join(longest_first)) if longest_first else None
+            if len(text) < _SHORT:
+                words |= forms_of(text, raw, is_short=True)
+            else:
+                forms |= forms_of(text, raw)
+        self._words = words - forms
+        self._by_first: dict[int, list[bytes]] = {}
+        for form in sorted(forms | words, key=len, reverse=True):
+            self._by_first.setdefault(form[0], []).append(form)
+        shortest = min((len(form[:_HEAD]) for form in forms | words), default=0)
+        # One class of bytes for each place is ten times as quick as the forms themselves, and they are looked at then.
+        self._pattern = re.compile(b"".join(_class(forms | words, at) for at in range(shortest))) if shortest else None
         # A word is decided only by the byte after it, so for holding back it is one byte longer.
-        self._awaited = sorted([*forms, *(word + b" " for word in words)])
+        self._awaited = sorted([*forms, *(word + b" " for word in self._words)])
         self._longest = max(map(len, self._awaited), default=1)
-        self._first_bytes = {form[0] for form in self._awaited}
+        first, *others = (_class(self._awaited, at) for at in range(4))
+        self._begins = re.compile(rb"%s(?=\Z|%s(?:\Z|%s(?:\Z|%s)))" % (first, *others))
         # _data[:_start] is shown already, _data[_start:_done] lies under a mark shown already, the rest is held back.
         self._data, self._start, self._done = b"", 0, 0
 
@@ -55,8 +66,8 @@ class Redactor:
         data = self._data + chunk
         hold = self._hold_from(data)
         shown, done = self._scan(data, self._start, self._done, hold)
-        # The last byte shown stays as what a whole word looks back at.
-        cut = max(hold - 1, 0)
+        # The last bytes shown stay as what a whole word and a wrapped line look back at.
+        cut = max(hold - _FULL_LINE - 1, 0)
         self._data, self._start, self._done = data[cut:], hold - cut, done - cut
         return shown
 
@@ -68,34 +79,106 @@ class Redactor:
 
     def _hold_from(self, data: bytes) -> int:
         """Where the earliest tail begins that more bytes could make a secret."""
-        for start in range(max(self._start, len(data) - self._longest + 1), len(data)):
-            if data[start] in self._first_bytes:
-                tail = data[start:]
-                after = bisect_right(self._awaited, tail)
-                if after < len(self._awaited) and self._awaited[after].startswith(tail):
-                    return start
+        hold = self._tail_from(data, self._start)
+        unwrapped = _unwrapped(data, is_going_on=True)
+        if unwrapped is None:
+            return hold
+        tail = self._tail_from(unwrapped.data, unwrapped.inner(self._start))
+        return hold if tail == len(unwrapped.data) else min(hold, unwrapped.outer(tail))
+
+    def _tail_from(self, data: bytes, start: int) -> int:
+        for match in self._begins.finditer(data, max(start, len(data) - self._longest + 1)):
+            tail = data[match.start() :]
+            after = bisect_right(self._awaited, tail)
+            if after < len(self._awaited) and self._awaited[after].startswith(tail):
+                return match.start()
         return len(data)
 
     def _scan(self, data: bytes, start: int, done: int, hold: int) -> tuple[bytes, int]:
         """Redact data[done:hold], and tell how far that reaches, which is past hold if a secret does."""
+        spans: Iterable[tuple[int, int]] = self._spans(data, start, hold)
+        if (unwrapped := _unwrapped(data)) is not None:
+            inside = self._spans(unwrapped.data, unwrapped.inner(start), unwrapped.inner(hold))
+            spans = sorted([*spans, *((unwrapped.outer(begin), unwrapped.outer(end - 1) + 1) for begin, end in inside)])
         out: list[bytes] = []
-        # Searching on from the next byte, not from the end of the match, finds secrets that overlap.
-        while self._pattern and (match := self._pattern.search(data, start)) and match.start() < hold:
-            if match.start() >= done:
-                out += data[done : match.start()], REDACTED.encode()
-            done = max(done, match.end())
-            start = match.start() + 1
+        for begin, end in spans:
+            if begin >= done:
+                out += data[done:begin], REDACTED.encode()
+            done = max(done, end)
         out.append(data[done:hold])
         return b"".join(out), max(done, hold)
 
+    def _spans(self, data: bytes, start: int, hold: int) -> Iterator[tuple[int, int]]:
+        """Where secrets lie that begin before hold, in their order."""
+        # Searching on from the next byte, not from the end of the match, finds secrets that overlap.
+        while self._pattern and (match := self._pattern.search(data, start)) and (begin := match.start()) < hold:
+            start = begin + 1
+            for form in self._by_first[data[begin]]:
+                end = begin + len(form)
+                if data.startswith(form, begin) and (form not in self._words or _stands_alone(data, begin, end)):
+                    yield begin, end
+                    break
 
-def _encodings(text: str, raw: bytes) -> set[bytes]:
-    """The value itself and the ways in which programs commonly print it."""
-    quoted = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
-    quoted |= {re.sub("%..", lambda escape: escape[0].lower(), form) for form in quoted}
-    encoded = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
-    encoded |= {form.rstrip("=") for form in encoded}
-    escaped = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1], html.escape(text)}
-    # Three ways of a shell: Python's and POSIX quotes, and the backslashes of printf %q.
-    shell = {text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"), re.sub(r"([^\w@%+=:,./-])", r"\\\1", text)}
-    return ({raw} | {to_bytes(form) for form in quoted | encoded | escaped | shell}) - {b""}
+
+class _Unwrapped:
+    """Data without the ends of wrapped lines, and where its bytes were."""
+
+    def __init__(self, data: bytes, breaks: list[tuple[int, int]]) -> None:
+        self._breaks = breaks
+        parts, at, removed = [], 0, 0
+        self._inner = []  # where each break was, by the bytes that are left
+        for begin, end in breaks:
+            parts.append(data[at:begin])
+            self._inner.append(begin - removed)
+            at, removed = end, removed + end - begin
+        self.data = b"".join([*parts, data[at:]])
+
+    def inner(self, at: int) -> int:
+        """Where a byte is in the unwrapped data; of a break, the byte after it."""
+        return at - sum(min(at, end) - begin for begin, end in self._breaks if begin < at)
+
+    def outer(self, at: int) -> int:
+        """Where a byte of the unwrapped data was."""
+        before = bisect_right(self._inner, at)
+        return at + sum(end - begin for begin, end in self._breaks[:before])
+
+
+def _unwrapped(data: bytes, *, is_going_on: bool = False) -> _Unwrapped | None:
+    """The data without the ends of wrapped lines; None where no line is wrapped."""
+    breaks = [(at - data.startswith(b"\r", at - 1), at + 1) for at in map(re.Match.start, _wraps(data))]
+    # A line that ends with a carriage return may yet turn out to be wrapped.
+    if is_going_on and data.endswith(b"\r") and _may_wrap(data, max(0, len(data) - _FULL_LINE - 1)):
+        breaks.append((len(data) - 1, len(data)))
+    return _Unwrapped(data, breaks) if breaks else None
+
+
+def _class(forms: Iterable[bytes], at: int) -> bytes:
+    """The bytes that any of these forms has at a place, as a pattern; one that is nowhere if there are none."""
+    found = {re.escape(form[at : at + 1]) for form in forms} - {b""}
+    return b"[%s]" % b"".join(sorted(found)) if found else b"(?!)"
+
+
+def _stands_alone(data: bytes, begin: int, end: int) -> bool:
+    return not (begin and _is_word(data, begin - 1)) and not _is_word(data, end)
+
+
+class Hidden:
+    """Everything that a process must not show; it grows with every secret that is opened."""
+
+    def __init__(self, secrets: Iterable[str | Key] = ()) -> None:
+        self.secrets: list[str | Key] = []
+        self._redactor: Redactor | None = None
+        for secret in secrets:
+            self.add(secret)
+
+    def add(self, secret: str | Key) -> None:
+        """From now on this is not shown either."""
+        if secret and secret not in self.secrets:
+            self.secrets.append(secret)
+            self._redactor = None
+
+    def redact(self, text: str) -> str:
+        """The text without any of these secrets."""
+        if self._redactor is None:
+            self._redactor = Redactor(self.secrets)
+        return self._redactor.redact(text)

@@ -1,26 +1,31 @@
 """Tokens: a value under a key.
 
-A value is the token `odf1:` + base64url(memory, iterations, lanes, salt, nonce, ciphertext). A secret that cannot be
-read fails with one message, whatever the reason.
+A value is the token `odf2:` + base64url(memory, iterations, lanes, salt, nonce, ciphertext), bound to a context: whose
+it is and, on a second line, where it is sent. `odf1:` is the same without the second line. A secret that cannot be read
+fails with one message, whatever the reason.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
+import json
 import os
 import struct
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from ..errors import BadKey, MissingDependency
+from ..model import Dataset
+from ..model.address import Address, address_of
+from ..model.tokens import BOUND, bytes_of, bytes_of_java, is_bound, is_java
 from .key import KEY_VARIABLES, Key, passphrase_of, to_bytes
 
 STORE_CONTEXT = "store/password"
+# The forms of a token, in words.
+TODAY, NO_ADDRESS, NO_TOKEN = "today's form", "bound to no address", "no token"
 
-_TOKEN = "odf1:"
-_SALT, _NONCE, _TAG = 16, 12, 16
+_SALT, _NONCE = 16, 12
 
 
 class _Cost(NamedTuple):
@@ -42,9 +47,10 @@ _CAP = _Cost(256 * 1024, 4, 4)
 _HEADER = struct.Struct(">IBB")
 
 
-def dataset_context(datasetid: str) -> str:
-    """What the password of a dataset is bound to."""
-    return f"dataset/{datasetid}/encryptedpass"
+def dataset_context(dataset: Dataset) -> str:
+    """What the password of a dataset is bound to: the dataset, and the hosts, database and user that it is sent to."""
+    name, address = f"dataset/{dataset.datasetid}/encryptedpass", address_of(dataset)
+    return name if address == Address() else f"{name}\n{json.dumps(address)}"
 
 
 def encrypt(plaintext: str, key: Key, context: str) -> str:
@@ -59,23 +65,29 @@ def decrypt(token: str, key: Key, context: str) -> str:
     # Raised out here, not in an `except`: no lower exception travels along as the context.
     if plaintext is None:
         raise BadKey(
-            f"the secret {context} cannot be decrypted with this key",
+            f"the secret {_name_in(context)} cannot be decrypted with this key",
             hint=f"Check {', '.join(KEY_VARIABLES)}. If the key is right, the stored value was changed or belongs "
-            "elsewhere: encrypt it again with `odf crypt encrypt`.",
+            "elsewhere, or host, port, database or user changed since: encrypt it again with `odf crypt encrypt`.",
         )
     return plaintext.decode("utf-8", "surrogateescape")
 
 
-def is_java(token: str) -> bool:
-    """Whether this has the form the Java tool writes: base64 of a 12-byte IV and AES-256-GCM ciphertext."""
-    raw = _from_base64(token.strip(), b"+/")
-    return raw is not None and len(raw) >= _NONCE + _TAG
-
-
 def needs_rekey(token: str) -> bool:
     """Whether this is anything but a token of today's form and cost."""
-    parts = _parse(token.strip())
-    return parts is None or any(stored < today for stored, today in zip(parts[0], _COST, strict=True))
+    return form_of(token) != TODAY
+
+
+def form_of(token: str) -> str:
+    """The form of a token in words: today's, or what makes it weaker."""
+    token = token.strip()
+    if is_java(token):
+        return "Java's form"  # bound to nothing, and quick to guess
+    parts = _parse(token)
+    if parts is None:
+        return NO_TOKEN
+    if not is_bound(token):
+        return NO_ADDRESS
+    return "an older cost" if any(stored < today for stored, today in zip(parts[0], _COST, strict=True)) else TODAY
 
 
 def rekey(token: str, old: Key, new: Key, context: str) -> str:
@@ -87,8 +99,8 @@ def _seal(plaintext: str, key: Key, context: str, cost: _Cost, salt: bytes) -> s
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     head, nonce = _HEADER.pack(*cost) + salt, os.urandom(_NONCE)
-    sealed = AESGCM(_derive(key, salt, cost)).encrypt(nonce, to_bytes(plaintext), _bound(head, context))
-    return _TOKEN + base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
+    sealed = AESGCM(_derive(key, salt, cost)).encrypt(nonce, to_bytes(plaintext), _bound(BOUND, head, context))
+    return BOUND + base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
 
 def _open(token: str, key: Key, context: str) -> bytes | None:
@@ -99,9 +111,10 @@ def _open(token: str, key: Key, context: str) -> bytes | None:
     bound: bytes | None = None
     if parts := _parse(token):
         cost, head, body = parts
-        derived, bound = _derive(key, head[_HEADER.size :], cost), _bound(head, context)
-    elif is_java(token):
-        derived, body = hashlib.sha512(passphrase_of(key)).digest()[:32], _from_base64(token, b"+/") or b""
+        known = context if is_bound(token) else _name_in(context)
+        derived, bound = _derive(key, head[_HEADER.size :], cost), _bound(token[: len(BOUND)], head, known)
+    elif (raw := bytes_of_java(token)) is not None:
+        derived, body = hashlib.sha512(passphrase_of(key)).digest()[:32], raw
     else:
         return None
     try:
@@ -112,15 +125,19 @@ def _open(token: str, key: Key, context: str) -> bytes | None:
 
 def _parse(token: str) -> tuple[_Cost, bytes, bytes] | None:
     """The cost, the head (cost and salt) and the body (nonce and ciphertext) of our own token, if it is one."""
-    raw = _from_base64(token.removeprefix(_TOKEN), b"-_") if token.startswith(_TOKEN) else None
-    if raw is None or len(raw) < _HEADER.size + _SALT + _NONCE + _TAG:
+    raw = bytes_of(token)
+    if raw is None:
         return None
     cost, body_at = _Cost(*_HEADER.unpack_from(raw)), _HEADER.size + _SALT
     return (cost, raw[:body_at], raw[body_at:]) if cost.affordable() else None
 
 
-def _bound(head: bytes, context: str) -> bytes:
-    return _TOKEN.encode() + head + to_bytes(context)
+def _bound(form: str, head: bytes, context: str) -> bytes:
+    return form.encode() + head + to_bytes(context)
+
+
+def _name_in(context: str) -> str:
+    return context.partition("\n")[0]
 
 
 @cache
@@ -139,13 +156,3 @@ def _derive(key: Key, salt: bytes, cost: _Cost) -> bytes:
         hint = "Install the cryptography wheel from PyPI, or build it on OpenSSL 3.2 or newer."
         raise MissingDependency("the installed cryptography has no Argon2id", hint=hint) from None
     return kdf.derive(passphrase_of(key))
-
-
-def _from_base64(text: str, altchars: bytes) -> bytes | None:
-    """Decode base64 with or without padding, only if it is the one way to write these bytes."""
-    bare = text.rstrip("=")
-    try:
-        raw = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if base64.b64encode(raw, altchars).decode().rstrip("=") == bare else None

@@ -22,6 +22,7 @@ from ..model import (
     parse_checks,
     sort_key,
 )
+from ..model.tokens import is_token
 from .backend import Transaction
 from .inputs import in_order
 from .records import Change
@@ -65,6 +66,12 @@ def register(
 ) -> list[Change]:
     """Make the store hold these definitions; returns the differences and writes only those."""
     datasets, jobs, pools = list(datasets), list(jobs), list(pools)
+    for dataset in datasets:
+        if dataset.encryptedpass and not is_token(dataset.encryptedpass):
+            raise BadDefinition(
+                f"the encryptedpass of dataset {dataset.datasetid} is not a token",
+                hint=f"Make one: odf crypt encrypt --for {dataset.datasetid}",
+            )
     wanted = Catalogue.build(
         _merged(stored.datasets, {dataset.datasetid: dataset for dataset in datasets}, prune, keep={"today"}).values(),
         _merged(stored.jobs, {job.jobid: job for job in jobs}, prune).values(),

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import ConnStatus, ExecStatus
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
@@ -25,6 +26,7 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     701: float,
     1184: lambda text: datetime.fromisoformat(text),
 }
+_KNOWS_REQUIRE_AUTH = 160000  # libpq before 16 does not
 _TYPES = {int: 20, float: 701, bool: 16}
 
 
@@ -94,6 +96,9 @@ class PostgresBackend(Backend):
     def _connect(self) -> psycopg.Connection[Any]:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
+            given = {**conninfo_to_dict(self.url), **extra}
+            if given.get("password") and "require_auth" not in given and psycopg.pq.version() >= _KNOWS_REQUIRE_AUTH:
+                extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             connection = psycopg.connect(
                 self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra
             )

@@ -55,7 +55,7 @@ class Played:
 def store(tmp_path: Path) -> Iterator[Store]:
     with opendataflow.open(f"sqlite:///{tmp_path}/store.db", create=True) as opened:
         number = Partition("number")
-        token = encrypt(SECRET, KEY, dataset_context("raw"))
+        token = encrypt(SECRET, KEY, dataset_context(Dataset("raw")))
         opened.register(
             [
                 Dataset("raw", partition=number, encryptedpass=token),
@@ -178,7 +178,7 @@ def test_no_secret_is_stored_or_shown_with_a_failure(worker: Worker, store: Stor
 
 def test_a_password_that_is_decrypted_while_the_work_runs_is_not_in_its_log(worker: Worker, store: Store):
     """A check compares with a table that the job itself does not read."""
-    token = encrypt("hunter2-of-rates", KEY, dataset_context("rates"))
+    token = encrypt("hunter2-of-rates", KEY, dataset_context(Dataset("rates")))
     store.register([Dataset("rates", partition=Partition("number"), encryptedpass=token)])
 
     class Comparing(Played):

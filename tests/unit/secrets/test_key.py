@@ -97,6 +97,26 @@ def test_a_key_file_open_to_everyone_is_refused_with_the_line_that_closes_it(tmp
     assert secrets.find_key({"PASSKEY_FILE": path}) == Key("swordfish")
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o660, 0o620, 0o610, 0o604, 0o601])
+@pytest.mark.parametrize("prefix", ["", "NEW_"])
+def test_a_key_file_open_to_a_group_or_to_others_is_refused(tmp_path: Path, mode: int, prefix: str) -> None:
+    path = key_file(tmp_path, b"swordfish\n", mode)
+    with pytest.raises(BadConfig) as caught:
+        secrets.find_key({f"{prefix}PASSKEY_FILE": path}, prefix)
+    assert caught.value.hint == f"Run: chmod 600 '{path}'"
+    assert caught.value.message.startswith(f"{prefix}PASSKEY_FILE ")
+
+
+def test_a_credential_of_systemd_may_have_the_bits_of_an_acl_but_not_those_of_others(tmp_path: Path) -> None:
+    environ = {"PASSKEY_FILE": key_file(tmp_path, b"k", 0o440), "CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert secrets.find_key(environ) == Key("k")
+    with pytest.raises(BadConfig):
+        secrets.find_key(environ | {"CREDENTIALS_DIRECTORY": str(tmp_path / "other")})
+    Path(environ["PASSKEY_FILE"]).chmod(0o444)
+    with pytest.raises(BadConfig):
+        secrets.find_key(environ)
+
+
 def test_a_key_file_that_is_missing_empty_or_no_file_is_a_configuration_error(tmp_path: Path) -> None:
     for path in (str(tmp_path / "none"), key_file(tmp_path, b"\n"), str(tmp_path)):
         with pytest.raises(BadConfig) as caught:
@@ -149,5 +169,12 @@ def test_a_missing_key_is_refused_with_the_variables_that_may_hold_it() -> None:
 
 def test_a_child_gets_the_environment_without_the_key() -> None:
     environ = {"PASSKEY": "a", "PASSKEY_FILE": "b", "PASSKEY_COMMAND": "c", "HOME": "/h", "PASSKEYS": "d"}
+    environ |= {
+        "NEW_PASSKEY": "e",
+        "NEW_PASSKEY_FILE": "f",
+        "NEW_PASSKEY_COMMAND": "g",
+        "ODF_STORE": "postgresql://u:p@h/d",
+    }
     assert secrets.child_environment(environ) == {"HOME": "/h", "PASSKEYS": "d"}
     assert environ["PASSKEY"] == "a"
+    assert secrets.child_environment({"ODF_STORE": "sqlite:///x.db"}) == {"ODF_STORE": "sqlite:///x.db"}

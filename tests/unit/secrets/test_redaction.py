@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 import shlex
 import subprocess
 import time
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -40,10 +43,69 @@ AWKWARD = "p'a \"s/s\\wö&rd?+\n"
         shlex.quote(AWKWARD)[1:-1],
         repr(AWKWARD)[1:-1],
         AWKWARD.replace("'", "'\\''"),
+        AWKWARD.encode().hex(),
+        AWKWARD.encode().hex().upper(),
+        AWKWARD.replace("'", "''"),
+        AWKWARD.replace('"', '""'),
+        html.escape(AWKWARD),
+        html.escape(AWKWARD, quote=False),
+        html.escape(AWKWARD).replace("&#x27;", "&apos;"),
+        html.escape(AWKWARD).replace("&#x27;", "&#39;").replace("ö", "&ouml;"),
+        html.escape(AWKWARD).replace("ö", "&#246;"),
+        html.escape(AWKWARD).replace("ö", "&#xF6;"),
+        re.sub("""[&<>"']""", lambda mark: f"&#{ord(mark[0])};", AWKWARD),
+        re.sub("""[&<>"']""", lambda mark: f"&#x{ord(mark[0]):x};", AWKWARD),
+        "".join(f"&#{ord(letter)};" for letter in AWKWARD),
+        "".join(f"&#x{ord(letter):X};" for letter in AWKWARD),
     ],
 )  # fmt: skip
 def test_a_secret_is_redacted_in_every_usual_encoding(shown: str) -> None:
     assert Redactor([AWKWARD]).redact(f"<{shown}>") == "<[redacted]>"
+
+
+@pytest.mark.parametrize("user", ["", "e", "et", "etl", "etl_user"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_password_is_redacted_inside_base64_of_user_and_password(user: str, encode: Any) -> None:
+    password = "hunter2??>>~~"
+    header = f"Authorization: Basic {encode(f'{user}:{password}@host'.encode()).decode()}"
+    shown = Redactor([password]).redact(header)
+    assert shown.count("[redacted]") == 1
+    left = shown.removeprefix("Authorization: Basic ").split("[redacted]")
+    # What is left decodes to nothing of the password but bits of its first and last character.
+    assert all("unter2" not in _decoded(part, at) for part in left for at in range(4))
+    assert sum(map(len, left)) <= len(base64.b64encode(f"{user}:@host".encode())) + 4
+
+
+def _decoded(part: str, at: int) -> str:
+    letters = part[at:].rstrip("=").translate(str.maketrans("+/", "-_"))
+    return base64.urlsafe_b64decode(letters[: len(letters) // 4 * 4]).decode("latin-1")
+
+
+@pytest.mark.parametrize("columns", [60, 64, 76])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("before", range(0, 90, 7))
+def test_a_secret_in_wrapped_base64_or_hex_is_redacted_wherever_the_line_ends(
+    columns: int, end: str, before: int
+) -> None:
+    secret = "correct horse battery staple"
+    text = b"x" * before + secret.encode() + b"y" * 90
+    for encoded in (base64.b64encode(text).decode(), text.hex(), text.hex().upper()):
+        wrapped = end.join(encoded[at : at + columns] for at in range(0, len(encoded), columns)) + end
+        shown = Redactor([secret]).redact(f"-----BEGIN-----{end}{wrapped}")
+        assert shown.count("[redacted]") == 1
+        raw = f"-----BEGIN-----{end}{wrapped}".encode()
+        assert len(raw) - len(shown) + len("[redacted]") >= len(secret) * 8 // 6 - 1
+        for step in (1, 3, 50, 64):
+            assert (
+                streamed(Redactor([secret]), [raw[at : at + step] for at in range(0, len(raw), step)]).decode() == shown
+            )
+
+
+def test_the_end_of_an_ordinary_line_is_not_held_back() -> None:
+    redactor = Redactor(["hunter2"])
+    assert redactor.feed(b"a line of words that ends like a secret begins: aHVu\n") == (
+        b"a line of words that ends like a secret begins: aHVu\n"
+    )
 
 
 def test_what_a_tracing_shell_prints_is_redacted() -> None:
@@ -117,6 +179,22 @@ def test_a_stream_cut_anywhere_shows_no_secret_and_equals_the_whole_text_redacte
     assert shown.decode() == redactor.redact(text)
     assert not any(secret.encode() in shown for secret in hidden if len(secret) >= 4)
     assert streamed(redactor, chunks) == shown
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_stream_of_wrapped_lines_cut_anywhere_equals_the_whole_text_redacted(data: st.DataObject) -> None:
+    secret = "zyx" * data.draw(st.integers(2, 20))
+    text = data.draw(st.text("xyz", max_size=120)) + secret + data.draw(st.text("xyz", max_size=120))
+    encoded = data.draw(st.sampled_from([base64.b64encode(text.encode()).decode(), text.encode().hex()]))
+    columns, end = data.draw(st.sampled_from([47, 48, 64, 76])), data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    raw = end.join(encoded[at : at + columns] for at in range(0, len(encoded), columns)).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+    chunks = [raw[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
+    whole = Redactor([secret]).redact(raw.decode())
+    assert streamed(Redactor([secret]), chunks).decode() == whole
+    if columns >= 48 and end != "\r":
+        assert "[redacted]" in whole
 
 
 @settings(max_examples=200, deadline=None)

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from opendataflow import secrets
+from opendataflow import Dataset, secrets
 from opendataflow.errors import BadKey
 from opendataflow.secrets import Key
 from opendataflow.secrets import token as module
@@ -49,7 +51,7 @@ def test_importing_the_room_does_not_import_cryptography() -> None:
 
 
 def test_a_secret_opens_again_with_its_key_and_context(token: str) -> None:
-    assert token.startswith("odf1:")
+    assert token.startswith("odf2:")
     assert token.isascii()
     assert token.isprintable()
     assert secrets.decrypt(token, KEY, HERE) == PLAINTEXT
@@ -66,7 +68,7 @@ def test_two_tokens_of_one_secret_differ(token: str) -> None:
 
 
 def test_a_token_holds_neither_plaintext_nor_key(token: str) -> None:
-    raw = base64.urlsafe_b64decode(token.removeprefix("odf1:") + "==")
+    raw = base64.urlsafe_b64decode(token.removeprefix("odf2:") + "==")
     assert PLAINTEXT.encode() not in raw
     assert b"correct horse" not in raw
 
@@ -80,7 +82,10 @@ def test_wrong_key_tampering_swapping_and_garbage_are_refused_with_one_and_the_s
         refusal(cheap_token[:20]),
         refusal(JAVA, Key("wrong")),
         refusal(JAVA[:-4], Key("plugh")),
-        *map(refusal, ["", "odf1:", "odf1:*", "odf2:" + cheap_token[5:], "no such thing", "ünï", "odf1:" + "A" * 400]),
+        *map(
+            refusal,
+            ["", "odf1:", "odf1:*", "odf1:" + cheap_token[5:], "odf3:" + cheap_token[5:], "odf2:" + "A" * 400, "ünï"],
+        ),
     }
     assert len(refusals) == 1
     message = refusals.pop()
@@ -95,6 +100,90 @@ def test_no_single_character_of_a_token_can_be_changed(cheap_token: str) -> None
     for at in [6, 10, 20, *range(60, len(cheap_token))]:
         changed = cheap_token[:at] + ("A" if cheap_token[at] != "A" else "Q") + cheap_token[at + 1 :]
         refusal(changed)
+
+
+ORDERS = Dataset(
+    "orders_pg",
+    hostname="db.example",
+    database="shop",
+    username="etl",
+    options={"port": 5433, "url": "jdbc:x://db/s?a=b"},
+)
+
+
+def sealed_before(plaintext: str, key: Key, name: str) -> str:
+    """What the version before wrote: the same recipe, bound to the dataset only."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    head, nonce = struct.pack(">IBB", *module._WEAKEST) + b"s" * 16, os.urandom(12)
+    bound = b"odf1:" + head + f"dataset/{name}/encryptedpass".encode()
+    sealed = AESGCM(module._derive(key, b"s" * 16, module._WEAKEST)).encrypt(nonce, plaintext.encode(), bound)
+    return "odf1:" + base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hostname": "evil.example"},
+        {"hostname": ""},
+        {"hostname": "db.example,evil.example"},
+        {"hostname": "db.example:6666"},
+        {"database": "other"},
+        {"username": "postgres"},
+        {"datasetid": "customers_pg"},
+        {"options": {"port": 6666, "url": "jdbc:x://db/s"}},
+        {"options": {"port": 5433, "url": "jdbc:x://evil/s"}},
+        {"options": {"port": 5433}},
+    ],
+)
+def test_a_token_opens_for_its_address_only(change: dict[str, Any]) -> None:
+    token = secrets.encrypt(PLAINTEXT, KEY, secrets.dataset_context(ORDERS))
+    assert secrets.decrypt(token, KEY, secrets.dataset_context(ORDERS)) == PLAINTEXT
+    moved = replace(ORDERS, **change)
+    assert "host, port, database or user changed" in refusal(token, KEY, secrets.dataset_context(moved))
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"hostname": "DB.example:5433", "options": {"url": "jdbc:x://db/s?c=d"}},
+        {"tablename": "orders", "kind": "table", "schemaname": "x", "location": "y"},
+    ],
+)
+def test_what_is_the_same_address_is_the_same_context(same: dict[str, Any]) -> None:
+    assert secrets.dataset_context(replace(ORDERS, **same)) == secrets.dataset_context(ORDERS)
+
+
+def test_the_usual_port_is_the_same_as_none() -> None:
+    assert secrets.dataset_context(Dataset("a", hostname="db:5432")) == secrets.dataset_context(
+        Dataset("a", hostname="db")
+    )
+
+
+def test_tokens_of_the_version_before_are_read_and_renewed() -> None:
+    token = sealed_before(PLAINTEXT, KEY, "orders_pg")
+    assert secrets.is_token(token)
+    assert not secrets.is_bound(token)
+    assert secrets.form_of(token) == secrets.NO_ADDRESS
+    assert secrets.decrypt(token, KEY, secrets.dataset_context(ORDERS)) == PLAINTEXT
+    refusal(token, KEY, secrets.dataset_context(replace(ORDERS, datasetid="other")))
+    renewed = secrets.rekey(token, KEY, KEY, secrets.dataset_context(ORDERS))
+    assert secrets.is_bound(renewed)
+    assert secrets.form_of(renewed) == secrets.TODAY
+    assert secrets.decrypt(renewed, KEY, secrets.dataset_context(ORDERS)) == PLAINTEXT
+    refusal("odf2:" + token[5:], KEY, secrets.dataset_context(ORDERS))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "sesame", "odf1:", "odf2:canary", "c2VzYW1l", JAVA[:-8], JAVA + "!", "odf3:" + "A" * 80]
+)
+def test_what_is_not_a_token_is_told_from_one(text: str) -> None:
+    assert not secrets.is_token(text)
+    assert secrets.form_of(text) == secrets.NO_TOKEN
+
+
+def test_tokens_of_every_form_are_recognised(token: str) -> None:
+    assert all(map(secrets.is_token, [token, JAVA, f" {token}\n", sealed_before("", KEY, "a")]))
 
 
 def test_a_refusal_shows_neither_token_nor_key_nor_plaintext(cheap_token: str) -> None:
@@ -113,8 +202,8 @@ def test_a_refusal_shows_neither_token_nor_key_nor_plaintext(cheap_token: str) -
 
 @pytest.mark.parametrize("cost", [(2**32 - 1, 2, 1), (2**30, 255, 255), (128 * 1024, 255, 1), (8, 1, 1), (0, 0, 0)])
 def test_a_hostile_cost_is_refused_without_being_paid(cheap_token: str, cost: tuple[int, int, int]) -> None:
-    raw = base64.urlsafe_b64decode(cheap_token.removeprefix("odf1:") + "==")
-    hostile = "odf1:" + base64.urlsafe_b64encode(struct.pack(">IBB", *cost) + raw[6:]).decode().rstrip("=")
+    raw = base64.urlsafe_b64decode(cheap_token.removeprefix("odf2:") + "==")
+    hostile = "odf2:" + base64.urlsafe_b64encode(struct.pack(">IBB", *cost) + raw[6:]).decode().rstrip("=")
     derivations = module._derive.cache_info().misses
     refusal(hostile)
     assert module._derive.cache_info().misses == derivations

@@ -10,13 +10,16 @@ from typing import Any
 
 from ...errors import BadConfig, BadDefinition, MissingDependency
 from ...model import Dataset
+from ...model.address import AUTH, split_host
 from ...model.ids import shown
+from ...secrets import Hidden
 from .problems import connect_error, statement_error, stream_error
 
 DEFAULT_SCHEMA = "public"
 _is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
 # The driver else asks for every type of the database, 40 ms each time; we read and load PostgreSQL's own only.
 _OWN_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
+SCRAM = "scram-sha-256"  # which proves that we know the password, and shows it to nobody
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -33,6 +36,7 @@ class Address:
     table: str
     timezone: str
     sslmode: str
+    require_auth: str = SCRAM
     password: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -55,18 +59,21 @@ class Address:
 
     def conninfo(self) -> str:
         """What libpq needs to know."""
+        # Even when empty: what is left out, libpq takes from PGHOST, PGHOSTADDR, PGPORT and the file of PGSERVICE.
+        where = {"host": self.hostname, "hostaddr": "", "port": self.port}
         facts = {
-            "host": self.hostname,
-            "port": self.port,
             "dbname": self.database,
             "user": self.username,
             "password": self.password or "",
+            # Whatever the server asks for, the password is not sent in clear text.
+            "require_auth": self.require_auth if self.password else "",
             "sslmode": self.sslmode,
             "connect_timeout": "10",
             "application_name": "opendataflow",
             "client_encoding": "UTF8",
         }
-        return " ".join(f"{key}='{_escaped(value)}'" for key, value in facts.items() if value)
+        given = where | {key: value for key, value in facts.items() if value}
+        return " ".join(f"{key}='{_escaped(value)}'" for key, value in given.items())
 
 
 def address_of(dataset: Dataset, password: str | None) -> Address:
@@ -74,8 +81,7 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
     if not dataset.tablename:
         raise BadDefinition(f"dataset {dataset.datasetid} has no tablename", hint="Name its table: tablename = …")
     options = dataset.options
-    host, port = _host_and_port(dataset.hostname)
-    port = port or str(options.get("port", ""))
+    host, port = split_host(dataset.hostname, str(options.get("port", "")))
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise BadConfig(f"dataset {dataset.datasetid}: {shown(port)} is not a port")
     sslmode = str(options.get("sslmode", ""))
@@ -109,18 +115,22 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         dataset.tablename,
         timezone,
         sslmode,
+        _require_auth(dataset),
         password,
     )
 
 
-def _host_and_port(hostname: str) -> tuple[str, str]:
-    if hostname.startswith("["):
-        host, _, rest = hostname[1:].partition("]")
-        return host, rest.removeprefix(":")
-    if hostname.count(":") == 1:
-        host, _, port = hostname.partition(":")
-        return host, port
-    return hostname, ""
+def _require_auth(dataset: Dataset) -> str:
+    """How the server may ask for the password, in libpq's words."""
+    allowed = dataset.options.get("require_auth", SCRAM)
+    methods = [str(method) for method in allowed] if isinstance(allowed, (list, tuple)) else [str(allowed)]
+    unknown = next((method for method in methods if method not in AUTH), None)
+    if unknown is not None or not methods:
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: there is no require_auth {shown(unknown)}",
+            hint=f"Use some of {', '.join(AUTH)}.",
+        )
+    return ",".join(methods)
 
 
 class Connection:
@@ -211,10 +221,9 @@ def _settings(address: Address, read_only: bool) -> str:
 
 
 def _without_secret(problem: Any, address: Address) -> Any:
-    """The server repeats what it was told: were the password part of it, it goes."""
-    if not address.password:
-        return problem
-    return type(problem)(problem.message.replace(address.password, "***"), hint=problem.hint)
+    """The server repeats what it was told: were the password part of it, in whatever form, it goes."""
+    redact = Hidden([address.password or ""]).redact
+    return type(problem)(redact(problem.message), hint=redact(problem.hint))
 
 
 def identifier(name: str) -> str:
