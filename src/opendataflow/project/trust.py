@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..errors import UntrustedDefinition
+from ..errors import BadDefinition, UntrustedDefinition
 from ..model import TODAY, Catalogue, Dataset, Job, Look, checks_to_data
 from ..model.address import hosts_of
 from ..model.ids import shown
@@ -227,9 +227,13 @@ def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
     environment, here = project.environment, f"dataset {dataset.datasetid}"
     if dataset.kind == "table":
         listed = (*environment.hosts, *project.trust.hosts)
-        for host in hosts_of(dataset):
-            if not (host.is_here or host.is_among(listed)):
-                yield Distrust(PLACE, f"{here} is on host {host}, which neither hosts nor [trust] lists")
+        try:
+            strange = [host for host in hosts_of(dataset) if not (host.is_here or host.is_among(listed))]
+        except BadDefinition as problem:
+            yield Distrust(PLACE, problem.message)
+            strange = []
+        for host in strange:
+            yield Distrust(PLACE, f"{here} is on host {host}, which neither hosts nor [trust] lists")
     if dataset.location and not environment.is_declared:
         any_chunk = Dataset(dataset.datasetid, location=_placeholder.sub("x", dataset.location))
         if not is_inside(resolve_location(environment, any_chunk, "x", must_be_inside=False), environment.roots):
