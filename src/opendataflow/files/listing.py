@@ -19,7 +19,7 @@ def list_files(location: str) -> tuple[File, ...] | None:
             return (system.file(location),)
         if not system.is_folder(location):
             # A pipe, a socket or a device is something, but no data: the system says what it is.
-            return (system.file(location),) if system.exists(location) and not os.path.islink(location) else None
+            return (system.file(location),) if os.path.exists(location) else None
         return tuple(sorted(system.walk(location, is_data)))
 
 
