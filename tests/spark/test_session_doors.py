@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -74,7 +75,7 @@ LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFF
 class Started:
     """A process with a session in it."""
 
-    def __init__(self, settings: dict[str, object]) -> None:
+    def __init__(self, settings: Mapping[str, object]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, json.dumps(settings)],
             stdin=subprocess.PIPE,
