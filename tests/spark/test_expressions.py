@@ -279,14 +279,12 @@ def test_a_check_that_acts_does_nothing_from_the_store(shell: Shell) -> None:
     canary = shell.folder / "pwned"
     for attack in ATTACKS.values():
         expression = attack.format(canary=canary)
-        for options in ("", '{"unsafe_sql": true}'):  # which counts only in the project's own file
-            put_check(shell, "raw", expression, options=options)
-            refused = shell.odf("ready", "raw", "2", code=None)
-            if not options or refused.code:
-                assert any(name in refused.err for name in NO), refused
-            assert "root:" not in refused.out + refused.err
-            assert not canary.exists()
-        put_check(shell, "raw", "a < 10", options='{"schema": "a INT"}')
+        put_check(shell, "raw", expression)
+        refused = shell.odf("ready", "raw", "2", code=None)
+        assert any(name in refused.err for name in NO), refused
+        assert "root:" not in refused.out + refused.err
+        assert not canary.exists()
+        put_check(shell, "raw", "a < 10")
         put_check(shell, "copied", expression)
         drained = shell.odf("drain", "--json", code=None)
         run = shell.odf("run", "copies", "1", code=None)
@@ -297,6 +295,16 @@ def test_a_check_that_acts_does_nothing_from_the_store(shell: Shell) -> None:
         assert statuses(shell).get(("copied", "1")) != "READY"
         assert not canary.exists()
         put_check(shell, "copied", "a < 10")
+
+
+def test_unsafe_sql_counts_for_nothing_from_the_store(shell: Shell) -> None:
+    pytest.importorskip("opendataflow.project.trust")
+    canary = shell.folder / "pwned"
+    expression = ATTACKS["java"].format(canary=canary)
+    put_check(shell, "raw", expression, options='{"schema": "a INT", "unsafe_sql": true}')
+    refused = shell.odf("ready", "raw", "2", code=18)
+    assert "UNTRUSTED_DEFINITION" in refused.err
+    assert not canary.exists()
 
 
 def test_a_check_that_acts_is_refused_when_the_project_file_is_read(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 import pyarrow as pa
 
 from .. import files
-from ..errors import InvalidPath, NotValidated
+from ..errors import NotValidated
 from ..files.listing import looking_at
 from ..model import Dataset, File
 from ..model.size import bytes_of
@@ -110,7 +110,7 @@ def _problem(file: _File, ends: tuple[bytes, ...]) -> str:
             try:
                 with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), file.codec.arrow) as unpacked:
                     is_too_long = _has_long_line(unpacked, file.limit, ends)
-            except (OSError, InvalidPath) as problem:
+            except OSError as problem:
                 return f"it cannot be unpacked: {problem}"
         else:
             return f"a line in it may be longer than {file.limit:,} bytes, and only Spark could unpack it"

@@ -121,7 +121,7 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
 def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Redact) -> SparkSession:
     from pyspark import SparkContext
 
-    errors = _JavaErrors(redact)
+    errors = _JavaErrors()
     try:
         if SparkContext._gateway is None:
             _launch(options, errors, redact)
@@ -144,29 +144,37 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Re
 class _JavaErrors:
     """Java's error stream: kept back while Spark starts, since it always begins with the same lines, then shown."""
 
-    def __init__(self, redact: Redact) -> None:
+    def __init__(self) -> None:
         self.kept: deque[str] = deque(maxlen=200)
         self.are_shown = False
-        self.redact = redact
 
-    def read(self, descriptor: int) -> None:
-        for line in _lines(descriptor, self.redact):
-            if self.are_shown:
-                sys.stderr.write(f"{line}\n")
-            else:
-                self.kept.append(line)
+    def put(self, line: str) -> None:
+        if self.are_shown:
+            sys.stderr.write(f"{line}\n")
+        else:
+            self.kept.append(line)
 
 
-def _show_output(descriptor: int, redact: Redact) -> None:
-    for line in _lines(descriptor, redact):
-        sys.stdout.write(f"{line}\n")
+def _put_output(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
-def _lines(descriptor: int, redact: Redact) -> Iterator[str]:
-    """What Java prints may be data: no secret and nothing that steers a terminal is in it."""
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            yield clean(redact(line.rstrip()))
+@contextmanager
+def _read_by_thread(name: str, put: Callable[[str], None], redact: Redact) -> Iterator[int]:
+    """A pipe for a process that is started inside; what it prints may be data, so nothing in it steers a terminal."""
+
+    def read() -> None:
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                with suppress(Exception):  # whoever cannot show a line must still take the next, or Java waits for him
+                    put(clean(redact(line.rstrip("\r\n"))))
+
+    reading, writing = os.pipe()
+    threading.Thread(target=read, daemon=True, name=name).start()
+    try:
+        yield writing
+    finally:
+        os.close(writing)
 
 
 def _launch(options: dict[str, str], errors: _JavaErrors, redact: Redact) -> None:
@@ -176,16 +184,13 @@ def _launch(options: dict[str, str], errors: _JavaErrors, redact: Redact) -> Non
     conf = SparkConf(loadDefaults=False)
     # These end up in a command line, which everybody on the machine can read; the context gets all of them later.
     conf.setAll([(key, value) for key, value in options.items() if not _looks_secret(key)])
-    output, writing_output = os.pipe()
-    reading, writing = os.pipe()
-    threading.Thread(target=errors.read, args=(reading,), daemon=True, name="spark-stderr").start()
-    threading.Thread(target=_show_output, args=(output, redact), daemon=True, name="spark-stdout").start()
-    try:
-        with _in_environment(environment_of(options)):
-            gateway = launch_gateway(conf, popen_kwargs={"stdout": writing_output, "stderr": writing})  # type: ignore[no-untyped-call]
-    finally:
-        os.close(writing)
-        os.close(writing_output)
+    with (
+        _read_by_thread("spark-stdout", _put_output, redact) as output,
+        _read_by_thread("spark-stderr", errors.put, redact) as error_output,
+        _in_environment(environment_of(options)),
+    ):
+        streams = {"stdout": output, "stderr": error_output}
+        gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
 
 
