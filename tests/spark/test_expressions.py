@@ -14,8 +14,9 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model import Check, Dataset
+from opendataflow.model import Check, Dataset, Partition
 from opendataflow.model.expression import FUNCTIONS, check_expression
+from opendataflow.spark import jdbc
 from opendataflow.spark.check_kinds import probes
 from opendataflow.spark.reading import table_name
 from opendataflow.spark.schema import from_ddl
@@ -322,3 +323,34 @@ def test_a_check_that_acts_is_refused_when_the_project_file_is_read(tmp_path: Pa
     home.odf("ready", "raw", "1")
     home.odf("drain")
     assert statuses(home)["copied", "1"] == "READY"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t; drop table u",
+        "(select 1) x",
+        "t where 1=1",
+        't" or "',
+        "t--x",
+        "t#",
+        "t-- ",
+        "`t;u`",
+        '"a;b"',
+        "t\\",
+        "t'u",
+        "t\nu",
+        "",
+    ],
+)
+def test_a_table_of_jdbc_is_a_name_and_nothing_else(spark: SparkSession, name: str) -> None:
+    table = Dataset("d", kind="table", format="jdbc", tablename=name, options={"url": "jdbc:derby:memory:nowhere"})
+    with pytest.raises(BadDefinition, match="not the name of a table"):
+        jdbc.read_table(spark, table, "")
+
+
+def test_a_bound_that_some_databases_would_not_take_for_a_text_is_refused() -> None:
+    table = Dataset("d", kind="table", format="jdbc", tablename="t", partition=Partition("range", column="k", count=2))
+    assert jdbc.checked_bounds(table, "1", ("a", "it's")) == ("a", "it's")
+    with pytest.raises(BadDefinition, match="a backslash"):
+        jdbc.checked_bounds(table, "1", ("a", "\\' or 1=1 --"))

@@ -31,7 +31,7 @@ from .columns import Bounds, type_of
 from .formats import declared_options
 from .session import is_connect
 
-_NAME = r"""(?:[\w$#-]+|"[\w $#@-]+"|`[\w $#@-]+`)"""
+_NAME = r"""(?:[\w$]+|"[\w $#@-]+"|`[\w $#@-]+`)"""
 _is_table_name = re.compile(rf"{_NAME}(?:\.{_NAME})*").fullmatch
 
 
@@ -132,7 +132,7 @@ def _where(
     jvm: Any = spark._jvm
     name = next(own for own in schema.fieldNames() if own.lower() == partition.column.lower())
     value = dialect.quoteIdentifier(name)
-    lower, upper = bounds or span(partition, dataid) or (None, None)
+    lower, upper = checked_bounds(dataset, dataid, bounds)
     if lower is None and upper is None:
         return f"{value} = {dialect.compileValue(dataid)}"
     if TYPES[partition.type].is_time and isinstance(kind, IntegralType):
@@ -153,6 +153,17 @@ def _where(
 
     limits = ((">=", lower), ("<", upper))
     return " AND ".join(f"{value} {sign} {literal(text)}" for sign, text in limits if text is not None)
+
+
+def checked_bounds(dataset: Dataset, dataid: str, bounds: Bounds | None) -> Bounds:
+    """The bounds of a chunk; Spark doubles quotes in them, but to some databases a backslash before one ends the text."""
+    limits = bounds or span(dataset.partition, dataid) or (None, None)
+    if any(text and "\\" in text for text in limits):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: a bound of chunk {dataid} has a backslash, which databases read differently",
+            hint="Choose another key, or other bounds.",
+        )
+    return limits
 
 
 def _number(dataset: Dataset, text: str) -> Decimal:
@@ -191,6 +202,6 @@ def _table(dataset: Dataset, name: str = "") -> str:
     if not _is_table_name(table):
         raise BadDefinition(
             f"dataset {dataset.datasetid}: {shown(table)} is not the name of a table",
-            hint='Write letters, digits, _ $ # and -, or put such names, with spaces and @ too, in " or `.',
+            hint='Write letters, digits, _ and $. A name with - # @ or a space goes in " or `, as the database wants it.',
         )
     return table

@@ -229,8 +229,10 @@ def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, passwo
         rows = _table_rows(dataset, chunk)
         return read_table(spark, dataset, password(dataset), rows, partitions=partitions_of(dataset))
     if dataset.format == JDBC:
+        from .jdbc import checked_bounds
         from .jdbc import read_table as read_jdbc
 
+        checked_bounds(dataset, chunk.dataid, chunk.bounds)
         df = read_jdbc(spark, dataset, password(dataset))
     else:
         df = spark.table(table_name(dataset))
