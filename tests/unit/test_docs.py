@@ -13,6 +13,7 @@ from opendataflow.cli.door import ALIASES, VERBS, odf
 from opendataflow.model import Partition
 from opendataflow.model.check_kinds import KINDS
 from opendataflow.model.dataid import TYPES
+from opendataflow.model.expression import FUNCTIONS
 from opendataflow.project import datasets, jobs, load
 from opendataflow.run.context import FIELDS
 from opendataflow.secrets import KEY_VARIABLES, NEW
@@ -115,6 +116,12 @@ def test_a_key_that_is_not_documented_is_refused_with_those_that_are(tmp_path: P
     with pytest.raises(errors.BadConfig) as problem:
         load(file)
     assert set(problem.value.hint.removeprefix("Known here: ").rstrip(".").split(", ")) == keys_under(heading)
+
+
+def test_every_function_that_an_expression_may_call_is_documented_and_no_other() -> None:
+    _, _, rest = REFERENCE["dataflow-toml"].partition("| | functions |")
+    rows = re.findall(r"^\| [A-Za-z, ]+ \| (.*) \|$", re.split(r"\n\n", rest)[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == FUNCTIONS
 
 
 def test_every_type_of_dataid_and_every_part_of_a_copy_is_documented() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import BadConfig
+from ..model.printable import clean as clean
+from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
 
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ _STYLES: dict[str, dict[str, Any]] = {
     "no": {"fg": "red"},
     "command": {"fg": "cyan"},
 }
-# C0 but tab and newline, DEL and C1, marks and overrides of direction, line separators, half surrogates.
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 
 
 @dataclass
@@ -147,16 +144,6 @@ class App:
     def redact(self, text: str) -> str:
         """The text without any secret that this process knows."""
         return self.taken.hidden.redact(text)
-
-
-def clean(text: str) -> str:
-    """Stored text without what could steer a terminal: control characters, and those that turn the direction of writing."""
-    return _UNPRINTABLE.sub("", text)
-
-
-def one_line(text: object) -> str:
-    """Stored text that must not begin a line of its own."""
-    return clean(" ".join(str(text).split("\n")).replace("\t", " "))
 
 
 def put(line: Line) -> None:

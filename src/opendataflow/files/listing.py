@@ -18,7 +18,8 @@ def list_files(location: str) -> tuple[File, ...] | None:
         if system.is_file(location):
             return (system.file(location),)
         if not system.is_folder(location):
-            return None
+            # A pipe, a socket or a device is something, but no data: the system says what it is.
+            return (system.file(location),) if os.path.exists(location) else None
         return tuple(sorted(system.walk(location, is_data)))
 
 

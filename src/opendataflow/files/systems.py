@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import shutil
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import MissingDependency
+from ..errors import InvalidPath, MissingDependency
 from ..model import File
 
 
@@ -85,6 +86,7 @@ class _Disk(System):
 
     def file(self, location: str) -> File:
         status = os.stat(location)
+        _check_regular(location, status.st_mode)
         return File(os.path.basename(location), status.st_size, status.st_mtime)
 
     def walk(self, location: str, keep: Callable[[str], bool]) -> Iterator[File]:
@@ -111,7 +113,14 @@ class _Disk(System):
         return os.lstat(folder).st_mtime
 
     def open(self, location: str) -> BinaryIO:
-        return open(location, "rb")
+        # Whatever was there before, it may be a pipe by now: opening one must not wait for whoever writes into it.
+        descriptor = os.open(location, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            _check_regular(location, os.fstat(descriptor).st_mode)
+        except InvalidPath:
+            os.close(descriptor)
+            raise
+        return open(descriptor, "rb")
 
     def is_writable(self, location: str) -> bool:
         path = os.path.abspath(location)
@@ -186,6 +195,24 @@ class _Remote(System):
     def remove(self, location: str) -> None:
         if self.system.exists(location):
             self.system.rm(location, recursive=True)
+
+
+def _check_regular(location: str, mode: int) -> None:
+    """Refuse what is no data because it has no end, no size or no content of its own."""
+    if not stat.S_ISREG(mode):
+        what = _SPECIAL.get(stat.S_IFMT(mode), "not a file")
+        raise InvalidPath(
+            f"{location} is {what}, not a regular file", hint="Only regular files are data: take it away."
+        )
+
+
+_SPECIAL = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
 
 
 def _raise(problem: OSError) -> None:

@@ -12,6 +12,7 @@ from ..model.address import AUTH
 from ..model.dataset import KINDS, POSTGRES
 from ..model.ids import shown
 from ..model.plain import plain
+from ..model.size import is_size
 from ..model.timezone import time_zone
 from ..secrets import holds_password
 from .locations import check_written
@@ -24,6 +25,7 @@ _DECIMAL = Shape(
     lambda value: isinstance(value, str) and re.fullmatch(r"decimal\(\d{1,2}, ?\d{1,2}\)", value) is not None,
     'text like "decimal(38,18)"',
 )
+_SIZE = Shape(is_size, 'a number of bytes, or text like "64MiB"')
 
 
 def _are_methods(value: object) -> bool:
@@ -49,6 +51,8 @@ OPTIONS: dict[str, Shape] = {
     "quarantine": either(FLAG, TEXT, TABLE),
     "options": TABLE,
     "schema": TEXT,
+    "max_line": _SIZE,
+    "unsafe_sql": FLAG,
     "compression": TEXT,
     "readers": SLOTS,
     "keep": COUNT,
@@ -100,6 +104,8 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     values["format"] = _format(section, values)
     partition, checks = _partition(section), _checks(section)
     options = _options(section, values)
+    if not options.get("unsafe_sql"):
+        _check_expressions(section, checks)
     # Everything else is known to be right by now, so what is still wrong is the location.
     with homes.get("location", section).at("location"):
         check_written(values.get("location", ""))
@@ -148,6 +154,16 @@ def _partition(section: Section) -> Partition:
 def _checks(section: Section) -> tuple[Check, ...]:
     with section.at("checks"):
         return parse_checks(section.get("checks", TABLE, {}), "")
+
+
+def _check_expressions(section: Section, checks: tuple[Check, ...]) -> None:
+    expressions = [str(check.params["expression"]) for check in checks if check.kind == "sql"]
+    if expressions:
+        from ..model.expression import check_expression
+
+        with section.at("checks"):
+            for expression in expressions:
+                check_expression(expression, "sql")
 
 
 def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from ..store import Announced, Store
 from .audit import seen_at_location
 from .worker import Worker
 
+Seen = tuple[File, ...] | OdfError | None
+
 _UNSEEN = "Is it there yet? To announce it without a look, add --unseen."
 
 
@@ -74,30 +76,43 @@ def discover(
         for dataid, location in candidates(project, dataset)
         if not marker or _has_marker(location, marker, dataid)
     }
-    new = {dataid: location for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
+    before = {dataid: _look(location) for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
+    refused = {dataid: problem for dataid, problem in before.items() if isinstance(problem, OdfError)}
+    new = list(before)
     if new and not marker:
-        before = {dataid: files.list_files(location) for dataid, location in new.items()}
-        newest = max((file.mtime or 0.0 for listed in before.values() for file in listed or ()), default=0.0)
-        time.sleep(max(0.0, min(quiet, newest + quiet - time.time())))
-        new = {
-            dataid: location
-            for dataid, location in new.items()
-            if files.list_files(location) == before[dataid] and _is_quiet(before[dataid], quiet)
-        }
-    return [_arrived(worker, dataset, dataid, dry_run) for dataid in new]
+        times = (file.mtime or 0.0 for seen in before.values() if isinstance(seen, tuple) for file in seen)
+        time.sleep(max(0.0, min(quiet, max(times, default=0.0) + quiet - time.time())))
+        new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _look(found[dataid]), quiet)]
+    return [
+        _refused(dataid, refused[dataid]) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)
+        for dataid in new
+    ]
+
+
+def _look(location: str) -> Seen:
+    """What lies at a location, or why nobody can tell: the trouble of one chunk is none of the others'."""
+    try:
+        return files.list_files(location)
+    except OdfError as problem:
+        return problem
 
 
 def _arrived(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Arrived:
     try:
         announce(worker, dataset, [dataid], dry_run=dry_run)
-    except OdfError as error:
-        return Arrived(dataid, error.name, error.message, error.exit_code)
+    except OdfError as problem:
+        return _refused(dataid, problem)
     return Arrived(dataid, READY)
 
 
-def _is_quiet(listed: Sequence[File] | None, quiet: float) -> bool:
+def _refused(dataid: str, problem: OdfError) -> Arrived:
+    return Arrived(dataid, problem.name, problem.message, problem.exit_code)
+
+
+def _is_quiet(before: Seen, seen: Seen, quiet: float) -> bool:
     now = time.time()
-    return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed or ())
+    listed = seen if isinstance(seen, tuple) else ()
+    return seen == before and all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed)
 
 
 def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
@@ -108,7 +123,10 @@ def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
         return False
     if chunk.status != READY:
         return False
-    return published is None or not files.difference(published.manifest)
+    try:
+        return published is None or not files.difference(published.manifest)
+    except OdfError:
+        return False  # announcing it tells what is wrong
 
 
 def _has_marker(location: str, marker: str, dataid: str) -> bool:

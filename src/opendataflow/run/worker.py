@@ -155,7 +155,8 @@ class Worker:
                 from ..spark.session import session
 
                 self.say("starting Spark")
-                self._spark = session(self.project.spark, app_name=f"odf {self.project.name}", master=self._master)
+                name, redact = f"odf {self.project.name}", self.vault.redact
+                self._spark = session(self.project.spark, app_name=name, master=self._master, redact=redact)
             return self._spark
 
     def needs_spark(self, job: Job) -> bool:

@@ -19,9 +19,11 @@ from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, St
 
 from ..errors import BadDefinition
 from ..model import Check, Dataset, seconds, span
+from ..model.expression import check_expression
 from .checking import Facts, Probe, Verdict, null_counts, null_differences
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures, computed
+from .problems import SPARK_ERRORS, reason_of
 from .schema import differences, from_ddl, not_null_columns
 
 EXAMPLES = 3
@@ -257,15 +259,16 @@ def _conserves(subject: _Subject, check: Check) -> Probe:
 
 def _sql(subject: _Subject, check: Check) -> Probe:
     expression = str(check.params["expression"])
+    where = f"dataset {subject.dataset.datasetid}: checks.sql"
+    # Where the definition came from does not matter here: this is where text becomes code.
+    if subject.dataset.options.get("unsafe_sql") is not True:
+        check_expression(expression, where)
     try:
         condition = F.expr(expression)
         if _is_by_row(subject.df, condition):
             return _by_row(check, lambda: ~_never_null(condition, True), expression=expression)
-    except AnalysisException as problem:
-        reason = next(iter(str(problem).splitlines()), "")
-        raise BadDefinition(
-            f"dataset {subject.dataset.datasetid}: checks.sql: {expression} does not work here: {reason}"
-        ) from None
+    except SPARK_ERRORS as problem:
+        raise BadDefinition(f"{where}: {expression} does not work here: {reason_of(problem)}") from None
     metric = f"sql {expression}"
 
     def judge(figures: Figures, facts: Facts) -> Verdict:

@@ -14,6 +14,7 @@ from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
 from .columns import in_chunk
 from .files import list_files
 from .formats import JSON, UNTYPED, format_of, has_header
+from .lines import check_files
 from .observing import computed
 from .problems import SPARK_ERRORS, reason_of
 from .reading import CORRUPT, read_location, read_names, read_with_misfits
@@ -27,6 +28,7 @@ def audit_location(
     spark: SparkSession, dataset: Dataset, location: str, dataid: str, *, around: Surroundings = NOTHING
 ) -> Manifest:
     """The manifest of the files at a location; ChecksFailed when they may not be published as this chunk."""
+    check_files(dataset, location)
     try:
         df, drifted = _read(spark, dataset, location, around)
         if not names_chunk(dataset, dataid):

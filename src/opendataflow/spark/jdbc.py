@@ -26,9 +26,13 @@ from pyspark.sql.types import (
 
 from ..errors import BadConfig, BadDefinition, NotValidated, WrongData
 from ..model import TYPES, Dataset, from_ordinal, ordinal, span
+from ..model.ids import shown
 from .columns import Bounds, type_of
 from .formats import declared_options
 from .session import is_connect
+
+_NAME = r"""(?:[\w$]+|"[\w $#@-]+"|`[\w $#@-]+`)"""
+_is_table_name = re.compile(rf"{_NAME}(?:\.{_NAME})*").fullmatch
 
 
 def read_table(spark: SparkSession, dataset: Dataset, password: str, name: str = "") -> DataFrame:
@@ -128,7 +132,7 @@ def _where(
     jvm: Any = spark._jvm
     name = next(own for own in schema.fieldNames() if own.lower() == partition.column.lower())
     value = dialect.quoteIdentifier(name)
-    lower, upper = bounds or span(partition, dataid) or (None, None)
+    lower, upper = checked_bounds(dataset, dataid, bounds)
     if lower is None and upper is None:
         return f"{value} = {dialect.compileValue(dataid)}"
     if TYPES[partition.type].is_time and isinstance(kind, IntegralType):
@@ -149,6 +153,17 @@ def _where(
 
     limits = ((">=", lower), ("<", upper))
     return " AND ".join(f"{value} {sign} {literal(text)}" for sign, text in limits if text is not None)
+
+
+def checked_bounds(dataset: Dataset, dataid: str, bounds: Bounds | None) -> Bounds:
+    """The bounds of a chunk; Spark doubles quotes in them, but to some databases a backslash before one ends the text."""
+    limits = bounds or span(dataset.partition, dataid) or (None, None)
+    if any(text and "\\" in text for text in limits):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: a bound of chunk {dataid} has a backslash, which databases read differently",
+            hint="Choose another key, or other bounds.",
+        )
+    return limits
 
 
 def _number(dataset: Dataset, text: str) -> Decimal:
@@ -182,4 +197,11 @@ def _url(dataset: Dataset) -> str:
 
 
 def _table(dataset: Dataset, name: str = "") -> str:
-    return ".".join(part for part in (dataset.schemaname, name or dataset.tablename) if part)
+    table = ".".join(part for part in (dataset.schemaname, name or dataset.tablename) if part)
+    # Databases quote differently, so a name is taken as it is written: it must not be able to be more than one.
+    if not _is_table_name(table):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: {shown(table)} is not the name of a table",
+            hint='Write letters, digits, _ and $. A name with - # @ or a space goes in " or `, as the database wants it.',
+        )
+    return table

@@ -30,6 +30,7 @@ from ..model import Dataset
 from ..project import Environment, Project, resolve_location
 from .columns import Bounds, column, type_of
 from .formats import JDBC, POSTGRES, declared_options, partitions_of
+from .lines import check_files
 from .postgres.columns import TEXTS
 from .reading import Password, declared_schema, read_location, table_name
 from .session import is_connect
@@ -80,7 +81,9 @@ def read_all(
         return spark.table(table_name(dataset))
     if dataset.kind != "file":
         raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
-    return read_location(spark, dataset, resolve_location(where, dataset, "1"), schema=declared_schema(dataset))
+    location = resolve_location(where, dataset, "1")
+    check_files(dataset, location)
+    return read_location(spark, dataset, location, schema=declared_schema(dataset))
 
 
 def shares_one_location(dataset: Dataset) -> bool:

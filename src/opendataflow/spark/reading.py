@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -11,19 +12,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..errors import BadConfig, DataNotReady, InvalidPath
+from ..errors import BadConfig, BadDefinition, DataNotReady, InvalidPath
 from ..files.versions import OURS, names_chunk
 from ..model import Dataset, InputChunk, Manifest, span
+from ..model.ids import shown
 from ..project import Environment, Project, resolve_location
 from . import TAG
-from .columns import in_chunk
+from .columns import in_chunk, quoted
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
+from .lines import check_files
 from .schema import from_ddl
 
 if TYPE_CHECKING:
     from .postgres import Rows
 
 CORRUPT = "__odf_corrupt"
+
+_is_name = re.compile(r"[\w-]+").fullmatch
+_FILE_FORMATS = ("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "json", "orc", "parquet", "text", "xml")
 
 Password = Callable[[Dataset], str]
 
@@ -106,6 +112,8 @@ def read_chunk(
     manifest = chunk.manifest or Manifest()
     location = manifest.location or resolve_location(where, dataset, chunk.dataid)
     schema = _known_schema(dataset, manifest, pinned_schema)
+    if manifest.rows is None:  # otherwise Spark has read it before, and the gate knows that it has not changed
+        check_files(dataset, location)
     df = read_location(spark, dataset, location, schema=schema, is_ours=is_ours(manifest))
     if manifest.location or names_chunk(dataset, chunk.dataid):
         return df
@@ -180,6 +188,7 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
         return None
     ddl, locations = schemas.pop(), [manifest.location for manifest in manifests]
     schema = from_ddl(ddl) if ddl else None
+    check_files(dataset, [manifest.location for manifest in manifests if manifest.rows is None])
     return read_location(spark, dataset, locations, schema=schema, is_ours=is_ours(manifests[0]))
 
 
@@ -220,8 +229,10 @@ def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, passwo
         rows = _table_rows(dataset, chunk)
         return read_table(spark, dataset, password(dataset), rows, partitions=partitions_of(dataset))
     if dataset.format == JDBC:
+        from .jdbc import checked_bounds
         from .jdbc import read_table as read_jdbc
 
+        checked_bounds(dataset, chunk.dataid, chunk.bounds)
         df = read_jdbc(spark, dataset, password(dataset))
     else:
         df = spark.table(table_name(dataset))
@@ -229,5 +240,14 @@ def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, passwo
 
 
 def table_name(dataset: Dataset) -> str:
-    """The name of a table of Spark's own catalogue: catalogue, schema and table."""
-    return ".".join(part for part in (dataset.database, dataset.schemaname, dataset.tablename) if part)
+    """The name of a table of Spark's own catalogue: catalogue, schema and table; never a file."""
+    parts = [
+        name for part in (dataset.database, dataset.schemaname, dataset.tablename) if part for name in part.split(".")
+    ]
+    # Spark takes text.`/etc/passwd` for a table: what is no plain name, or stands behind a format, is none to us.
+    if not all(map(_is_name, parts)) or (len(parts) == 2 and parts[0].lower() in _FILE_FORMATS):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: {shown('.'.join(parts))} is not the name of a table",
+            hint="Names of catalogue, schema and table consist of letters, digits, _ and -.",
+        )
+    return ".".join(map(quoted, parts))

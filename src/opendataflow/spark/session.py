@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, MissingDependency
+from ..model.printable import clean
 from .java import INSTALL_JAVA, find_java
-from .settings import spark_settings, without_parameters
+from .settings import SECRET_NAMES, environment_of, needs_secret, spark_settings, without_parameters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_looks_secret = re.compile(r"secret|password|token|credential|access\.key", re.IGNORECASE).search
+Redact = Callable[[str], str]
+
+_looks_secret = re.compile(SECRET_NAMES).search
 _lock = threading.Lock()
 
 
-def session(settings: Mapping[str, object], *, app_name: str, master: str | None = None) -> SparkSession:
-    """The one session of this process, started with [spark] of the project when there is none yet."""
+def session(
+    settings: Mapping[str, object], *, app_name: str, master: str | None = None, redact: Redact = str
+) -> SparkSession:
+    """The one session of this process, started with [spark] of the project when there is none yet.
+
+    What its Java prints is shown after it went through redact.
+    """
     options = {"spark.app.name": app_name, **spark_settings(settings, master)}
     # PySpark warns about the version of pandas when it is merely installed: here, and whenever it comes near Arrow.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
@@ -42,7 +51,7 @@ def session(settings: Mapping[str, object], *, app_name: str, master: str | None
         if "spark.remote" in options:
             return _connect(SparkSession, options)
         with _keeping_interrupt_handler():
-            return _classic(SparkSession, options)
+            return _classic(SparkSession, options, redact)
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -109,20 +118,23 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
         raise BadConfig(f"cannot reach Spark at {address}: {_first_line(problem)}") from problem
 
 
-def _classic(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSession:
+def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Redact) -> SparkSession:
     from pyspark import SparkContext
 
     errors = _JavaErrors()
     try:
         if SparkContext._gateway is None:
-            _launch(options, errors)
+            _launch(options, errors, redact)
+        if SparkContext._active_spark_context is None and needs_secret(options):
+            # Only the context learns it, through the gateway: it is on no command line and in no file.
+            options = {**options, "spark.authenticate.secret": secrets.token_hex(32)}
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
     except Exception as problem:
         java = find_java()
         if java.problem:
             raise MissingDependency(f"Spark cannot start: {java.problem}", hint=INSTALL_JAVA) from problem
         raise BadConfig(
-            f"Spark cannot start with master {options['spark.master']}: {_first_line(problem)}",
+            f"Spark cannot start with master {options['spark.master']}: {clean(redact(_first_line(problem)))}",
             hint="\n".join(errors.kept)[-2000:] or "Check [spark] in the project file.",
         ) from problem
     errors.are_shown = True
@@ -136,29 +148,62 @@ class _JavaErrors:
         self.kept: deque[str] = deque(maxlen=200)
         self.are_shown = False
 
-    def read(self, descriptor: int) -> None:
-        with os.fdopen(descriptor, encoding="utf-8", errors="replace") as lines:
+    def put(self, line: str) -> None:
+        if self.are_shown:
+            sys.stderr.write(f"{line}\n")
+        else:
+            self.kept.append(line)
+
+
+def _put_output(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+@contextmanager
+def _read_by_thread(name: str, put: Callable[[str], None], redact: Redact) -> Iterator[int]:
+    """A pipe for a process that is started inside; what it prints may be data, so nothing in it steers a terminal."""
+
+    def read() -> None:
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                if self.are_shown:
-                    sys.stderr.write(line)
-                else:
-                    self.kept.append(line.rstrip())
+                with suppress(Exception):  # whoever cannot show a line must still take the next, or Java waits for him
+                    put(clean(redact(line.rstrip("\r\n"))))
+
+    reading, writing = os.pipe()
+    threading.Thread(target=read, daemon=True, name=name).start()
+    try:
+        yield writing
+    finally:
+        os.close(writing)
 
 
-def _launch(options: dict[str, str], errors: _JavaErrors) -> None:
+def _launch(options: dict[str, str], errors: _JavaErrors, redact: Redact) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False)
     # These end up in a command line, which everybody on the machine can read; the context gets all of them later.
     conf.setAll([(key, value) for key, value in options.items() if not _looks_secret(key)])
-    reading, writing = os.pipe()
-    threading.Thread(target=errors.read, args=(reading,), daemon=True, name="spark-stderr").start()
-    try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": writing})  # type: ignore[no-untyped-call]
-    finally:
-        os.close(writing)
+    with (
+        _read_by_thread("spark-stdout", _put_output, redact) as output,
+        _read_by_thread("spark-stderr", errors.put, redact) as error_output,
+        _in_environment(environment_of(options)),
+    ):
+        streams = {"stdout": output, "stderr": error_output}
+        gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _in_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables for a process that is started inside, unless the user has set them."""
+    ours = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 @contextmanager

@@ -21,8 +21,15 @@ SHORT = {
     "memory": "spark.driver.memory",
 }
 
+# The names of settings whose values nobody may see, for Spark's own pages and logs and for us; Java and Python read it alike.
+SECRET_NAMES = (
+    "(?i)secret|passw|passphrase|passkey|pwd|token|credential|signature"
+    "|(access|account|api|auth|client|encryption|master|private|sas|shared|storage)[._-]?key|fs[.]azure[.]sas"
+)
+
 DEFAULTS = {
     "spark.log.level": "ERROR",
+    "spark.redaction.regex": SECRET_NAMES,
     "spark.scheduler.mode": "FAIR",  # chunks that run side by side share the cores instead of queueing
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # With a limit in bytes Spark measures a batch anew after every row, which takes as long as all the rest; a limit
@@ -40,8 +47,13 @@ DEFAULTS = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
 }
-# A local session talks to itself only, and must not depend on how the machine's name resolves.
-LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# A local session talks to itself only, and must not depend on how the machine's name resolves. Other users of the machine
+# reach its ports all the same: who has not its secret, which Spark makes up for each application, is not listened to.
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate": "true",
+}
 
 
 def spark_settings(settings: Mapping[str, object], master: str | None = None) -> dict[str, str]:
@@ -55,6 +67,20 @@ def spark_settings(settings: Mapping[str, object], master: str | None = None) ->
         return {"spark.sql.session.timeZone": "UTC", **sent, "spark.remote": address}
     local = LOCAL if address.startswith("local") else {}
     return {**DEFAULTS, **local, **given, "spark.master": address}
+
+
+def needs_secret(options: Mapping[str, str]) -> bool:
+    """Whether Spark wants to be given the secret of an application: on one machine, only where executors are processes."""
+    return (
+        options["spark.master"].startswith("local-cluster")
+        and options.get("spark.authenticate") == "true"
+        and "spark.authenticate.secret" not in options
+    )
+
+
+def environment_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Variables that Java is started with: the page of a local session (ui) has no other setting for where it listens."""
+    return {"SPARK_LOCAL_IP": "127.0.0.1"} if options["spark.master"].startswith("local") else {}
 
 
 def without_parameters(address: str) -> str:

@@ -241,4 +241,4 @@ def table_location(dataset: Dataset) -> str:
         names = ".".join(part for part in (dataset.schemaname, dataset.tablename) if part)
         scheme = POSTGRESQL if dataset.format in POSTGRES else JDBC
         return f"{scheme}://{dataset.hostname}/{dataset.database}/{names}"
-    return table_name(dataset)
+    return ".".join(part for part in (dataset.database, dataset.schemaname, dataset.tablename) if part)

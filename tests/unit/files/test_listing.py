@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -11,6 +12,7 @@ import pytest
 
 from opendataflow import files
 from opendataflow.errors import InvalidPath, MissingDependency
+from opendataflow.files.systems import system_of
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -120,3 +122,57 @@ def test_a_scheme_that_nobody_knows_says_what_is_missing() -> None:
     with pytest.raises(MissingDependency) as problem:
         files.exists("nosuch://bucket/key")
     assert "nosuch" in problem.value.hint
+
+
+def special(folder: Path, kind: str) -> Path:
+    """Something in a folder that is no regular file."""
+    path = folder / "special.csv"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        here = os.getcwd()
+        os.chdir(folder)  # the name of a socket must be short
+        try:
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(path.name)
+        finally:
+            os.chdir(here)
+    else:
+        path.symlink_to("/dev/zero")
+    return path
+
+
+@pytest.mark.parametrize(("kind", "word"), [("pipe", "a named pipe"), ("socket", "a socket"), ("device", "a device")])
+def test_what_is_no_regular_file_is_refused_by_its_name_and_nobody_waits_for_it(
+    tmp_path: Path, kind: str, word: str
+) -> None:
+    folder = tmp_path / "chunk"
+    folder.mkdir()
+    (folder / "a.csv").write_text("1")
+    published = files.light_manifest(str(folder))
+    path = special(folder, kind)
+    for look in (
+        lambda: files.list_files(str(folder)),
+        lambda: files.list_files(str(path)),
+        lambda: files.light_manifest(str(folder)),
+        lambda: files.light_manifest(str(path)),
+        lambda: files.difference(published),
+    ):
+        with pytest.raises(InvalidPath, match=word):
+            look()
+    files.remove(str(path))
+    assert files.difference(published) == ""
+
+
+def test_a_pipe_that_took_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    os.mkfifo(path)
+    with pytest.raises(InvalidPath, match="a named pipe"):
+        system_of(str(path)).open(str(path))
+
+
+def test_a_hidden_pipe_is_not_data(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1")
+    os.mkfifo(tmp_path / "_pipe")
+    os.mkfifo(tmp_path / ".pipe")
+    assert [file.path for file in files.list_files(str(tmp_path)) or ()] == ["a.csv"]
