@@ -96,9 +96,19 @@ class App:
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
         self._store = open_store(
-            url, create=create, check=check, password=password, say=lambda message: click.echo(message, err=True)
+            url,
+            create=create,
+            check=check,
+            password=password,
+            say=lambda message: click.echo(message, err=True),
+            environment=self._declared_environment,
         )
         return self._store
+
+    def _declared_environment(self) -> str | None:
+        """The environment that the project declares; without a project file there is none to compare a store with."""
+        environment = self.project.environment
+        return environment.name if environment.is_declared else None
 
     def close(self) -> None:
         """Close the store, if it was opened."""

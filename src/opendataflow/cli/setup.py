@@ -50,7 +50,6 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
 
     jobs = jobs_of(project)
     store = app.store
-    store.check_environment(project.environment.name)
     changes = store.register(project.datasets, jobs, project.pools, prune=prune, dry_run=True)
     removed = [change for change in changes if change.action == "remove"]
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
