@@ -26,6 +26,12 @@ def migrate_verb(app: App, dry_run: bool) -> int:
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]
     app.show([{"number": step.number, "name": step.name} for step in steps], lambda: lines)
+    if not dry_run:
+        for datasetid in store.not_encrypted():
+            app.say(
+                f"the password of dataset {datasetid} is not encrypted, and its row cannot be changed before it is: "
+                f"odf crypt encrypt --for {datasetid}"
+            )
     return 0
 
 

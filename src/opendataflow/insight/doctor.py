@@ -126,6 +126,13 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         f"{drift:.1f} s between this machine and the store",
         "Set the clock. Leases do not depend on it, but people read times.",
     )
+    for note in store.unfit_notes(1):
+        yield Finding(
+            "notes",
+            False,
+            f"a note by {note.who} tells of a change of {note.datasetid} {note.dataid} that never was: {note.why}",
+            "Only workers need the right to write to table note. See: odf sql \"select * from event where kind = 'unfit note'\"",
+        )
     over = store.expired()
     yield Finding(
         "leases",

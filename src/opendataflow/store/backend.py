@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
+from ..errors import BadDefinition
+
 Row = Sequence[Any]
+
+ENCRYPTED = "encryptedpass_is_encrypted"  # the rule of the database that refuses a password in plain text
 
 _T = TypeVar("_T")
 
@@ -104,6 +108,14 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connection back."""
+
+
+def not_encrypted() -> BadDefinition:
+    """The error for a password that the database refused, without a word of it."""
+    return BadDefinition(
+        "the encryptedpass of a dataset must be an encrypted password",
+        hint="Encrypt it, and store what is printed: odf crypt encrypt --for DATASET",
+    )
 
 
 class Retry(Exception):

@@ -14,7 +14,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Applied, Backend, ConnectionLost, Migration, Retry, Row, Transaction
+from .backend import ENCRYPTED, Applied, Backend, ConnectionLost, Migration, Retry, Row, Transaction, not_encrypted
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -133,6 +133,10 @@ class PostgresBackend(Backend):
             yield
         except (errors.DeadlockDetected, errors.SerializationFailure) as error:
             raise Retry from error
+        except errors.CheckViolation as error:
+            if error.diag.constraint_name == ENCRYPTED:
+                raise not_encrypted() from None  # the server's own words repeat the row
+            raise
         except errors.ReadOnlySqlTransaction as error:
             raise StoreReadOnly(
                 f"the store {self.shown_url} is read-only", hint="Is this a standby? Point --store at the primary."

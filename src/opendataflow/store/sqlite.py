@@ -16,7 +16,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Applied, Backend, Migration, Row, Transaction
+from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, not_encrypted
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
@@ -210,6 +210,10 @@ class SqliteBackend(Backend):
                 f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
                 hint="Another process holds it. Look for one that hangs.",
             ) from error
+        except apsw.ConstraintError as error:
+            if ENCRYPTED in str(error):
+                raise not_encrypted() from None
+            raise
         except apsw.ReadOnlyError as error:
             raise self._read_only() from error
         except apsw.FullError as error:

@@ -152,6 +152,10 @@ insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :
 delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
 returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 
+-- name: changed_since
+-- What a row was before each of its changes that are still to be folded in.
+select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
+
 -- Runs ------------------------------------------------------------------------------------------------------------
 
 -- name: slots_taken
@@ -250,6 +254,11 @@ from run where status = 'RUNNING' order by runid + 0
 -- Attempts whose lease ran out and that nobody has ended yet.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where status = 'RUNNING' and lease_until < lease_now() order by runid
+
+-- name: unfit_notes
+-- The last notes that did not fit what they tell of, newest first.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where kind = 'unfit note' order by eventid desc limit :n
 
 -- name: events_page
 -- Events, oldest first, after a given one.
