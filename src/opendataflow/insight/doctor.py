@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -108,9 +109,20 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
+def _readable_by_others(url: str) -> str:
+    """How to mend the mode of a store's file that is not private; a group that may use it was let in by somebody."""
+    path = url.removeprefix("sqlite:///")
+    if path == url or not os.stat(path).st_mode & 0o007:
+        return ""
+    return f"Take it from them: chmod o-rwx {shlex.quote(path)}*"
+
+
 def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     store = app.store
-    yield Finding("store", True, store.url)
+    readable = _readable_by_others(store.url)
+    yield Finding(
+        "store", not readable, f"{store.url}{readable and ' can be read by every user of this machine'}", readable
+    )
     stamped = store.environment()
     name = app.project.environment.name
     yield Finding(

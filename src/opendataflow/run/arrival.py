@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from .. import files
 from ..errors import BadDataid, BadId, OdfError
 from ..model import READY, Dataset, File, check_dataid
-from ..project import Project
-from ..store import Announced, Store
+from ..project import Project, misplaced
+from ..store import Announced
 from .audit import seen_at_location
 from .worker import Worker
 
@@ -72,7 +72,7 @@ def discover(
         for dataid, location in candidates(project, dataset)
         if not marker or _has_marker(location, marker, dataid)
     }
-    new = {dataid: location for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
+    new = {dataid: location for dataid, location in found.items() if not _is_known(worker, dataset, dataid)}
     if new and not marker:
         before = {dataid: files.list_files(location) for dataid, location in new.items()}
         newest = max((file.mtime or 0.0 for listed in before.values() for file in listed or ()), default=0.0)
@@ -98,15 +98,18 @@ def _is_quiet(listed: Sequence[File] | None, quiet: float) -> bool:
     return all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed or ())
 
 
-def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
+def _is_known(worker: Worker, dataset: Dataset, dataid: str) -> bool:
     """Whether this very content was announced before; a changed file is a new version."""
+    store, environment = worker.store, worker.project.environment
     published = store.manifest(dataset.datasetid, dataid)
     chunk = store.chunk(dataset.datasetid, dataid)
     if chunk is None:
         return False
     if chunk.status != READY:
         return False
-    return published is None or not files.difference(published.manifest)
+    if published is None:
+        return True
+    return not misplaced(environment, published.manifest) and not files.difference(published.manifest)
 
 
 def _has_marker(location: str, marker: str, dataid: str) -> bool:

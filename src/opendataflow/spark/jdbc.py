@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from ..errors import BadConfig, BadDefinition, NotValidated, WrongData
 from ..model import TYPES, Dataset, from_ordinal, ordinal, span
+from ..model.dataset import table_name
 from .columns import Bounds, type_of
 from .formats import declared_options
 from .session import is_connect
@@ -182,4 +183,4 @@ def _url(dataset: Dataset) -> str:
 
 
 def _table(dataset: Dataset, name: str = "") -> str:
-    return ".".join(part for part in (dataset.schemaname, name or dataset.tablename) if part)
+    return table_name(dataset, name, of_catalogue=False)

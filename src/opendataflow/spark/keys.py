@@ -31,7 +31,7 @@ from ..project import Environment, Project, resolve_location
 from .columns import Bounds, column, type_of
 from .formats import JDBC, POSTGRES, declared_options, partitions_of
 from .postgres.columns import TEXTS
-from .reading import Password, declared_schema, read_location, table_name
+from .reading import Password, catalogue_table, declared_schema, read_location
 from .session import is_connect
 
 NO_KEY = -1  # the bucket of rows without a key
@@ -77,7 +77,7 @@ def read_all(
 
         return read_jdbc(spark, dataset, password(dataset))
     if dataset.kind == "table":
-        return spark.table(table_name(dataset))
+        return catalogue_table(spark, dataset)
     if dataset.kind != "file":
         raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
     return read_location(spark, dataset, resolve_location(where, dataset, "1"), schema=declared_schema(dataset))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ..errors import BadConfig, DataNotReady, InvalidPath
 from ..files.versions import OURS, names_chunk
 from ..model import Dataset, InputChunk, Manifest, span
-from ..project import Environment, Project, resolve_location
+from ..model.dataset import table_name
+from ..project import Environment, Project, misplaced, resolve_location
 from . import TAG
 from .columns import in_chunk
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
@@ -56,6 +57,7 @@ def read_chunks(
                 hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
+    check_places(where, dataset, chunks)
     together = _read_together(spark, dataset, chunks)
     if together is not None:
         return together
@@ -81,6 +83,7 @@ def read_batch(
 
         parts = [Part(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
         return read_parts(spark, dataset, password(dataset), parts, tasks)
+    check_places(where, dataset, (chunk for _, chunk in tagged))
     frames = (
         read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
         for tag, chunk in tagged
@@ -224,10 +227,25 @@ def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, passwo
 
         df = read_jdbc(spark, dataset, password(dataset))
     else:
-        df = spark.table(table_name(dataset))
+        df = catalogue_table(spark, dataset)
     return df if dataset.partition.column is None else _only(df, dataset, chunk)
 
 
-def table_name(dataset: Dataset) -> str:
-    """The name of a table of Spark's own catalogue: catalogue, schema and table."""
-    return ".".join(part for part in (dataset.database, dataset.schemaname, dataset.tablename) if part)
+def catalogue_table(spark: SparkSession, dataset: Dataset) -> DataFrame:
+    """A table of Spark's own catalogue; InvalidPath when there is none."""
+    name = table_name(dataset)
+    if not spark.catalog.tableExists(name):  # Spark would take text.passwd for the file passwd
+        raise InvalidPath(f"dataset {dataset.datasetid}: there is no table {name}")
+    return spark.table(name)
+
+
+def check_places(where: Project | Environment, dataset: Dataset, chunks: Iterable[InputChunk]) -> None:
+    """InvalidPath for a published chunk whose manifest leads elsewhere than into the environment."""
+    environment = where.environment if isinstance(where, Project) else where
+    for chunk in chunks:
+        problem = misplaced(environment, chunk.manifest) if chunk.manifest and dataset.kind == "file" else ""
+        if problem:
+            raise InvalidPath(
+                f"{dataset.datasetid} {chunk.dataid}: {problem}",
+                hint=f"See where it was published: odf explain {dataset.datasetid} {chunk.dataid}",
+            )

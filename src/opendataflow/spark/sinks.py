@@ -14,10 +14,11 @@ from pyspark.sql.types import StructType
 from ..errors import OdfError
 from ..files.versions import chunk_location, is_one_file, is_plain, staging_location, version_location
 from ..model import Dataset, File, Manifest, span
+from ..model.dataset import table_name
 from .columns import Bounds, in_chunk
 from .files import list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
-from .reading import read_location, table_name
+from .reading import read_location
 from .writing import free_location, rows_written, write_files
 
 

@@ -122,6 +122,9 @@ class SqliteBackend(Backend):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.is_file() and 0 < self.path.stat().st_size < _SMALLEST:
                 raise apsw.NotADBError  # SQLite takes a few bytes for nothing, and would write over them
+            if create and not self.path.exists():
+                # Private from its first moment; SQLite gives the files beside it the same mode.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = apsw.Connection(str(self.path), flags=flags)
             self._set_up(create)
         except apsw.ReadOnlyError as error:

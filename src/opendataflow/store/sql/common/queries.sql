@@ -275,6 +275,12 @@ from event where datasetid = :datasetid and dataid = :dataid and eventid > :afte
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
 
+-- name: locations_in_use
+-- Where the current versions of a dataset's chunks lie, and those that are being read.
+select m.location from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') and m.location <> ''
+
 -- name: manifests_of_chunk
 -- All manifests of a chunk, newest first.
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
