@@ -16,7 +16,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, not_encrypted
+from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, not_encrypted, took_too_long
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
@@ -35,6 +35,7 @@ _NETWORK_FILE_SYSTEMS = {
     "lustre",
 }
 _PATIENCE = 60.0
+_STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 
@@ -252,11 +253,12 @@ class SqliteBackend(Backend):
     def has_schema(self) -> bool:
         return bool(self._connection.execute(self._named["has_schema"]).get)
 
-    def select(self, sql: str) -> tuple[list[str], list[Row]]:
-        connection = self._connection
+    def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
+        connection, end = self._connection, time.monotonic() + timeout
         # query_only stops every write; the authorizer stops the statements that could switch it off or reach other files.
         connection.execute("pragma query_only = on")
         connection.authorizer = _only_reads
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         names: list[str] = []
 
         def see(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
@@ -271,9 +273,12 @@ class SqliteBackend(Backend):
             return names, rows
         except (apsw.ReadOnlyError, apsw.AuthError):
             raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
+        except apsw.InterruptError:
+            raise took_too_long(timeout) from None
         except apsw.SQLError as error:
             raise UsageError(f"the statement is wrong: {error}") from None
         finally:
+            connection.set_progress_handler(None)
             connection.authorizer = None
             connection.execute("pragma query_only = off")
 

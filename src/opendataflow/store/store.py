@@ -92,10 +92,13 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
 
     # A person's own SQL ------------------------------------------------------------------------------------------
 
-    def sql(self, statement: str) -> tuple[list[str], list[Row]]:
-        """A read-only statement: column names and rows."""
+    def sql(self, statement: str, *, timeout: float = 60.0, as_superuser: bool = True) -> tuple[list[str], list[Row]]:
+        """A read-only statement: column names and rows. It is ended after so many seconds.
+
+        Without as_superuser a superuser of the server is refused: what is read-only for others is not for one.
+        """
         with self._lock:
-            return self._backend.select(statement)
+            return self._backend.select(statement, timeout=timeout, as_superuser=as_superuser)
 
     def dml(self, statement: str, *, dry_run: bool = False) -> int:
         """A statement that may write; the next claim acts on what it changed. Number of rows changed; dry_run undoes it."""
