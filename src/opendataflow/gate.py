@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import files
-from .errors import OdfError
+from .errors import BadDefinition, OdfError
 from .model import Catalogue, Dataset, InputChunk, Job, Look, Receipt, decide, span, validation
-from .project import Environment, is_inside, location_of
+from .model.dataset import POSTGRES, is_table_location, table_name
+from .project import Environment, leads_outside, location_of
 from .project.hosts import outside_hosts
 
 if TYPE_CHECKING:
@@ -43,13 +44,6 @@ def ask(
         if isinstance(seen, Look) and seen.problem:
             break
     return decide(facts)
-
-
-def leads_outside(environment: Environment, location: str) -> str:
-    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
-    if not environment.is_declared:
-        return ""
-    return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
 # Question 2: right ---------------------------------------------------------------------------------------------------
@@ -100,7 +94,12 @@ def place_of_input(environment: Environment, dataset: Dataset, chunk: InputChunk
     """Whether an input chunk is where it should be: inside the environment, and there."""
     published = chunk.manifest.location if chunk.manifest else ""
     location = published or location_of(environment, dataset, chunk.dataid)
-    problem = outside_hosts(environment, dataset) or _problem_with_input(environment, dataset, location)
+    problem = (
+        outside_hosts(environment, dataset)
+        or _problem_with_table(dataset)
+        or (files.ill_named(chunk.manifest) if chunk.manifest else "")
+        or _problem_with_input(environment, dataset, location)
+    )
     if not problem and not location and not dataset.hostname:
         return NO_LOCATION
     return Look(problem, {"location": location or dataset.hostname})
@@ -120,7 +119,7 @@ def _place(
             dataset = catalogue.dataset(name)
             location = location_of(environment, dataset, dataid)
             looked[f"{name} {dataid}"] = location or dataset.hostname or NO_LOCATION
-            problem = outside_hosts(environment, dataset)
+            problem = outside_hosts(environment, dataset) or _problem_with_table(dataset)
             if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
@@ -133,13 +132,25 @@ def _place(
 
 
 def _problem_with_input(environment: Environment, dataset: Dataset, location: str) -> str:
-    if not location or dataset.kind == "table":
+    if not location or (dataset.kind == "table" and is_table_location(location)):
         return ""
     # The location was inside when it was announced; a link may lead elsewhere by now.
     outside = leads_outside(environment, location)
     if outside:
         return f"{outside} leads outside the roots of environment {environment.name}"
-    return f"nothing is at {location}" if "://" not in location and files.list_files(location) is None else ""
+    is_looked_for = dataset.kind != "table" and "://" not in location
+    return f"nothing is at {location}" if is_looked_for and files.list_files(location) is None else ""
+
+
+def _problem_with_table(dataset: Dataset) -> str:
+    """A table that only its name leads to must have one: a path or a query in its place would be read as such."""
+    if dataset.kind != "table" or dataset.format in POSTGRES:
+        return ""
+    try:
+        table_name(dataset)
+    except BadDefinition as problem:
+        return problem.message
+    return ""
 
 
 # Question 4: validated -----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -270,7 +271,9 @@ def test_runs_are_listed_newest_first_in_pages(flow: Store, odf: Odf):
 
 
 def test_jobs_and_datasets_are_listed_along_the_flow_without_passwords(flow: Store, odf: Odf):
-    flow.register([Dataset("db", kind="table", hostname="h", tablename="t", username="u", encryptedpass="odf1:canary")])
+    flow.register(
+        [Dataset("db", kind="table", hostname="h", tablename="t", username="u", encryptedpass="odf1:" + "canary" * 12)]
+    )
     assert [each["jobid"] for each in odf("jobs", "--json").data] == ["cleaning", "report"]
     assert "clean (rollup)" in odf("jobs", "report").out
     assert [each["datasetid"] for each in odf("datasets", "--json").data] == ["raw", "clean", "months", "db", "names"]
@@ -286,10 +289,38 @@ def test_jobs_and_datasets_are_listed_along_the_flow_without_passwords(flow: Sto
 
 
 def test_a_log_is_shown_without_control_characters(flow: Store, odf: Odf, tmp_path: Path):
-    path = tmp_path / "x.log"
+    path = tmp_path / ".odf/logs/make/x.log"
+    path.parent.mkdir(parents=True)
     path.write_text("one\n\x1b[31mtwo\x1b[0m\n")
     flow.dml(f"update run set log = '{path}' where runid = 1")
     assert odf("log", "1").out == "one\n[31mtwo[0m\n"
     assert odf("log", "1", "--follow").out == "one\n[31mtwo[0m\n"
     assert odf("log", "2", code=2).err.startswith("UNKNOWN_RUN")
     assert odf("log", "99", code=2).err.startswith("UNKNOWN_RUN")
+
+
+def test_a_row_of_the_store_opens_no_other_file_than_a_log(flow: Store, odf: Odf, tmp_path: Path):
+    logs = tmp_path / ".odf/logs"
+    (logs / "make").mkdir(parents=True)
+    secret = tmp_path / "secret.log"
+    secret.write_text("the key")
+    (logs / "make/link.log").symlink_to(secret)
+    (logs / "make/folder.log").mkdir()
+    os.mkfifo(logs / "make/pipe.log")
+    (logs / "make/notes.txt").write_text("the key")
+    for path in (
+        "/etc/passwd",
+        str(secret),
+        f"{logs}/../../secret.log",
+        f"{logs}/make/link.log",
+        f"{logs}/make/folder.log",
+        f"{logs}/make/pipe.log",
+        f"{logs}/make/notes.txt",
+        f"{logs}-other/x.log",
+    ):
+        flow.dml(f"update run set log = '{path}' where runid = 1")
+        for words in (("log", "1"), ("log", "1", "--follow"), ("log", "1", "--json")):
+            answer = odf(*words, code=12)
+            assert "INVALID_PATH" in answer.out + answer.err
+            assert "the key" not in answer.out + answer.err
+            assert "root:" not in answer.out + answer.err

@@ -9,6 +9,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 from tests.support.shell import Shell, statuses
 
 
@@ -224,3 +226,35 @@ def test_bash_completes_verbs_options_and_choices(home: Shell) -> None:
 
 def test_the_version_is_that_of_the_package(home: Shell) -> None:
     assert home.odf("--version").out == f"odf, version {metadata.version('opendataflow')}\n"
+
+
+def test_a_change_can_be_looked_at_without_running_any_of_it(home: Shell) -> None:
+    home.write("dataflow.toml", '[dataset.raw]\n\n[dataset.clean]\n\n[job.make]\nreads = "raw"\nwrites = "clean"\n')
+    home.write(
+        "jobs/evil.py",
+        'import pathlib\npathlib.Path("owned").touch()\nfrom opendataflow import job\n\n\n'
+        '@job(reads="clean", writes="other")\ndef evil(clean):\n    return clean\n',
+    )
+    answer = home.odf("apply", "--dry-run", "--no-code")
+    assert "+ job make" in answer.out
+    assert "evil" not in answer.out
+    assert "jobs/evil.py" in answer.err
+    assert not (home.folder / "owned").exists()
+    assert home.odf("apply", "--no-code", "--prune", "--yes", code=2).err.startswith("USAGE")
+    home.odf("apply", "--no-code", "--yes")
+    assert [each["jobid"] for each in home.odf("jobs", "--json").data] == ["make"]
+    assert not (home.folder / "owned").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_project_of_another_user_is_not_obeyed_in_the_folders_below(home: Shell) -> None:
+    home.write("dataflow.toml", '[environment.dev]\nroots = ["."]\nstore.url = "sqlite:///theirs.db"\n')
+    os.chown(home.folder / "dataflow.toml", 54321, 54321)
+    (home.folder / "below").mkdir()
+    answer = Shell(home.folder / "below").odf("status", code=2)
+    assert answer.err.startswith("BAD_CONFIG")
+    assert "safe = [" in answer.err
+    assert not (home.folder / "theirs.db").exists()
+    home.write("config.toml", f'safe = ["{home.folder}"]\n')
+    (home.folder / "config.toml").chmod(0o600)
+    home.odf("status", ODF_CONFIG=str(home.folder / "config.toml"))

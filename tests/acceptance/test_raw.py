@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
+import psycopg
 import pytest
 
+import opendataflow
 from opendataflow import Store
+from opendataflow.errors import TimedOut, UsageError
 from tests.support.flows import chain, drain, dump, following, status
 from tests.support.odf import Odf
 
@@ -76,3 +82,99 @@ def test_dml_that_the_store_refuses_changes_nothing(flow: Store, odf: Odf, state
     before = dump(flow)
     assert odf("dml", statement, code=2).err.startswith("USAGE")
     assert dump(flow) == before
+
+
+SLOW = {
+    "sqlite": "with recursive n (x) as (select 1 union all select x + 1 from n) select count(*) from n",
+    "postgresql": "select pg_sleep(60)",
+}
+
+
+def test_a_statement_is_ended_after_its_time(flow: Store, odf: Odf, store_url: str):
+    started = time.monotonic()
+    answer = odf("sql", "--timeout", "0.5", SLOW[store_url.partition(":")[0]], code=TimedOut.exit_code)
+    assert answer.err.startswith("TIMED_OUT")
+    assert "--timeout" in answer.err
+    assert time.monotonic() - started < 20
+    with pytest.raises(TimedOut):
+        flow.sql(SLOW[store_url.partition(":")[0]], timeout=0.2)
+    assert flow.sql("select count(*) from event")[1], "the connection goes on"
+    assert [claim.dataid for claim in flow.claim("make", dataid="3", force=True)] == ["3"], "without a limit"
+
+
+@pytest.mark.postgres
+def test_nobody_waits_for_a_lock_longer_than_that(postgres_url: str):
+    with opendataflow.open(postgres_url, create=True) as store, psycopg.connect(postgres_url) as holder:
+        holder.execute("lock table dataflow.event in access exclusive mode")
+        with pytest.raises(TimedOut):
+            store.sql("select count(*) from event", timeout=0.3)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "copy (select 1) to program 'touch /tmp/odf-should-not-be'",
+        "copy event to '/tmp/odf-should-not-be'",
+        "do $$ begin perform 1; end $$",
+        "call something()",
+        "set role postgres",
+        "listen x",
+        "load '$libdir/plpgsql'",
+        "lock table event",
+        "begin",
+        "declare c cursor for select 1",
+        "/* select */ copy (select 1) to stdout",
+        "/* -- */ copy (select 1) to stdout /*\n */ select 1",
+        "/* /* */ select 1 */ copy (select 1) to stdout",
+        "-- select\ncopy (select 1) to stdout",
+        "--\rcopy (select 1) to stdout",
+        "/* select 1",
+        "selectcopy 1",
+        ";select 1",
+    ],
+)
+def test_postgresql_runs_only_what_begins_like_a_question(postgres_url: str, statement: str):
+    with opendataflow.open(postgres_url, create=True) as store, pytest.raises(UsageError):
+        store.sql(statement)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select 1",
+        "(select 1)",
+        " ((SELECT 1))",
+        "-- why\nselect 1",
+        "/* a /* b */ -- c */ select 1",
+        "with x as (select 1) select * from x",
+        "values (1)",
+        "show search_path",
+        "explain select * from event",
+    ],
+)
+def test_and_every_question(postgres_url: str, statement: str):
+    with opendataflow.open(postgres_url, create=True) as store:
+        assert store.sql(statement)[1]
+
+
+@pytest.mark.postgres
+def test_a_superuser_is_refused_unless_told(tmp_path: Path, postgres_url: str):
+    opendataflow.open(postgres_url, create=True).close()
+    odf = Odf(tmp_path, postgres_url)
+    files = "select pg_read_file('/etc/passwd')"
+    answer = odf("sql", files, code=2, ODF_AS_SUPERUSER="")
+    assert answer.err.startswith("USAGE")
+    assert "--as-superuser" in answer.err
+    assert "root:" not in answer.out + answer.err
+    assert "root:" in odf("sql", "--as-superuser", files, ODF_AS_SUPERUSER="").out
+    assert odf("sql", "select 1", ODF_AS_SUPERUSER="1").out
+    role = "reader_" + postgres_url[-6:]
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"create role {role} login; grant usage on schema dataflow to {role}".encode())
+        connection.execute(f"grant select on all tables in schema dataflow to {role}".encode())
+        reader = Odf(tmp_path, postgres_url.replace("postgres@", f"{role}@"))
+        assert reader("sql", "select count(*) from event", ODF_AS_SUPERUSER="").out
+        assert reader("sql", files, code=2, ODF_AS_SUPERUSER="").err.startswith("USAGE")
+        connection.execute(f"drop owned by {role}; drop role {role}".encode())

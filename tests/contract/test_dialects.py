@@ -34,7 +34,8 @@ TYPES = {
     "boolean": "integer",
     "double precision": "real",
 }
-DEFAULTS = {"now()": "current_timestamp", "true": "1", "false": "0"}
+# A default, the same in SQLite: who is connected to a file is nobody in particular.
+DEFAULTS = {"now()": "current_timestamp", "true": "1", "false": "0", "SESSION_USER": None}
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ def test_it_is_refused_until_it_is_migrated(url: str) -> None:
     with pytest.raises(SchemaOlder):
         opendataflow.open(url)
     with open_store(url, check=False) as store:
-        assert [step.number for step in store.migrate(dry_run=True)] == [2]
-        assert [step.number for step in store.migrate()] == [2]
+        assert [step.number for step in store.migrate(dry_run=True)] == [2, 3]
+        assert [step.number for step in store.migrate()] == [2, 3]
         assert store.migrate() == []
     with opendataflow.open(url) as store:
         assert store.environment() == "dev"

@@ -40,7 +40,9 @@ class Odf:
         done = subprocess.run(
             [sys.executable, "-m", "opendataflow", *arguments],
             cwd=self.folder,
-            env=known | {"ODF_STORE": self.store_url, "PYTHONIOENCODING": "utf-8", "COLUMNS": "100"} | environ,
+            env=known
+            | {"ODF_STORE": self.store_url, "PYTHONIOENCODING": "utf-8", "COLUMNS": "100", "ODF_AS_SUPERUSER": "1"}
+            | environ,
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
             timeout=60,

@@ -29,7 +29,8 @@ class Shell:
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         store = {"ODF_STORE": self.store_url} if self.store_url else {}
-        return {**kept, **store, **self.extra}
+        # The role of the test server that trusts everybody is a superuser.
+        return {**kept, **store, "ODF_AS_SUPERUSER": "1", **self.extra}
 
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
         """A command that goes on running."""

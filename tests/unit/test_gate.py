@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opendataflow.files import light_manifest
-from opendataflow.gate import NO_CHECKS, NO_LOCATION, ask, leads_outside
+from opendataflow.gate import NO_CHECKS, NO_LOCATION, ask
 from opendataflow.model import (
     NOT_ASKED,
     YES,
@@ -29,7 +29,7 @@ from opendataflow.model import (
     Receipt,
     parse_checks,
 )
-from opendataflow.project import Environment, location_of
+from opendataflow.project import Environment, leads_outside, location_of
 from opendataflow.store import Claim
 
 DAY = Partition("day")
@@ -184,3 +184,49 @@ def test_without_declared_roots_any_location_will_do(tmp_path: Path):
     dataset = Dataset("raw", kind="file", location=f"{tmp_path}/{{dataid}}", partition=DAY)
     assert location_of(anywhere, dataset, "2013-01-01") == f"{tmp_path}/2013-01-01"
     assert leads_outside(anywhere, str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        {"tablename": "text.`/etc/passwd`"},
+        {"database": "text", "tablename": "`/etc/passwd`"},
+        {"schemaname": "text", "tablename": "/etc/passwd"},
+        {"tablename": "(select * from secrets) x"},
+        {"tablename": "orders; drop table x"},
+        {"tablename": "../../etc/passwd"},
+        {"tablename": "file:/etc/passwd"},
+        {"tablename": ""},
+    ],
+)
+def test_a_table_needs_a_name_and_no_path(gate: Asking, name: dict[str, str]):
+    table = {"kind": "table", "format": "delta", "location": "", **name}
+    for where in ({"raw": table}, {"clean": table}):
+        assert gate(**where).verdict == "INVALID_PATH"
+    good = {"kind": "table", "format": "delta", "location": "", "database": "main", "tablename": "sales.orders_2"}
+    assert gate(raw=good, clean=good).verdict == YES
+
+
+@pytest.mark.parametrize("kind", ["file", "table"])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        Manifest(location="/etc/passwd"),
+        Manifest(location="file:/etc/passwd"),
+        Manifest(location="{root}/raw/\\../\\../secret"),
+        Manifest(location="{root}/raw/../../secret"),
+        Manifest(location="{root}/{{../secret,raw}}"),
+        Manifest(location="{root}/raw", files=(("../../secret", 1),)),  # type: ignore[arg-type]
+        Manifest(location="{root}/raw", files=(("/etc/passwd", 1),)),  # type: ignore[arg-type]
+        Manifest(location="{root}/linked"),
+    ],
+)
+def test_a_manifest_that_leads_elsewhere_is_an_invalid_path(
+    gate: Asking, root: Path, tmp_path: Path, manifest: Manifest, kind: str
+):
+    (tmp_path / "secret").write_text("key")
+    (root / "linked").mkdir()
+    (root / "linked/part-0.csv").symlink_to(tmp_path / "secret")
+    location = manifest.location.format(root=root) if "{root}" in manifest.location else manifest.location
+    receipt = gate(raw={"kind": kind, "tablename": "t"}, manifest=replace(manifest, location=location))
+    assert receipt.verdict == "INVALID_PATH"

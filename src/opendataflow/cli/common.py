@@ -101,8 +101,14 @@ class App:
             check=check,
             password=password,
             say=lambda message: click.echo(self.redact(message), err=True),
+            environment=self._declared_environment,
         )
         return self._store
+
+    def _declared_environment(self) -> str | None:
+        """The environment that the project declares; without a project file there is none to compare a store with."""
+        environment = self.project.environment
+        return environment.name if environment.is_declared else None
 
     def close(self) -> None:
         """Close the store, if it was opened."""

@@ -24,18 +24,32 @@ def _statement(given: str | None) -> str:
 
 
 @verb("sql")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.001, 86400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the statement when it takes longer, or waits longer for a lock.",
+)
+@click.option(
+    "--as-superuser",
+    is_flag=True,
+    envvar="ODF_AS_SUPERUSER",
+    help="Query even as a superuser of the PostgreSQL server, to whom functions give its files (or ODF_AS_SUPERUSER=1).",
+)
 @click.argument("statement", required=False)
-def sql_verb(app: App, statement: str | None) -> int:
+def sql_verb(app: App, statement: str | None, timeout: float, as_superuser: bool) -> int:
     """Query the store with SQL. Nothing can be changed this way.
 
-    Without a statement, or with -, it is read from the input.
+    Without a statement, or with -, it is read from the input. PostgreSQL runs SELECT, WITH, VALUES, SHOW and EXPLAIN.
 
     \b
       odf sql "select datasetid, status, count(*) from job_status group by 1, 2"
       odf sql --json "select * from run where status = 'FAILED'"
       odf sql < question.sql
     """
-    names, rows = app.store.sql(_statement(statement))
+    names, rows = app.store.sql(_statement(statement), timeout=timeout, as_superuser=as_superuser)
     app.show(
         [dict(zip(names, map(_plain, row), strict=True)) for row in rows],
         lambda: [*table(names, rows), f"{len(rows):,} row{'s' * (len(rows) != 1)}"] if names else [],

@@ -75,6 +75,8 @@ def _took(run: Run) -> str:
 def log_verb(app: App, run: int, follow: bool) -> int:
     """What a run printed. Secrets were removed before it was written.
 
+    Only logs in the project's own folder of logs are shown: on the machine and in the project that ran it.
+
     \b
       odf log 17
       odf log 17 --follow
@@ -92,7 +94,8 @@ def log_verb(app: App, run: int, follow: bool) -> int:
     def is_over() -> bool:
         return app.store.run(run).status != RUNNING
 
-    pieces = logs.follow(attempt.log, is_over) if follow else logs.read(attempt.log)
+    log = logs.log_of(app.project.logs, attempt.log)
+    pieces = logs.follow(log, is_over) if follow else logs.read(log)
     if app.as_json:
         app.show({"run": run, "path": attempt.log, "text": "".join(pieces)})
         return 0

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import BadConfig
+from ..errors import BadConfig, UsageError
 from .common import App, confirm, plain, table, verb
+
+if TYPE_CHECKING:
+    from ..model import Job
+    from ..project import Project
 
 
 @verb("migrate")
@@ -26,20 +31,32 @@ def migrate_verb(app: App, dry_run: bool) -> int:
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]
     app.show([{"number": step.number, "name": step.name} for step in steps], lambda: lines)
+    if not dry_run:
+        for datasetid in store.not_encrypted():
+            app.say(
+                f"the password of dataset {datasetid} is not encrypted, and its row cannot be changed before it is: "
+                f"odf crypt encrypt --for {datasetid}"
+            )
     return 0
 
 
 @verb("apply")
 @click.option("--dry-run", is_flag=True, help="Show the difference, and change nothing.")
 @click.option("--prune", is_flag=True, help="Also remove what is registered but not declared.")
+@click.option(
+    "--no-code", is_flag=True, help="Import no code of the project: jobs that only a decorator declares are left out."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
+def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -> int:
     """Bring the store in line with dataflow.toml: show the difference, then apply it in one transaction.
 
-    Jobs that only a decorator declares, @job(reads=…, writes=…) in the project's code, are registered as well.
+    Jobs that only a decorator declares, @job(reads=…, writes=…) in the project's code, are registered as well. To find
+    them this code is imported, that is, run, also with --dry-run. Whoever looks at a change that is not trusted yet says
+    --no-code.
 
     \b
       odf apply --dry-run
+      odf apply --dry-run --no-code        nothing of the project is run
       odf apply
       odf apply --env prod --yes
     """
@@ -47,11 +64,9 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
     if project.file is None or project.file.suffix != ".toml":
         raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
     from ..project.trust import digest
-    from ..run.declared import jobs_of
 
-    jobs = jobs_of(project)
+    jobs = _without_code(app, project, prune) if no_code else _with_code(project)
     store = app.store
-    store.check_environment(project.environment.name)
     changes = store.register(project.datasets, jobs, project.pools, prune=prune, dry_run=True)
     removed = [change for change in changes if change.action == "remove"]
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
@@ -71,6 +86,25 @@ def apply_verb(app: App, dry_run: bool, prune: bool, yes: bool) -> int:
         store.mark_applied(digest(project))
     app.show({"changes": [plain(change) for change in changes], "applied": not dry_run}, lambda: lines)
     return 0
+
+
+def _with_code(project: Project) -> tuple[Job, ...]:
+    from ..run.declared import jobs_of
+
+    return jobs_of(project)
+
+
+def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:
+    from ..run.declared import files_with_jobs
+
+    files = ", ".join(str(path) for path in files_with_jobs(project))
+    if files and prune:
+        raise UsageError(
+            f"--prune would remove the jobs that only {files} declares", hint="Leave out --prune or --no-code."
+        )
+    if files:
+        app.say(f"not imported: {files}; jobs that only a decorator declares there are left out")
+    return project.jobs
 
 
 def described(change: object) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .comparing import difference, light_manifest
+from .comparing import difference, ill_named, light_manifest
 from .listing import (
     exists,
     is_folder,
@@ -19,6 +19,7 @@ from .rule import is_data
 __all__ = [
     "difference",
     "exists",
+    "ill_named",
     "is_data",
     "is_folder",
     "is_writable",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from ..errors import InvalidPath
 from ..model import File, Manifest
+from ..model.ids import shown
 from .listing import list_files, looking_at
 from .rule import is_data
 from .systems import System
@@ -15,6 +17,7 @@ Open = Callable[[File], BinaryIO]
 
 SMALL = 1 << 20  # files up to this size get a checksum of all their bytes
 _SAMPLE = 1 << 20
+_leads_elsewhere = re.compile(r"[\x00-\x1f\x7f\\]|(?:^|/)\.\.(?:/|$)").search
 _SAME_TIME = 1e-6  # seconds; a time loses a little on its way through JSON
 
 
@@ -39,10 +42,20 @@ def light_manifest(location: str, format: str = "", **facts: Any) -> Manifest:
     )
 
 
+def ill_named(manifest: Manifest) -> str:
+    """Which name in a manifest could lead elsewhere than it says, so that nobody may follow it; empty when none could."""
+    # Hadoop takes a location for a pattern, in which a backslash hides a dot and braces hold alternatives.
+    names = [manifest.location] if _leads_elsewhere(manifest.location) or set("{}") & set(manifest.location) else []
+    names += [file.path for file in manifest.files if file.path.startswith("/") or _leads_elsewhere(file.path)]
+    return f"{shown(names[0], 200)} is no name that a version could have" if names else ""
+
+
 def difference(manifest: Manifest) -> str:
     """How what is there now differs from what the manifest says; empty when it does not."""
     if not manifest.location or not manifest.files:
         return ""
+    if ill_named(manifest):
+        return ill_named(manifest)
     listed = list_files(manifest.location)
     if listed is None:
         return f"{manifest.location} is gone"

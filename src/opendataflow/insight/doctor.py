@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -109,9 +110,20 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
+def _readable_by_others(url: str) -> str:
+    """How to mend the mode of a store's file that is not private; a group that may use it was let in by somebody."""
+    path = url.removeprefix("sqlite:///")
+    if path == url or not os.stat(path).st_mode & 0o007:
+        return ""
+    return f"Take it from them: chmod o-rwx {shlex.quote(path)}*"
+
+
 def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     store = app.store
-    yield Finding("store", True, store.url)
+    readable = _readable_by_others(store.url)
+    yield Finding(
+        "store", not readable, f"{store.url}{readable and ' can be read by every user of this machine'}", readable
+    )
     stamped = store.environment()
     name = app.project.environment.name
     yield Finding(
@@ -127,6 +139,13 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         f"{drift:.1f} s between this machine and the store",
         "Set the clock. Leases do not depend on it, but people read times.",
     )
+    for note in store.unfit_notes(1):
+        yield Finding(
+            "notes",
+            False,
+            f"a note by {note.who} tells of a change of {note.datasetid} {note.dataid} that never was: {note.why}",
+            "Only workers need the right to write to table note. See: odf sql \"select * from event where kind = 'unfit note'\"",
+        )
     over = store.expired()
     yield Finding(
         "leases",

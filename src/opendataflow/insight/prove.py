@@ -28,7 +28,7 @@ from ..model import (
     sort_key,
 )
 from ..model.bounds import BACKWARDS, GAP, OVERLAP, breaks
-from ..project import Project
+from ..project import Environment, Project, misplaced
 from ..project.trust import require
 from ..run.sharding import bounds_of
 from ..store import Chunk, Store
@@ -60,7 +60,13 @@ def prove(
     for name in (datasetid, *case.sources):
         require(project, case.catalogue.dataset(name), store.applied)
     notes: list[str] = []
-    problems = [*_gaps(case), *_bounds(case), *_without_source(case), *_stale(case), *_changed(case, notes)]
+    problems = [
+        *_gaps(case),
+        *_bounds(case),
+        *_without_source(case),
+        *_stale(case),
+        *_changed(project.environment, case, notes),
+    ]
     rows = None
     if spark is not None and case.wanted:
         more, rows = reconciled(store, project, case, Counting(spark, password), notes)
@@ -241,14 +247,19 @@ def _stale(case: Case) -> Iterator[Problem]:
         yield Problem("stale", text, WrongData, n, formed, (again, *drain(case)))
 
 
-def _changed(case: Case, notes: list[str]) -> Iterator[Problem]:
+def _changed(environment: Environment, case: Case, notes: list[str]) -> Iterator[Problem]:
     """Published chunks whose files are not what was published."""
     if case.dataset.kind == "table":
         return
     wanted = [case.published[dataid] for dataid in case.wanted if dataid in case.published]
     try:
         with ThreadPoolExecutor(_LOOKERS) as lookers:
-            differences = list(lookers.map(lambda version: files.difference(version.manifest), wanted))
+            differences = list(
+                lookers.map(
+                    lambda version: misplaced(environment, version.manifest) or files.difference(version.manifest),
+                    wanted,
+                )
+            )
     except MissingDependency as error:
         notes.append(f"the files were not looked at: {error.message}")
         return

@@ -18,6 +18,8 @@ POSTGRES = ("", "postgres", "postgresql")  # the formats of a table that Postgre
 
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
+_WORD = r"(?:\w[\w$-]*|\"\w[\w $-]*\"|`\w[\w $-]*`)"
+_is_name = re.compile(rf"{_WORD}(?:\.{_WORD}){{0,3}}").fullmatch
 _placeholder = re.compile(r"\{([^{}]*)\}")
 
 
@@ -87,6 +89,26 @@ def placeholders(partition: Partition) -> tuple[str, ...]:
     """What a location template may hold for this partition."""
     width = TYPES[partition.type].width
     return ("dataid", "datasetid", *(name for name, part in _PARTS_OF_TIME.items() if part.stop <= width))
+
+
+def table_name(dataset: Dataset, name: str = "", *, of_catalogue: bool = True) -> str:
+    """The name of a table, or of another one beside it, with its catalogue and schema; BadDefinition for what is no name.
+
+    Spark reads ``text.`/etc/passwd` `` as a file, and JDBC a query in brackets: only words, quoted or not, are names.
+    """
+    parts = (dataset.database if of_catalogue else "", dataset.schemaname, name or dataset.tablename)
+    whole = ".".join(part for part in parts if part)
+    if not _is_name(whole):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: {shown(whole)} is not the name of a table",
+            hint="A name has letters, digits, _, $ and -; catalogue, schema and table are separated by dots.",
+        )
+    return whole
+
+
+def is_table_location(location: str) -> bool:
+    """Whether a location is that of a table, as a manifest says it, and no path of files."""
+    return location.startswith(("postgresql://", "jdbc://")) or _is_name(location) is not None
 
 
 TODAY = Dataset("today", partition=Partition("day"), options={"timezone": "UTC"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .declared import Environment, Project, Trust
 from .jobcode import code_of, is_for_spark
 from .loading import find, load, without_file
-from .locations import is_inside, location_of, resolve_location
+from .locations import is_inside, leads_outside, location_of, misplaced, resolve_location
 
 __all__ = [
     "Environment",
@@ -15,8 +15,10 @@ __all__ = [
     "find",
     "is_for_spark",
     "is_inside",
+    "leads_outside",
     "load",
     "location_of",
+    "misplaced",
     "resolve_location",
     "without_file",
 ]

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from ..errors import BadConfig, BadMapping, Cycle, OdfError, UnknownDataset
+from ..errors import BadMapping, Cycle, OdfError, UnknownDataset
 from ..model import TODAY, Catalogue, Dataset, Job, Pool
 from ..model.ids import shown
 from ..model.plain import plain_table
 from ..model.timezone import time_zone
+from .config import read_config, read_trust, refuse_foreign, together
 from .datasets import check_complete, check_references, read_dataset
-from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project
+from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
 from .locations import store_address
 from .section import Section, nearest, quoted
+from .text import read_tables, read_text
 
 TOML = "dataflow.toml"
 PROPERTIES = "dataflow.properties"
 
-_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark")
+_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust")
 
 
 def find(start: Path) -> Path | None:
@@ -38,53 +39,32 @@ def find(start: Path) -> Path | None:
 def load(file: Path, env: str | None = None) -> Project:
     """The project that a file declares, in this environment; refuses whatever does not fit."""
     file = Path(os.path.abspath(file))
+    config = read_config()
+    refuse_foreign(file, config)
     if file.suffix == ".properties":
         from .properties import read_properties
 
-        environment = read_properties(file, _text(file, fallback="latin-1"))
+        environment = read_properties(file, read_text(file, fallback="latin-1"))
         select({environment.name: environment}, env, file.name)
-        return _bare(file.parent, environment, file)
-    return _from_tables(file, Section(file.name, (), _tables(file)), env)
+        return _bare(file.parent, environment, file, config.trust)
+    return _from_tables(file, Section(file.name, (), read_tables(file)), env, config.trust)
 
 
 def without_file(folder: Path, store_url: str | None) -> Project:
     """A project that declares nothing but the address of its store."""
     folder = Path(os.path.abspath(folder))
     url = store_address(store_url or DEFAULT_STORE, folder)
-    return _bare(folder, Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url, is_declared=False), None)
+    return _bare(
+        folder, Environment(DEFAULT_ENVIRONMENT, (str(folder),), (), url, is_declared=False), None, read_config().trust
+    )
 
 
-def _bare(folder: Path, environment: Environment, file: Path | None) -> Project:
-    jobs = (folder / DEFAULT_JOBS,)
-    return Project(folder, file, folder.name, jobs, environment, (environment.name,), folder / DEFAULT_LOGS)
+def _bare(folder: Path, environment: Environment, file: Path | None, trust: Trust) -> Project:
+    jobs, logs = (folder / DEFAULT_JOBS,), folder / DEFAULT_LOGS
+    return Project(folder, file, folder.name, jobs, environment, (environment.name,), logs, trust=trust)
 
 
-def _text(file: Path, fallback: str = "") -> str:
-    try:
-        raw = file.read_bytes()
-    except OSError as problem:
-        raise BadConfig(f"{file}: cannot be read: {problem.strerror}") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        if fallback:
-            return raw.decode(fallback)
-        line = raw.count(b"\n", 0, problem.start) + 1
-        raise BadConfig(f"{file.name}: line {line} is not UTF-8", hint="Save the file as UTF-8.") from None
-
-
-def _tables(file: Path) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(_text(file))
-    except ValueError as problem:
-        raise BadConfig(f"{file.name}: this is not TOML: {problem}") from None
-    except RecursionError:
-        raise BadConfig(f"{file.name}: this is not TOML that can be read: it is nested too deeply") from None
-
-
-def _from_tables(file: Path, root: Section, env: str | None) -> Project:
+def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Project:
     folder = file.parent
     for name in root.data:
         if name not in _TABLES:
@@ -113,6 +93,7 @@ def _from_tables(file: Path, root: Section, env: str | None) -> Project:
         pools,
         spark,
         timezone,
+        together(read_trust(root.inner("trust")), trust),
     )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
+from .. import files
 from ..errors import BadConfig, InvalidPath
-from ..model import Dataset
+from ..model import Dataset, Manifest
 from ..model.ids import shown
 from .declared import Environment, Project
 
@@ -51,6 +52,25 @@ def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
 def is_inside(location: str, roots: Sequence[str]) -> bool:
     """Whether an absolute path or URL lies in one of the roots, once `..` and symbolic links are followed."""
     return any(_contains(root, location) for root in roots)
+
+
+def leads_outside(environment: Environment, location: str) -> str:
+    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
+    if not environment.is_declared:
+        return ""
+    return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
+
+
+def misplaced(environment: Environment, manifest: Manifest) -> str:
+    """Why nobody may look at what a manifest says was published: it leads elsewhere, or out of the roots; empty when one may.
+
+    A manifest is a row of the store, which whoever may write rows could have made up.
+    """
+    outside = files.ill_named(manifest)
+    if outside or not manifest.location:
+        return outside
+    outside = leads_outside(environment, manifest.location)
+    return f"{outside} leads outside the roots of environment {environment.name}" if outside else ""
 
 
 def absolute(location: str, base: str) -> str:

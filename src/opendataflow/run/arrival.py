@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from .. import files
 from ..errors import BadDataid, BadId, OdfError
 from ..model import READY, Dataset, File, check_dataid
-from ..project import Project
+from ..project import Project, misplaced
 from ..project.trust import require
-from ..store import Announced, Store
+from ..store import Announced
 from .audit import seen_at_location
 from .worker import Worker
 
@@ -76,7 +76,7 @@ def discover(
         for dataid, location in candidates(project, dataset)
         if not marker or _has_marker(location, marker, dataid)
     }
-    before = {dataid: _look(location) for dataid, location in found.items() if not _is_known(store, dataset, dataid)}
+    before = {dataid: _look(location) for dataid, location in found.items() if not _is_known(worker, dataset, dataid)}
     refused = {dataid: problem for dataid, problem in before.items() if isinstance(problem, OdfError)}
     new = list(before)
     if new and not marker:
@@ -115,16 +115,19 @@ def _is_quiet(before: Seen, seen: Seen, quiet: float) -> bool:
     return seen == before and all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed)
 
 
-def _is_known(store: Store, dataset: Dataset, dataid: str) -> bool:
+def _is_known(worker: Worker, dataset: Dataset, dataid: str) -> bool:
     """Whether this very content was announced before; a changed file is a new version."""
+    store, environment = worker.store, worker.project.environment
     published = store.manifest(dataset.datasetid, dataid)
     chunk = store.chunk(dataset.datasetid, dataid)
     if chunk is None:
         return False
     if chunk.status != READY:
         return False
+    if published is None:
+        return True
     try:
-        return published is None or not files.difference(published.manifest)
+        return not misplaced(environment, published.manifest) and not files.difference(published.manifest)
     except OdfError:
         return False  # announcing it tells what is wrong
 

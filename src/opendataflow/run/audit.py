@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from .. import files
 from ..errors import InvalidPath, MissingDependency, NotValidated
 from ..files.quarantine import has_quarantine, rejected_id
-from ..gate import leads_outside
 from ..model import READY, Consumed, Dataset, InputChunk, Manifest
-from ..project import location_of
+from ..project import leads_outside, location_of
 from ..project.trust import require
 from ..store import Store
 

@@ -62,6 +62,11 @@ def file_of(project: Project, jobid: str) -> Path | None:
     return found[0] if found else None
 
 
+def files_with_jobs(project: Project) -> list[Path]:
+    """The files whose decorators declare jobs; nothing is loaded."""
+    return list(_files(project, "@job("))
+
+
 def is_mentioned(project: Project, jobid: str) -> bool:
     """Whether the project's code seems to declare this job; nothing is loaded."""
     pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")

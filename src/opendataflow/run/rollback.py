@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import files
 from ..errors import BadTransition, InvalidPath
-from ..project import Project, is_inside
+from ..project import Project, misplaced
 from ..store import RolledBack, Store
 
 
@@ -24,10 +24,10 @@ def rollback(
     planned = store.rollback(datasetid, dataid, to, dry_run=True)
     for name, chunk, _, version in planned:
         published = store.manifest(name, chunk, version)
-        location = published.manifest.location if published else ""
-        if location and environment.is_declared and not is_inside(location, environment.roots):
+        problem = misplaced(environment, published.manifest) if published else ""
+        if problem:
             raise InvalidPath(
-                f"{name} {chunk} version {version} is at {location}, outside the roots of environment {environment.name}",
+                f"{name} {chunk} version {version}: {problem}",
                 hint=f"If the environment was moved, have it produced again: odf resubmit {name} {chunk}",
             )
         difference = files.difference(published.manifest) if published else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,13 +73,15 @@ def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: i
                 planned.strays += _strays(store, project, dataset, of_job, _kept(dataset, keep))
         except OdfError as error:
             planned.left_out.append(f"{dataset.datasetid}: {error.message}")
+    planned.strays = _unused(store, planned.strays)
     return planned
 
 
 def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], list[str]]:
     """Remove what was planned and nobody needs meanwhile: what went, and what could not be removed."""
+    strays = _unused(store, planned.strays)
     versions: dict[str, list[tuple[str, int]]] = {}
-    for stray in planned.strays:
+    for stray in strays:
         if stray.what == OLD:
             versions.setdefault(stray.datasetid, []).append((stray.dataid, stray.number))
     free = {
@@ -88,7 +91,7 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
         for version in store.vacuumed(datasetid, wanted[start : start + _EVENTS], why="odf vacuum")
     }
     gone, problems = [], []
-    for stray in planned.strays:
+    for stray in strays:
         if stray.what == OLD and (stray.datasetid, stray.dataid, stray.number) not in free:
             continue  # somebody went back to it, or reads it
         try:
@@ -152,7 +155,7 @@ def _strays(
             yield from _staged(dataset, dataid, location, theirs)
         else:
             yield from _unpublished(dataset, dataid, location, theirs, published)
-            yield from _old(store, project, dataset, dataid, published, keep)
+            yield from _old(store, dataset, dataid, location, published, keep)
 
 
 def _unpublished(
@@ -184,7 +187,7 @@ def _staged(dataset: Dataset, dataid: str, location: str, attempts: Attempts) ->
 
 
 def _old(
-    store: Store, project: Project, dataset: Dataset, dataid: str, published: Sequence[Published], keep: int
+    store: Store, dataset: Dataset, dataid: str, home: str, published: Sequence[Published], keep: int
 ) -> Iterator[Stray]:
     chunk = store.chunk(dataset.datasetid, dataid)
     needed = {row.version for row in store.readers(dataset.datasetid, dataid) if row.status == RUNNING}
@@ -193,18 +196,38 @@ def _old(
     locations = {version.manifest.location for version in published if version.version in needed}
     for version in published:
         location = version.manifest.location
-        if version.version in needed or location in locations or not _is_ours(project, version):
+        if version.version in needed or location in locations or not _is_ours(version, home):
             continue
         if files.is_folder(location):
             yield Stray(dataset.datasetid, dataid, OLD, version.version, location, files.size(location))
 
 
-def _is_ours(project: Project, version: Published) -> bool:
-    """Whether an epoch of ours wrote its folder: what somebody else announced is not ours to remove."""
-    location = version.manifest.location
-    is_named_so = epoch_of(posixpath.basename(location)) is not None
-    is_written_so = version.manifest.extra.get("writer") == OURS
-    return is_named_so and is_written_so and is_inside(location, project.environment.roots)
+def _is_ours(version: Published, home: str) -> bool:
+    """Whether an epoch of ours wrote its folder, where versions of this chunk lie: all else is not ours to remove."""
+    folder, name = posixpath.split(version.manifest.location)
+    return folder == home and epoch_of(name) is not None and version.manifest.extra.get("writer") == OURS
+
+
+def _unused(store: Store, strays: Sequence[Stray]) -> list[Stray]:
+    """Those of these folders in which no chunk of any dataset has its current version, nor one that is being read."""
+    if not strays:
+        return []
+    by_folder: dict[str, list[Stray]] = {}
+    for stray in strays:
+        for folder in {stray.location, _real(stray.location)}:
+            by_folder.setdefault(folder, []).append(stray)
+    used: set[Stray] = set()
+    for datasetid in store.catalogue().datasets:
+        for location in store.locations_in_use(datasetid):
+            for path in {location.rstrip("/"), _real(location)}:
+                while path.strip("/"):
+                    used.update(by_folder.get(path, ()))
+                    path = posixpath.dirname(path)
+    return [stray for stray in strays if stray not in used]
+
+
+def _real(location: str) -> str:
+    return location if "://" in location else os.path.realpath(location)
 
 
 def _is_of(folder: str, started: datetime | None) -> bool:

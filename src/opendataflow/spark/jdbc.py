@@ -26,13 +26,10 @@ from pyspark.sql.types import (
 
 from ..errors import BadConfig, BadDefinition, NotValidated, WrongData
 from ..model import TYPES, Dataset, from_ordinal, ordinal, span
-from ..model.ids import shown
+from ..model.dataset import table_name
 from .columns import Bounds, type_of
 from .formats import declared_options
 from .session import is_connect
-
-_NAME = r"""(?:[\w$]+|"[\w $#@-]+"|`[\w $#@-]+`)"""
-_is_table_name = re.compile(rf"{_NAME}(?:\.{_NAME})*").fullmatch
 
 
 def read_table(spark: SparkSession, dataset: Dataset, password: str, name: str = "") -> DataFrame:
@@ -197,11 +194,4 @@ def _url(dataset: Dataset) -> str:
 
 
 def _table(dataset: Dataset, name: str = "") -> str:
-    table = ".".join(part for part in (dataset.schemaname, name or dataset.tablename) if part)
-    # Databases quote differently, so a name is taken as it is written: it must not be able to be more than one.
-    if not _is_table_name(table):
-        raise BadDefinition(
-            f"dataset {dataset.datasetid}: {shown(table)} is not the name of a table",
-            hint='Write letters, digits, _ and $. A name with - # @ or a space goes in " or `, as the database wants it.',
-        )
-    return table
+    return table_name(dataset, name, of_catalogue=False)

@@ -32,7 +32,7 @@ from .columns import Bounds, column, type_of
 from .formats import JDBC, POSTGRES, declared_options, partitions_of
 from .lines import check_files
 from .postgres.columns import TEXTS
-from .reading import Password, declared_schema, read_location, table_name
+from .reading import Password, catalogue_table, declared_schema, read_location
 from .session import is_connect
 
 NO_KEY = -1  # the bucket of rows without a key
@@ -78,7 +78,7 @@ def read_all(
 
         return read_jdbc(spark, dataset, password(dataset))
     if dataset.kind == "table":
-        return spark.table(table_name(dataset))
+        return catalogue_table(spark, dataset)
     if dataset.kind != "file":
         raise BadConfig(f"dataset {dataset.datasetid} is only tracked: there is nothing to read")
     location = resolve_location(where, dataset, "1")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..errors import BadConfig, BadDefinition, DataNotReady, InvalidPath
+from ..errors import BadConfig, DataNotReady, InvalidPath
 from ..files.versions import OURS, names_chunk
 from ..model import Dataset, InputChunk, Manifest, span
-from ..model.ids import shown
-from ..project import Environment, Project, resolve_location
+from ..model.dataset import table_name
+from ..project import Environment, Project, misplaced, resolve_location
 from . import TAG
-from .columns import in_chunk, quoted
+from .columns import in_chunk
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
 from .lines import check_files
 from .schema import from_ddl
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 CORRUPT = "__odf_corrupt"
 
-_is_name = re.compile(r"[\w-]+").fullmatch
-_FILE_FORMATS = ("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "json", "orc", "parquet", "text", "xml")
 
 Password = Callable[[Dataset], str]
 
@@ -62,6 +59,7 @@ def read_chunks(
                 hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
+    check_places(where, dataset, chunks)
     together = _read_together(spark, dataset, chunks)
     if together is not None:
         return together
@@ -87,6 +85,7 @@ def read_batch(
 
         parts = [Part(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
         return read_parts(spark, dataset, password(dataset), parts, tasks)
+    check_places(where, dataset, (chunk for _, chunk in tagged))
     frames = (
         read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
         for tag, chunk in tagged
@@ -235,19 +234,30 @@ def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, passwo
         checked_bounds(dataset, chunk.dataid, chunk.bounds)
         df = read_jdbc(spark, dataset, password(dataset))
     else:
-        df = spark.table(table_name(dataset))
+        df = catalogue_table(spark, dataset)
     return df if dataset.partition.column is None else _only(df, dataset, chunk)
 
 
-def table_name(dataset: Dataset) -> str:
-    """The name of a table of Spark's own catalogue: catalogue, schema and table; never a file."""
-    parts = [
-        name for part in (dataset.database, dataset.schemaname, dataset.tablename) if part for name in part.split(".")
-    ]
-    # Spark takes text.`/etc/passwd` for a table: what is no plain name, or stands behind a format, is none to us.
-    if not all(map(_is_name, parts)) or (len(parts) == 2 and parts[0].lower() in _FILE_FORMATS):
-        raise BadDefinition(
-            f"dataset {dataset.datasetid}: {shown('.'.join(parts))} is not the name of a table",
-            hint="Names of catalogue, schema and table consist of letters, digits, _ and -.",
-        )
-    return ".".join(map(quoted, parts))
+def catalogue_name(dataset: Dataset) -> str:
+    """The name of a table of Spark's own catalogue, quoted as Spark wants it."""
+    return ".".join(quoted(part.strip('"`')) for part in table_name(dataset).split("."))
+
+
+def catalogue_table(spark: SparkSession, dataset: Dataset) -> DataFrame:
+    """A table of Spark's own catalogue; InvalidPath when there is none."""
+    name = catalogue_name(dataset)
+    if not spark.catalog.tableExists(name):  # Spark would take text.passwd for the file passwd
+        raise InvalidPath(f"dataset {dataset.datasetid}: there is no table {name}")
+    return spark.table(name)
+
+
+def check_places(where: Project | Environment, dataset: Dataset, chunks: Iterable[InputChunk]) -> None:
+    """InvalidPath for a published chunk whose manifest leads elsewhere than into the environment."""
+    environment = where.environment if isinstance(where, Project) else where
+    for chunk in chunks:
+        problem = misplaced(environment, chunk.manifest) if chunk.manifest and dataset.kind == "file" else ""
+        if problem:
+            raise InvalidPath(
+                f"{dataset.datasetid} {chunk.dataid}: {problem}",
+                hint=f"See where it was published: odf explain {dataset.datasetid} {chunk.dataid}",
+            )

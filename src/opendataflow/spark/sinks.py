@@ -17,7 +17,7 @@ from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
 from .files import list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
-from .reading import read_location, table_name
+from .reading import catalogue_name, read_location
 from .writing import free_location, rows_written, write_files
 
 
@@ -215,7 +215,7 @@ class CatalogueSink(TableSink):
 
     def publish(self) -> None:
         condition = in_chunk(self.df.schema, self.dataset.partition, self.dataid, self.bounds)
-        writer = self.df.writeTo(table_name(self.dataset))
+        writer = self.df.writeTo(catalogue_name(self.dataset))
         if condition is None:
             writer.overwritePartitions()
         else:

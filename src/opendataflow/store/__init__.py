@@ -58,8 +58,12 @@ def open_store(
     who: str | None = None,
     patience: float = 60.0,
     say: Callable[[str], None] | None = None,
+    environment: Callable[[], str | None] = lambda: None,
 ) -> Store:
-    """Open the store at sqlite:///path or postgresql://user@host/database; create=True makes what is missing."""
+    """Open the store at sqlite:///path or postgresql://user@host/database; create=True makes what is missing.
+
+    Whoever says its environment, which is asked for before the first write, cannot write into the store of another one.
+    """
     backend = _backend(url, create=create, password=password)
     try:
         if create:
@@ -69,7 +73,7 @@ def open_store(
     except BaseException:
         backend.close()
         raise
-    return Store(backend, who=who, patience=patience, say=say)
+    return Store(backend, who=who, patience=patience, say=say, environment=environment)
 
 
 def _backend(url: str, *, create: bool, password: str | None) -> Backend:

@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
+from ..errors import BadDefinition, TimedOut
+
 Row = Sequence[Any]
+
+ENCRYPTED = "encryptedpass_is_encrypted"  # the rule of the database that refuses a password in plain text
 
 _T = TypeVar("_T")
 
@@ -86,8 +90,8 @@ class Backend(ABC):
         """Whether the table of migrations exists."""
 
     @abstractmethod
-    def select(self, sql: str) -> tuple[list[str], list[Row]]:
-        """A person's own read-only SQL: column names and rows."""
+    def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
+        """A person's own read-only SQL: column names and rows; TimedOut when it takes longer than this many seconds."""
 
     @abstractmethod
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
@@ -104,6 +108,19 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connection back."""
+
+
+def took_too_long(timeout: float, what: str = "ran") -> TimedOut:
+    """The error for a person's statement that was ended."""
+    return TimedOut(f"the statement {what} longer than {timeout:g} s", hint="Give it more time: --timeout SECONDS")
+
+
+def not_encrypted() -> BadDefinition:
+    """The error for a password that the database refused, without a word of it."""
+    return BadDefinition(
+        "the encryptedpass of a dataset must be an encrypted password",
+        hint="Encrypt it, and store what is printed: odf crypt encrypt --for DATASET",
+    )
 
 
 class Retry(Exception):

@@ -10,7 +10,7 @@ from . import candidates, definitions, records, status_rows
 from .backend import Transaction
 from .endings import lose
 from .inputs import ChunkId
-from .rows import EventRow, Note, OutRow, Standing, StatusKey, as_objects, compact
+from .rows import EventRow, Note, OutRow, Reader, Standing, StatusKey, as_objects, compact
 
 _BATCH = 50_000
 
@@ -18,7 +18,7 @@ _BATCH = 50_000
 def fold(tx: Transaction, catalogue: Catalogue) -> None:
     """Take all notes and act on them."""
     while notes := tx.fetch(Note._make, "notes_take", n=_BATCH):
-        chunk_notes = [note for note in notes if note.dataid is not None]
+        chunk_notes = sorted(note for note in notes if note.dataid is not None)
         datasets = {note.datasetid: note.who for note in notes if note.datasetid is not None and note.dataid is None}
         jobs = dict.fromkeys(note.jobid for note in notes if note.datasetid is None)
         _fold_chunks(tx, catalogue, chunk_notes)
@@ -45,6 +45,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     # Candidates before status rows, as a claim takes them.
     tx.rows("deferred_given", pairs=compact(list(candidates.touched(catalogue, chunks))))
     rows = list(status_rows.standing(tx, chunks).values())
+    notes, unfit = _sorted_out(tx, notes, rows)
     _end_lost_runs(tx, rows)
     _forget_deleted_runs(tx, notes, rows)
     siblings = _siblings(tx, catalogue, rows)
@@ -56,6 +57,10 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
         for note in notes
         if note.who is not None
     ]
+    events += [
+        EventRow("unfit note", *_chunk(note), note.jobid, who=note.who, why=f"it says {note.before} → {note.after}")
+        for note in unfit
+    ]
     told = "its sibling was resubmitted"
     events += [
         EventRow("resubmitted", row.datasetid, row.dataid, row.jobid, row.status, RESUBMIT, why=told)
@@ -65,6 +70,33 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     pairs = candidates.touched(catalogue, [*chunks, *((row.datasetid, row.dataid) for row in siblings)])
     pairs |= _pairs_of_readings(catalogue, (note for note in notes if note.locktype != OUT))
     candidates.derive(tx, catalogue, pairs)
+
+
+def _sorted_out(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standing]) -> tuple[list[Note], list[Note]]:
+    """The notes that tell what happened, and those that do not fit: their chunk never became what they say.
+
+    What a note says last of a row is its status now, or what somebody found who has changed it since.
+    """
+    now: dict[tuple[str, ...], set[str | None]] = {}
+    for row in rows:
+        now[OUT, row.datasetid, row.dataid] = {row.status}
+    read = list(dict.fromkeys(_chunk(note) for note in notes if note.locktype == IN))
+    for reader in tx.fetch(Reader._make, "readers_given", chunks=compact(read)) if read else ():
+        now.setdefault((IN, reader.datasetid, reader.dataid), {None}).add(reader.status)  # of whichever job
+    fits, unfit = [], []
+    for note in reversed(notes):
+        key = (str(note.locktype), *_chunk(note))
+        expected = now.setdefault(key, {None})
+        if note.who is None or note.after in expected or note.after in _changed_since(tx, note):
+            fits.append(note)
+            expected.add(note.before)
+        else:
+            unfit.append(note)
+    return fits[::-1], unfit[::-1]
+
+
+def _changed_since(tx: Transaction, note: Note) -> list[str | None]:
+    return tx.values("changed_since", datasetid=note.datasetid, dataid=note.dataid, locktype=note.locktype)
 
 
 def _chunk(note: Note) -> ChunkId:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..model import Limit
 from . import limits, records
 from .backend import Transaction
-from .records import Deferred, Position, Sample
+from .records import Deferred, Event, Position, Sample
 from .rows import JobCount, PoolNow, SpanCounts, Status, compact
 from .session import Session
 
@@ -18,6 +18,14 @@ class Looking(Session):
     def clock(self) -> float:
         """The clock that leases and deferred candidates are measured by, in seconds since 1970."""
         return float(self._value("lease_clock"))
+
+    def not_encrypted(self) -> list[str]:
+        """The datasets whose password is in plain text, from before the database refused that."""
+        return self._values("datasets_not_encrypted")
+
+    def unfit_notes(self, n: int) -> list[Event]:
+        """The last notes of a change by SQL that never was, newest first: somebody wrote them by hand."""
+        return self._fetch(records.event, "unfit_notes", n=n)
 
     # Chunks ------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -15,7 +16,18 @@ from psycopg.pq import ConnStatus, ExecStatus
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Applied, Backend, ConnectionLost, Migration, Retry, Row, Transaction
+from .backend import (
+    ENCRYPTED,
+    Applied,
+    Backend,
+    ConnectionLost,
+    Migration,
+    Retry,
+    Row,
+    Transaction,
+    not_encrypted,
+    took_too_long,
+)
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -27,6 +39,11 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     1184: lambda text: datetime.fromisoformat(text),
 }
 _KNOWS_REQUIRE_AUTH = 160000  # libpq before 16 does not
+# What a person's read-only statement begins with; COPY, DO, CALL, SET and the like reach beyond their transaction.
+_READS = ("select", "with", "values", "show", "explain")
+_SKIPPED = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
+_MARK = re.compile(r"/\*|\*/")
+_WORD = re.compile(r"[A-Za-z]+\b")
 _TYPES = {int: 20, float: 701, bool: 16}
 
 
@@ -138,6 +155,10 @@ class PostgresBackend(Backend):
             yield
         except (errors.DeadlockDetected, errors.SerializationFailure) as error:
             raise Retry from error
+        except errors.CheckViolation as error:
+            if error.diag.constraint_name == ENCRYPTED:
+                raise not_encrypted() from None  # the server's own words repeat the row
+            raise
         except errors.ReadOnlySqlTransaction as error:
             raise StoreReadOnly(
                 f"the store {self.shown_url} is read-only", hint="Is this a standby? Point --store at the primary."
@@ -214,10 +235,24 @@ class PostgresBackend(Backend):
                     self._prepared.clear()
                     self._connection.execute("deallocate all")
 
-    def select(self, sql: str) -> tuple[list[str], list[Row]]:
+    def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
+        if _first_word(sql) not in _READS:
+            raise UsageError(
+                "this statement does not begin like one that reads: " + ", ".join(word.upper() for word in _READS),
+                hint="To change the store, use: odf dml",
+            )
+        if not as_superuser and self._connection.info.parameter_status("is_superuser") == "on":
+            raise UsageError(
+                f"{self._connection.info.user} is a superuser of the server, and can read and run whatever the server can",
+                hint="Use a role that owns no more than the store, or say: --as-superuser",
+            )
         try:
             with self._a_persons_transaction():
-                self._connection.execute("set transaction read only")
+                milliseconds = max(1, int(timeout * 1000))
+                self._connection.execute(
+                    f"set transaction read only; set local statement_timeout = {milliseconds};"
+                    f" set local lock_timeout = {milliseconds}".encode()
+                )
                 cursor = self._connection.execute(
                     sql.encode(), prepare=True
                 )  # prepared: one statement, so that none can end the transaction first
@@ -226,6 +261,10 @@ class PostgresBackend(Backend):
                 ], cursor.fetchall() if cursor.description else []
         except StoreReadOnly:
             raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
+        except errors.QueryCanceled:
+            raise took_too_long(timeout) from None
+        except errors.LockNotAvailable:
+            raise took_too_long(timeout, "waited for a lock") from None
         except psycopg.Error as error:
             raise UsageError(f"the statement is wrong: {_first_line(error)}") from None
 
@@ -238,6 +277,24 @@ class PostgresBackend(Backend):
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _first_word(sql: str) -> str:
+    """The word that a statement begins with, after blanks, brackets and comments."""
+    at = 0
+    while skipped := _SKIPPED.match(sql, at):
+        at = _end_of_comment(sql, skipped.end()) if skipped[0] == "/*" else skipped.end()
+    found = _WORD.match(sql, at)
+    return found[0].lower() if found else ""
+
+
+def _end_of_comment(sql: str, at: int) -> int:
+    """Where a comment ends, which may hold others."""
+    depth = 1
+    while depth and (mark := _MARK.search(sql, at)):
+        depth += 1 if mark[0] == "/*" else -1
+        at = mark.end()
+    return at if not depth else len(sql)
 
 
 def _first_line(error: Exception) -> str:

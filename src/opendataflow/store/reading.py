@@ -185,6 +185,10 @@ class Reading(Session):
         """The chunks of a dataset that were published more often than this."""
         return self._values("dataids_with_versions", datasetid=datasetid, n=more_than)
 
+    def locations_in_use(self, datasetid: str) -> list[str]:
+        """Where the current versions of a dataset's chunks lie, and those that are being read."""
+        return self._values("locations_in_use", datasetid=datasetid)
+
 
 def _table(counts: Iterable[StatusCount | StateCount]) -> dict[str, dict[str, int]]:
     table: dict[str, dict[str, int]] = {}

@@ -125,6 +125,15 @@ class Unpublished(NamedTuple):
     started: Any
 
 
+class Reader(NamedTuple):
+    """One job's relation to a chunk."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    status: str
+
+
 class Note(NamedTuple):
     """One change from outside."""
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..errors import StoreUnreachable
+from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
 from . import definitions
 from .backend import Backend, ConnectionLost, Retry, Row, Transaction
@@ -26,6 +26,15 @@ def whoami() -> str:
     return f"{user}@{os.uname().nodename}:{os.getpid()}"
 
 
+def refuse_other_environment(stamp: str | None, environment: str | None) -> None:
+    """InvalidPath when a store was stamped for another environment than this one."""
+    if stamp is not None and environment is not None and stamp != environment:
+        raise InvalidPath(
+            f"this store belongs to environment {stamp}, not {environment}",
+            hint="Choose the store of the environment, or the environment of the store: --env",
+        )
+
+
 class Session:
     """One connection to one store, safe to share between threads; every call is one short transaction."""
 
@@ -36,12 +45,15 @@ class Session:
         who: str | None = None,
         patience: float = 60.0,
         say: Callable[[str], None] | None = None,
+        environment: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._backend = backend
         self._lock = threading.RLock()
         self._who = who or whoami()
         self._patience = patience
         self._say = say or (lambda message: None)
+        self._environment = environment
+        self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
 
@@ -64,12 +76,21 @@ class Session:
             while True:
                 try:
                     with self._backend.reading() if reading else self._backend.writing() as transaction:
+                        if not reading and not self._is_ours:
+                            self._compare_stamp(transaction)
                         return work(transaction)
                 except Retry:
                     time.sleep(0.001)
                 except ConnectionLost as error:
                     deadline = deadline or time.monotonic() + self._patience
                     self._reconnect(deadline, str(error))
+
+    def _compare_stamp(self, tx: Transaction) -> None:
+        """Refuse to write into the store of another environment; looked at until it has the stamp, which then stays."""
+        environment = self._environment()
+        stamp = tx.value("meta_get", name="environment") if environment is not None else None
+        refuse_other_environment(stamp, environment)
+        self._is_ours = environment is None or stamp is not None
 
     def _reconnect(self, deadline: float, why: str) -> None:
         wait = 0.05

@@ -16,7 +16,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import Applied, Backend, Migration, Row, Transaction
+from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, not_encrypted, took_too_long
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
@@ -35,6 +35,7 @@ _NETWORK_FILE_SYSTEMS = {
     "lustre",
 }
 _PATIENCE = 60.0
+_STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 
@@ -122,6 +123,9 @@ class SqliteBackend(Backend):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.is_file() and 0 < self.path.stat().st_size < _SMALLEST:
                 raise apsw.NotADBError  # SQLite takes a few bytes for nothing, and would write over them
+            if create and not self.path.exists():
+                # Private from its first moment; SQLite gives the files beside it the same mode.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = apsw.Connection(str(self.path), flags=flags)
             self._set_up(create)
         except apsw.ReadOnlyError as error:
@@ -210,6 +214,10 @@ class SqliteBackend(Backend):
                 f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
                 hint="Another process holds it. Look for one that hangs.",
             ) from error
+        except apsw.ConstraintError as error:
+            if ENCRYPTED in str(error):
+                raise not_encrypted() from None
+            raise
         except apsw.ReadOnlyError as error:
             raise self._read_only() from error
         except apsw.FullError as error:
@@ -245,11 +253,12 @@ class SqliteBackend(Backend):
     def has_schema(self) -> bool:
         return bool(self._connection.execute(self._named["has_schema"]).get)
 
-    def select(self, sql: str) -> tuple[list[str], list[Row]]:
-        connection = self._connection
+    def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
+        connection, end = self._connection, time.monotonic() + timeout
         # query_only stops every write; the authorizer stops the statements that could switch it off or reach other files.
         connection.execute("pragma query_only = on")
         connection.authorizer = _only_reads
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         names: list[str] = []
 
         def see(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
@@ -264,9 +273,12 @@ class SqliteBackend(Backend):
             return names, rows
         except (apsw.ReadOnlyError, apsw.AuthError):
             raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
+        except apsw.InterruptError:
+            raise took_too_long(timeout) from None
         except apsw.SQLError as error:
             raise UsageError(f"the statement is wrong: {error}") from None
         finally:
+            connection.set_progress_handler(None)
             connection.authorizer = None
             connection.execute("pragma query_only = off")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from ..errors import StoreReadOnly
+from ..errors import InvalidPath, StoreReadOnly
 from ..model import Manifest
 from . import announcing, folding, steering, versions
 from .announcing import Act, Announcement
@@ -38,6 +38,7 @@ class SteerVerbs(Session):
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
             return announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
 
+        self.fold_in()  # what was changed by SQL is told before it is changed again
         try:
             return self._do(work)
         except announcing.Repeat as problem:
@@ -147,7 +148,7 @@ class SteerVerbs(Session):
     def fold_in(self) -> None:
         """Act on what was changed from outside and on what is due again, as the next claim would.
 
-        Costs one look when there is nothing to do; a store that cannot be written stays as it is.
+        Costs one look when there is nothing to do; a store that cannot be written, or is another environment's, stays as it is.
         """
         if not self._value("changes_wait"):
             return
@@ -156,7 +157,7 @@ class SteerVerbs(Session):
             folding.fold(tx, self._known(tx))
             tx.run("candidates_due")
 
-        with suppress(StoreReadOnly):
+        with suppress(StoreReadOnly, InvalidPath):
             self._do(work)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import BadDefinition, InvalidPath
+from ..errors import BadDefinition
 from ..model import Dataset, Job, Pool
 from . import definitions, migrations
 from .backend import Migration, Row, Transaction
@@ -12,6 +12,7 @@ from .looking import Looking
 from .reading import Reading
 from .records import Change
 from .run_verbs import RunVerbs
+from .session import refuse_other_environment
 from .steer_verbs import SteerVerbs
 
 
@@ -32,7 +33,11 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def migrate(self, *, dry_run: bool = False) -> list[Migration]:
         """Bring the tables up to date; returns the migrations that were (or would be) applied."""
         with self._lock:
-            return migrations.pending(self._backend) if dry_run else migrations.migrate(self._backend)
+            if dry_run:
+                return migrations.pending(self._backend)
+            if self._backend.has_schema():
+                self._do(lambda tx: None)  # not the tables of another environment
+            return migrations.migrate(self._backend)
 
     def environment(self) -> str | None:
         """The environment that this store belongs to, if it was stamped."""
@@ -56,12 +61,7 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
 
     def check_environment(self, environment: str) -> None:
         """InvalidPath when this store was stamped for another environment."""
-        own = self.environment()
-        if own is not None and own != environment:
-            raise InvalidPath(
-                f"this store belongs to environment {own}, not {environment}",
-                hint="Choose the store of the environment, or the environment of the store: --env",
-            )
+        refuse_other_environment(self.environment(), environment)
 
     # Definitions -------------------------------------------------------------------------------------------------
 
@@ -101,12 +101,16 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
 
     # A person's own SQL ------------------------------------------------------------------------------------------
 
-    def sql(self, statement: str) -> tuple[list[str], list[Row]]:
-        """A read-only statement: column names and rows."""
+    def sql(self, statement: str, *, timeout: float = 60.0, as_superuser: bool = True) -> tuple[list[str], list[Row]]:
+        """A read-only statement: column names and rows. It is ended after so many seconds.
+
+        Without as_superuser a superuser of the server is refused: what is read-only for others is not for one.
+        """
         with self._lock:
-            return self._backend.select(statement)
+            return self._backend.select(statement, timeout=timeout, as_superuser=as_superuser)
 
     def dml(self, statement: str, *, dry_run: bool = False) -> int:
         """A statement that may write; the next claim acts on what it changed. Number of rows changed; dry_run undoes it."""
         with self._lock:
+            self._do(lambda tx: None)  # not in the store of another environment
             return self._backend.execute(statement, dry_run=dry_run)

@@ -217,3 +217,107 @@ def test_a_remote_place_is_vacuumed_through_fsspec(store: Store) -> None:
     assert [(stray.location, stray.bytes) for stray in planned.strays] == [("memory://lake/clean/1/v000001", 4)]
     vacuum(store, remote, planned)
     assert [path.rsplit("/", 2)[-2] for path in system.find("/lake")] == ["v000002"]
+
+
+# Rows that somebody made up ------------------------------------------------------------------------------------------
+
+
+def forge(store: Store, datasetid: str, version: int, location: str | Path, files: str = "[]") -> None:
+    """A row of data_manifest as somebody who may write rows would write it."""
+    body = f'{{"location": "{location}", "files": {files}, "extra": {{"writer": "opendataflow"}}}}'
+    store.dml(
+        "insert or replace into data_manifest (datasetid, dataid, version, jobid, location, body)"
+        f" values ('{datasetid}', '1', {version}, 'make', '{location}', '{body}')"
+    )
+
+
+@pytest.fixture
+def victim(store: Store, project: Project) -> Path:
+    """The current version of another dataset; clean has versions of its own."""
+    for _ in range(3):
+        publish(store, project)
+    store.register([replace(CLEAN, datasetid="other", location="other/{dataid}")])
+    folder = Path(project.environment.roots[0]) / "other/1/v000001"
+    folder.mkdir(parents=True)
+    (folder / "part-0.csv").write_text("precious\n")
+    manifest = Manifest(location=str(folder), files=list_files(str(folder)) or (), extra={"writer": "opendataflow"})
+    store.announce("other", ["1"], manifests={"1": manifest})
+    return folder
+
+
+def test_a_forged_manifest_removes_no_version_of_another_dataset(
+    store: Store, project: Project, victim: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data/clean/1/sub/v000001").mkdir(parents=True)
+    for version, location in enumerate(
+        (
+            victim,
+            f"{tmp_path}/data/clean/1/../../other/1/v000001",
+            f"{tmp_path}/data/clean/../other/1/v000001",
+            f"{victim}/",
+            f"{tmp_path}/data/clean/1/sub/v000001",
+            f"{tmp_path}/data/clean/1",
+        )
+    ):
+        forge(store, "clean", 100 - version, str(location))
+    store.dml("update datastatus set version = 3 where datasetid = 'clean' and locktype = 'OUT'")
+    gone, problems = vacuum(store, project, plan(store, project, keep=1))
+    assert ([stray.location for stray in gone], problems) == (
+        [f"{tmp_path}/data/clean/1/v000002", f"{tmp_path}/data/clean/1/v000001"],
+        [],
+    )
+    assert (victim / "part-0.csv").exists()
+
+
+@pytest.mark.parametrize("template", ["other/{dataid}", "./other/{dataid}", "alias/{dataid}", "."])
+def test_a_definition_that_points_at_another_dataset_removes_none_of_its_current_versions(
+    store: Store, project: Project, victim: Path, template: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data/alias").symlink_to(tmp_path / "data/other")
+    store.dml(f"update dataset set location = '{template}' where datasetid = 'clean'")
+    forge(store, "clean", 90, f"{tmp_path}/data/{template.replace('{dataid}', '1')}/v000001".replace("/./", "/"))
+    store.dml(  # and an attempt that never was
+        "insert into run (jobid, dataid, epoch, status, started) values ('make', '1', 1001, 'FAILED', '2000-01-01');"
+        "update run set epoch = 2000 + runid; update run set epoch = 1, status = 'FAILED' where runid = 1"
+    )
+    vacuum(store, project, plan(store, project, keep=1))
+    assert (victim / "part-0.csv").exists()
+
+
+def test_a_folder_that_holds_a_current_version_stays(store: Store, project: Project, victim: Path) -> None:
+    """other lies inside what looks like an old version of clean."""
+    home = Path(project.environment.roots[0]) / "clean/1/v000001"
+    inner = home / "1/v000001"
+    inner.mkdir(parents=True)
+    forge(store, "other", 1, inner)
+    vacuum(store, project, plan(store, project, keep=1))
+    assert inner.exists()
+    assert not (home.parent / "v000002").exists(), "what nobody needs goes"
+
+
+@pytest.mark.parametrize(
+    ("location", "names"),
+    [
+        ("{root}/clean/1/\\\\../\\\\../\\\\../secret", "[]"),
+        ("{root}/clean/1/../../../secret", "[]"),
+        ("{root}/{{../../secret,x}}", "[]"),
+        ("{root}/../secret", "[]"),
+        ("{root}/clean/1/v000001", '[["../../../../secret/key", 3]]'),
+        ("{root}/clean/1/v000001", '[["/etc/passwd", 3]]'),
+        ("{root}/clean/1/v000001", '[["x/\\\\../y", 3]]'),
+        ("{root}/linked", "[]"),
+    ],
+)
+def test_nobody_goes_back_to_a_version_that_leads_elsewhere(
+    store: Store, project: Project, victim: Path, tmp_path: Path, location: str, names: str
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/key").write_text("key")
+    (tmp_path / "data/linked").mkdir()
+    (tmp_path / "data/linked/part-0.csv").symlink_to(tmp_path / "secret/key")
+    forge(store, "clean", 1, location.format(root=tmp_path / "data"), names)
+    with pytest.raises(InvalidPath):
+        rollback(store, project, "clean", "1", 1)
+    chunk = store.chunk("clean", "1")
+    assert chunk is not None
+    assert chunk.version == 3

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from ...errors import BadConfig, BadId, UnknownRun, UsageError
+from ...errors import BadConfig, BadId, InvalidPath, UnknownRun, UsageError
 from ...secrets import Key, Redactor
 from .pruning import KEEP_BYTES, KEEP_DAYS, MARK, NEW, prune_daily
 
@@ -45,6 +45,18 @@ def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: 
     if path.parent.parent != Path(folder) or path.name != name or path.parent.name != job:
         raise BadId(f"the log of run {run} would lie outside {folder}")
     return path
+
+
+def log_of(folder: str | os.PathLike[str], path: str) -> Path:
+    """The log that the store names, which must lie in the folder of logs: a row of the store opens no other file."""
+    real = os.path.realpath(path)
+    is_log = real.startswith(os.path.realpath(folder) + "/") and real.endswith(".log")
+    if not is_log or (os.path.exists(real) and not os.path.isfile(real)):
+        raise InvalidPath(
+            f"{path} is no log in {os.fspath(folder)}",
+            hint="Ask where the run was started: in its project, on its machine. odf runs shows who ran it.",
+        )
+    return Path(real)
 
 
 class LogFile:

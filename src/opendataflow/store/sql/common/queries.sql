@@ -152,6 +152,10 @@ insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :
 delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
 returning noteid, datasetid, dataid, jobid, locktype, before, after, who
 
+-- name: changed_since
+-- What a row was before each of its changes that are still to be folded in.
+select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
+
 -- Runs ------------------------------------------------------------------------------------------------------------
 
 -- name: slots_taken
@@ -251,6 +255,11 @@ from run where status = 'RUNNING' order by runid + 0
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where status = 'RUNNING' and lease_until < lease_now() order by runid
 
+-- name: unfit_notes
+-- The last notes that did not fit what they tell of, newest first.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where kind = 'unfit note' order by eventid desc limit :n
+
 -- name: events_page
 -- Events, oldest first, after a given one.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
@@ -265,6 +274,12 @@ from event where datasetid = :datasetid and dataid = :dataid and eventid > :afte
 -- The manifest of one version of a chunk.
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
+
+-- name: locations_in_use
+-- Where the current versions of a dataset's chunks lie, and those that are being read.
+select m.location from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') and m.location <> ''
 
 -- name: manifests_of_chunk
 -- All manifests of a chunk, newest first.

@@ -184,6 +184,12 @@ select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c order by 1, 2 offset 0) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
 
+-- name: readers_given
+-- The relations of jobs to given chunks.
+-- PostgreSQL: a list is read by json_array_elements.
+select s.datasetid, s.dataid, s.jobid, s.status from json_array_elements(:chunks::json) c
+cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.locktype = 'IN' offset 0) s
+
 -- name: deferred_given
 -- Which of given candidates are deferred.
 -- PostgreSQL: the candidates are locked before the status rows, in one order, as a claim does: so that nobody waits in a circle.
@@ -294,3 +300,11 @@ left join lateral (select d.lowerbound, d.upperbound from datastatus d
 left join lateral (select d.location, d.format, d.bytes, d.rows, d.span_lower, d.span_upper, d.fingerprint, d.body from data_manifest d
                    where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m on true
 order by i.position
+
+-- name: datasets_not_encrypted
+-- The datasets whose password is none that this program encrypts, from before the database refused them.
+-- PostgreSQL: the pattern is a regular expression.
+select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
+    (encryptedpass ~ '^odf[12]:[A-Za-z0-9_-]+={0,2}$' and length(encryptedpass) between 69 and 16384)
+    or (encryptedpass ~ '^[A-Za-z0-9+/]+={0,2}$' and length(encryptedpass) between 40 and 16384
+        and (length(encryptedpass) % 4 = 0 or encryptedpass !~ '='))) order by datasetid

@@ -179,6 +179,12 @@ from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 left join run r on r.runid = s.runid
 
+-- name: readers_given
+-- The relations of jobs to given chunks.
+-- SQLite: a list is read by json_each.
+select s.datasetid, s.dataid, s.jobid, s.status from json_each(:chunks) c
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'IN'
+
 -- name: deferred_given
 -- Which of given candidates are deferred.
 -- SQLite: a list is read by json_each, and the candidates need no lock.
@@ -284,3 +290,12 @@ from json_each(:inputs) i
 left join datastatus s on s.datasetid = i.value ->> 1 and s.dataid = i.value ->> 2 and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = i.value ->> 1 and m.dataid = i.value ->> 2 and m.version = i.value ->> 3
 order by i.key
+
+-- name: datasets_not_encrypted
+-- The datasets whose password is none that this program encrypts, from before the database refused them.
+-- SQLite: there are no regular expressions.
+select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
+    length(encryptedpass) - length(rtrim(encryptedpass, '=')) > 2 or length(encryptedpass) > 16384 or not (
+        (encryptedpass glob 'odf[12]:*' and length(encryptedpass) >= 69 and not substr(rtrim(encryptedpass, '='), 6) glob '*[^A-Za-z0-9_-]*')
+        or (length(encryptedpass) >= 40 and not rtrim(encryptedpass, '=') glob '*[^A-Za-z0-9+/]*'
+            and (length(encryptedpass) % 4 = 0 or instr(encryptedpass, '=') = 0)))) order by datasetid
