@@ -17,7 +17,7 @@ from ..model import Dataset, InputChunk, Manifest, span
 from ..model.dataset import table_name
 from ..project import Environment, Project, misplaced, resolve_location
 from . import TAG
-from .columns import in_chunk
+from .columns import in_chunk, quoted
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
 from .lines import check_files
 from .schema import from_ddl
