@@ -89,7 +89,7 @@ def _arrived(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Ar
     try:
         announce(worker, dataset, [dataid], dry_run=dry_run)
     except OdfError as error:
-        return Arrived(dataid, error.name, error.message, error.exit_code)
+        return Arrived(dataid, error.name, worker.vault.redact(error.message), error.exit_code)
     return Arrived(dataid, READY)
 
 

@@ -10,6 +10,7 @@ from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, Usage
 from ..model import Catalogue, Dataset, Manifest, check_dataid, span
 from ..model.bounds import EVEN, Range, Size, breaks
 from ..project import Project, location_of
+from ..project.hosts import outside_hosts
 from ..store import Chunk, Store
 
 if TYPE_CHECKING:
@@ -49,11 +50,9 @@ def check_location(project: Project, dataset: Dataset, dataid: str = "1") -> Non
     """InvalidPath when the data is not in the environment that is selected."""
     environment = project.environment
     location_of(environment, dataset, dataid)
-    if dataset.hostname and environment.hosts and dataset.hostname not in environment.hosts:
-        raise InvalidPath(
-            f"dataset {dataset.datasetid} lives on {dataset.hostname}, which is not a host of environment {environment.name}",
-            hint=f"Its hosts are {', '.join(environment.hosts)}. Is this the right environment?",
-        )
+    problem = outside_hosts(environment, dataset)
+    if problem:
+        raise InvalidPath(problem, hint="Is this the right environment?")
 
 
 def bounds_of(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Range]:
