@@ -96,7 +96,7 @@ def canary(folder: Path) -> None:
     environment = dict(os.environ) | {"PASSKEY": "the-key-" + CANARY[:6]}
     odf = [str(BIN / "odf")]
     token = subprocess.run(
-        [*odf, "crypt", "encrypt", "--for", "db"],
+        [*odf, "crypt", "encrypt", "--for", "db", "--hostname", ""],
         input=CANARY,
         env=environment,
         cwd=home,

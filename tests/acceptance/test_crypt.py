@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from opendataflow import Dataset, Store
-from opendataflow.secrets import Key, decrypt, encrypt
+from opendataflow.errors import BadDefinition
+from opendataflow.secrets import Key, dataset_context, decrypt, encrypt, is_bound
 from tests.support.flows import dump
 from tests.support.odf import Odf
 
@@ -39,6 +40,7 @@ def odf(tmp_path: Path) -> Odf:
 
 
 def test_a_value_goes_round(odf: Odf):
+    odf("dml", "insert into dataset (datasetid) values ('orders')")
     token = odf("crypt", "encrypt", "--for", "orders", stdin="s3cret\n", **KEY).out.strip()
     assert decrypt(token, Key("correct horse"), "dataset/orders/encryptedpass") == "s3cret"
     assert odf("crypt", "decrypt", "--for", "orders", "--yes-print", token, **KEY).out == "s3cret\n"
@@ -98,7 +100,7 @@ def test_without_a_key_it_says_where_one_may_be(odf: Odf):
     assert "PASSKEY_FILE" in answer.err
     assert odf("crypt", "encrypt", stdin="x", code=2, **KEY).err.startswith("USAGE")
     assert odf("crypt", "encrypt", "--for", "../x", stdin="x", code=2, **KEY).err.startswith("BAD_ID")
-    assert odf("crypt", "encrypt", "--for", "x", stdin="", code=2, **KEY).err.startswith("USAGE")
+    assert "nothing to encrypt" in odf("crypt", "encrypt", "--for", "x", "--hostname", "", stdin="", code=2, **KEY).err
 
 
 def test_the_java_tool_s_value_is_read_with_a_hint(odf: Odf):
@@ -111,7 +113,9 @@ def test_the_key_may_come_from_a_file_or_a_command(odf: Odf):
     file = odf.folder / "key"
     file.write_text("correct horse\n")
     file.chmod(0o600)
-    token = odf("crypt", "encrypt", "--for", "orders", stdin="s3cret", PASSKEY_FILE=str(file)).out.strip()
+    token = odf(
+        "crypt", "encrypt", "--for", "orders", "--hostname", "", stdin="s3cret", PASSKEY_FILE=str(file)
+    ).out.strip()
     assert (
         odf("crypt", "decrypt", "--for", "orders", "--yes-print", token, PASSKEY_COMMAND="echo 'correct horse'").out
         == "s3cret\n"
@@ -153,3 +157,70 @@ def test_one_bad_value_leaves_all_as_they_were(tmp_path: Path, store_url: str, s
     assert dump(store) == before
     odf("crypt", "rekey", "--for", "a", **KEY, NEW_PASSKEY="x")
     assert decrypt(store.catalogue().datasets["a"].encryptedpass, Key("x"), "dataset/a/encryptedpass") == "one"
+
+
+AT = ("--hostname", "db.example", "--database", "shop", "--username", "etl")
+
+
+def test_a_token_is_bound_to_the_address_of_the_project_file_else_of_the_store_else_of_the_options(odf: Odf):
+    encrypt_it = ("crypt", "encrypt", "--for", "orders", "--json")
+    refused = odf(*encrypt_it, stdin="s3cret", code=2, **KEY).data
+    assert "dataflow.toml" in refused["hint"]
+    assert "--hostname" in refused["hint"]
+    said = odf(*encrypt_it, *AT, stdin="s3cret", **KEY).data
+    assert said["address"] == "etl@db.example/shop"
+    odf("dml", "insert into dataset (datasetid, hostname, username) values ('orders', 'store.example', 'etl')")
+    stored = odf(*encrypt_it, stdin="s3cret", **KEY)
+    assert stored.data["address"] == "etl@store.example"
+    assert odf(*encrypt_it, *AT, stdin="s3cret", code=2, **KEY).data["error"] == "USAGE"
+    (odf.folder / "dataflow.toml").write_text(
+        "[dataset.orders]\ntablename = 't'\nhostname = 'dev.example'\n[environment.dev]\nroots = ['.']\n"
+        "[environment.prod]\nroots = ['.']\n[environment.prod.dataset.orders]\nhostname = 'prod.example'\n"
+    )
+    assert odf(*encrypt_it, stdin="s3cret", **KEY).data["address"] == "dev.example"
+    prod = odf(*encrypt_it, "--env", "prod", stdin="s3cret", **KEY).data
+    assert prod["address"] == "prod.example"
+    read = ("crypt", "decrypt", "--for", "orders", "--yes-print", prod["token"])
+    assert odf(*read, "--env", "prod", **KEY).out == "s3cret\n"
+    assert "host, port, database or user changed" in odf(*read, code=17, **KEY).err
+
+
+def test_rekey_renews_under_the_same_key_and_binds_to_the_address_where_a_person_agrees(
+    tmp_path: Path, store_url: str, store: Store
+):
+    odf = Odf(tmp_path, store_url)
+    here = Dataset("here", username="etl", encryptedpass=java("one", "correct horse"))
+    far = Dataset("far", hostname="db.example", encryptedpass=java("two", "correct horse"))
+    store.register([here, far])
+    weak = {
+        each["found"]: each["mend"]
+        for each in odf("doctor", "--json", code=1, **KEY).data
+        if each["what"] == "password"
+    }
+    assert sorted(weak) == [f"dataset {name}: weak, since Java's form" for name in ("far", "here")]
+    assert all("odf crypt rekey --for " in mend and "--same-key" in mend for mend in weak.values())
+    before = dump(store)
+    refused = odf("crypt", "rekey", "--all", "--same-key", code=2, **KEY)
+    assert "only the store says that dataset far is at db.example" in refused.err
+    assert "--yes" in refused.err
+    assert odf("crypt", "rekey", "--all", "--same-key", code=2, NEW_PASSKEY="x", **KEY).err.startswith("USAGE")
+    assert dump(store) == before
+    odf("crypt", "rekey", "--for", "here", "--same-key", **KEY)
+    odf("crypt", "rekey", "--for", "far", "--same-key", "--yes", **KEY)
+    found = store.catalogue().datasets
+    assert [
+        decrypt(found[name].encryptedpass, Key("correct horse"), dataset_context(found[name]))
+        for name in ("here", "far")
+    ] == [
+        "one",
+        "two",
+    ]
+    assert all(is_bound(found[name].encryptedpass) for name in ("here", "far"))
+    assert not [each for each in odf("doctor", "--json", **KEY).data if each["what"] == "password"]
+
+
+def test_what_is_not_a_token_is_not_registered(store: Store):
+    with pytest.raises(BadDefinition) as caught:
+        store.register([Dataset("a", encryptedpass="sesame")])
+    assert "sesame" not in str(caught.value)
+    assert "a" not in store.catalogue().datasets

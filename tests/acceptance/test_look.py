@@ -272,7 +272,7 @@ def test_runs_are_listed_newest_first_in_pages(flow: Store, odf: Odf):
 
 def test_jobs_and_datasets_are_listed_along_the_flow_without_passwords(flow: Store, odf: Odf):
     flow.register(
-        [Dataset("db", kind="table", hostname="h", tablename="t", username="u", encryptedpass="odf1:" + "canary" * 12)]
+        [Dataset("db", kind="table", hostname="h", tablename="t", username="u", encryptedpass=f"odf2:canary{'A' * 62}")]
     )
     assert [each["jobid"] for each in odf("jobs", "--json").data] == ["cleaning", "report"]
     assert "clean (rollup)" in odf("jobs", "report").out

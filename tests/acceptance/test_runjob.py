@@ -249,7 +249,9 @@ def test_hostile_dataids_are_refused_and_nothing_is_written(home: Shell, dataid:
 
 
 def test_a_wrong_key_is_refused_before_anything_is_claimed(home: Shell) -> None:
-    token = home.odf("crypt", "encrypt", "--for", "bobin", stdin="s3cret-passw0rd", PASSKEY="right").out.strip()
+    token = home.odf(
+        "crypt", "encrypt", "--for", "bobin", "--hostname", "", stdin="s3cret-passw0rd", PASSKEY="right"
+    ).out.strip()
     home.dml(f"insert into dataset (datasetid, encryptedpass) values ('bobin', '{token}')", *BOB[1:], announce("1"))
     home.script(
         "loadbob.sh", 'echo "got ${#bobin_password} characters: $bobin_password"; env | grep -c PASSKEY || true'

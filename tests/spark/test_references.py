@@ -56,9 +56,10 @@ def home(tmp_path: Path, postgres_url: str, sql: SQL) -> Iterator[Shell]:
     sql("create table airlines (code text)", "insert into airlines values ('AA'), ('UA')")
     sql(f"grant select on airlines to {role}")
     shell = Shell(tmp_path, extra=KEY, patience=300)
-    token = shell.odf("crypt", "encrypt", "--for", "airlines", stdin=SECRET).out.strip()
     facts = conninfo_to_dict(postgres_url)
     project = PROJECT.replace("HOST", f"{facts['host']}:{facts['port']}").replace("DATABASE", str(facts["dbname"]))
+    shell.write("dataflow.toml", project.replace('encryptedpass = "TOKEN"', ""))
+    token = shell.odf("crypt", "encrypt", "--for", "airlines", stdin=SECRET).out.strip()
     shell.write("dataflow.toml", project.replace("TOKEN", token))
     shell.script(
         "jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "../arrived/$dataid.csv" "$flights_location"'

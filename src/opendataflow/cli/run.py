@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -279,6 +279,9 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
         )
         return 0
     worker = worker_of(app)
+    if why and app.key is not None:
+        with suppress(OdfError):  # what was opened is not in the history, whoever writes it there
+            worker.vault.passwords(app.store.known, app.store.known.job(claim.jobid))
     done = Done() if word == READY else Done(problem=JobFailed(why or ""))
     result = finish(worker, claim, Handshake(worker), done)
     if not result.status:  # somebody else has the chunk now

@@ -84,7 +84,7 @@ def discover(
         time.sleep(max(0.0, min(quiet, max(times, default=0.0) + quiet - time.time())))
         new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _look(found[dataid]), quiet)]
     return [
-        _refused(dataid, refused[dataid]) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)
+        _refused(dataid, refused[dataid], worker) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)
         for dataid in new
     ]
 
@@ -101,12 +101,12 @@ def _arrived(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Ar
     try:
         announce(worker, dataset, [dataid], dry_run=dry_run)
     except OdfError as problem:
-        return _refused(dataid, problem)
+        return _refused(dataid, problem, worker)
     return Arrived(dataid, READY)
 
 
-def _refused(dataid: str, problem: OdfError) -> Arrived:
-    return Arrived(dataid, problem.name, problem.message, problem.exit_code)
+def _refused(dataid: str, problem: OdfError, worker: Worker) -> Arrived:
+    return Arrived(dataid, problem.name, worker.vault.redact(problem.message), problem.exit_code)
 
 
 def _is_quiet(before: Seen, seen: Seen, quiet: float) -> bool:
