@@ -83,3 +83,48 @@ def test_what_the_page_does_not_grant_is_refused(flow: Store, ana: str) -> None:
         assert [chunk.status for chunk in looking.chunks("product")] == ["READY"]
         with pytest.raises(StoreReadOnly):
             looking.claim("make")
+
+
+FORGED = (
+    "INSERT INTO dataflow.note (datasetid, dataid, jobid, locktype, before, after, who)"
+    " VALUES ('product', '1', 'make', 'OUT', 'READY', 'FAILED', 'the boss')"
+)
+
+
+def test_who_may_only_update_statuses_writes_no_note_and_no_history(flow: Store, ana: str) -> None:
+    for statement in (
+        FORGED,
+        "INSERT INTO dataflow.event (kind, who) VALUES ('claimed', 'the boss')",
+        "TRUNCATE dataflow.event",
+        # the store's triggers write notes as their owner: not from a table of somebody else
+        "CREATE TEMPORARY TABLE mine (datasetid text, dataid text, jobid text, locktype text, status text);"
+        "CREATE TRIGGER forge AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION dataflow.note_chunk()",
+        "CREATE TEMPORARY TABLE job (jobid text);"
+        "CREATE TRIGGER forge AFTER INSERT ON job FOR EACH ROW EXECUTE FUNCTION dataflow.note_definition()",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            by(ana, statement)
+    flow.fold_in()
+    assert flow.unfit_notes(1) == []
+
+
+def test_who_may_write_notes_since_an_older_version_does_it_under_his_own_name(flow: Store, ana: str) -> None:
+    role = ana.split("//")[1].split("@")[0]
+    flow.dml(f"grant insert, update on dataflow.note to {role}")
+    by(ana, FORGED)
+    by(ana, "UPDATE dataflow.job_status SET status = 'HOLD' WHERE dataid = '1'")
+    by(ana, "UPDATE dataflow.note SET who = 'the boss'")
+    flow.fold_in()
+    assert [(event.who, event.after) for event in flow.events("product", "1") if event.kind == "sql"] == [
+        (role, "HOLD")
+    ]
+    assert [event.who for event in flow.unfit_notes(5)] == [role]
+
+
+def test_an_event_of_a_worker_names_its_role_whatever_it_says(flow: Store, ana: str) -> None:
+    role = ana.split("//")[1].split("@")[0]
+    flow.dml(f"grant insert on dataflow.event to {role}")
+    by(ana, "INSERT INTO dataflow.event (kind, who, session) VALUES ('claimed', 'the boss', 'postgres')")
+    by(ana, "INSERT INTO dataflow.event (kind, who) VALUES ('claimed', 'the boss')")
+    _, sessions = flow.sql("select session from event where who = 'the boss'")
+    assert sessions == [(role,), (role,)]
