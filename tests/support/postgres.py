@@ -52,9 +52,30 @@ class Server:
         """Removes a database with whatever is still connected to it."""
         self._execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
 
+    def require_passwords(self) -> None:
+        """From now on everybody but postgres needs a password."""
+        rules = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            ((path,),) = connection.execute("select current_setting('hba_file')").fetchall()
+            connection.execute(f"copy (select unnest(string_to_array($h${rules}$h$, E'\\n'))) to '{path}'".encode())
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select count(*) from pg_hba_file_rules").fetchall() != [(2,)]:
+                time.sleep(0.02)
+        nobody = self.url.replace("postgres@", "nobody@")
+        while "password" not in _refusal(nobody):
+            time.sleep(0.02)
+
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement.encode())
+
+
+def _refusal(url: str) -> str:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError as error:
+        return str(error)
+    return ""
 
 
 def client_environment(url: str) -> dict[str, str]:

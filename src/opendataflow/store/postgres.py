@@ -166,7 +166,7 @@ class PostgresBackend(Backend):
         except errors.InsufficientPrivilege as error:
             raise StoreReadOnly(
                 f"the store {self.shown_url} refuses this role: {_first_line(error)}",
-                hint="Grant the role the rights on schema dataflow.",
+                hint="Use a role that may, or have its owner grant the right; docs/how-to/harden.md has roles for all.",
             ) from error
         except errors.DiskFull as error:
             raise StoreUnreachable(
@@ -259,7 +259,9 @@ class PostgresBackend(Backend):
                 return [
                     column.name for column in cursor.description or ()
                 ], cursor.fetchall() if cursor.description else []
-        except StoreReadOnly:
+        except StoreReadOnly as refused:
+            if isinstance(refused.__cause__, errors.InsufficientPrivilege):
+                raise
             raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except errors.QueryCanceled:
             raise took_too_long(timeout) from None

@@ -1,5 +1,6 @@
 -- What only PostgreSQL needs: a schema of its own, and locks, because several transactions write at the same time. A lock is
--- held until the transaction ends. In SQLite a writing transaction is alone.
+-- held until the transaction ends, and never on the row of a definition: a worker has no right to change one. In SQLite a
+-- writing transaction is alone.
 
 -- name: schema
 -- Where everything lives.
@@ -15,7 +16,7 @@ select pg_advisory_xact_lock_shared(727102)
 
 -- name: lock_dataset
 -- Announcements of one dataset come one after the other, so that each sees the versions and contents of the others; claims do not wait.
-select 1 from dataset where datasetid = :datasetid for no key update
+select pg_advisory_xact_lock(hashtextextended(:datasetid, 727105))
 
 -- name: lock_content
 -- Two runs that publish the same content do it one after the other, so that the second one sees the first.
@@ -38,4 +39,4 @@ select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
 
 -- name: lock_pool
 -- Claims that share a pool are counted one after the other.
-select 1 from pool where poolid = :pool for update
+select pg_advisory_xact_lock(hashtextextended(:pool, 727106))
