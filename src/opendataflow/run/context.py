@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import BadDefinition
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
-from ..project import Environment, Project, location_of
+from ..project import Environment, Project, check_places, location_of
 from ..project.hosts import check_password_may_go
 from ..project.jobs import RESERVED, RESERVED_PREFIXES
 from ..secrets import Hidden, Key, dataset_context, decrypt, is_token, required
@@ -93,6 +93,8 @@ def variables(
             chunks = [InputChunk(name, claim.dataid, 0, None, None)]
         facts: dict[str, Any] = {field: getattr(dataset, field) for field in FIELDS}
         facts |= {"datasetid": name, "itemtype": itemtype, "dataid": " ".join(chunk.dataid for chunk in chunks)}
+        if claim.forced:  # whom nobody asked whether its inputs are where they should be
+            check_places(environment, dataset, chunks)
         facts["location"] = " ".join(_location(environment, dataset, chunk) for chunk in chunks)
         if name in secrets:
             facts["password"] = secrets[name]
