@@ -167,7 +167,7 @@ class Hidden:
 
     def __init__(self, secrets: Iterable[str | Key] = ()) -> None:
         self.secrets: list[str | Key] = []
-        self._redactor: Redactor | None = None
+        self._made = 0, Redactor(())  # how many secrets it knows; another thread may add one at any time
         for secret in secrets:
             self.add(secret)
 
@@ -175,10 +175,12 @@ class Hidden:
         """From now on this is not shown either."""
         if secret and secret not in self.secrets:
             self.secrets.append(secret)
-            self._redactor = None
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
-        if self._redactor is None:
-            self._redactor = Redactor(self.secrets)
-        return self._redactor.redact(text)
+        count, redactor = self._made
+        if count != len(self.secrets):
+            known = list(self.secrets)
+            redactor = Redactor(known)
+            self._made = len(known), redactor
+        return redactor.redact(text)
