@@ -9,7 +9,6 @@ from typing import Any
 from ..errors import BadDefinition
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment, Project, check_places, location_of
-from ..project.hosts import check_password_may_go
 from ..project.jobs import RESERVED, RESERVED_PREFIXES
 from ..secrets import Hidden, Key, dataset_context, decrypt, is_token, required
 from ..store import Claim
@@ -33,6 +32,8 @@ class Vault:
         token = dataset.encryptedpass
         if not token:
             return ""
+        from ..project.hosts import check_password_may_go  # here, since most datasets have none
+
         known = token, dataset_context(dataset)
         if known not in self._opened:
             if not is_token(token):
