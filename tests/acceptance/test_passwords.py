@@ -244,7 +244,9 @@ def test_the_reason_that_somebody_gives_holds_no_password(shell: Shell) -> None:
     assert row["detail"].count("[redacted]") == 3
 
 
-def test_the_key_shows_in_no_error_not_even_with_its_trace(odf: Odf) -> None:
+def test_the_key_shows_in_no_error_not_even_with_its_trace(tmp_path: Path) -> None:
+    odf = Odf(tmp_path, f"sqlite:///{tmp_path}/dataflow.db")
+    odf("migrate")
     for more in ((), ("--json",), ("--debug",)):
         answer = odf("why", "no-such-job-Swordf1sh", *more, code=2, PASSKEY="Swordf1sh")
         assert "Swordf1sh" not in answer.out + answer.err

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Check, Dataset, Partition
 from opendataflow.model.dataset import table_name
-from opendataflow.model.expression import FUNCTIONS, check_expression
+from opendataflow.model.expression import FUNCTIONS, KEYWORDS, check_expression
 from opendataflow.spark import jdbc
 from opendataflow.spark.check_kinds import probes
 from opendataflow.spark.reading import catalogue_name
@@ -63,7 +63,7 @@ def check_tree(spark: SparkSession, expression: str) -> bool:
             parts = node.nameParts()
             called = [str(parts.apply(index)).lower() for index in range(parts.size())]
             assert len(called) == 1, expression
-            assert called[0] in FUNCTIONS or called[0] in GRAMMAR, (called, expression)
+            assert called[0] in FUNCTIONS | KEYWORDS | GRAMMAR, (called, expression)
     return True
 
 
@@ -265,7 +265,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     made.odf("apply", "--yes")
     made.write("data/raw/1.csv", "a\n5\n")
     made.write("data/raw/2.csv", "a\n6\n")
-    made.odf("ready", "raw", "1")
+    made.odf("ready", "raw", "1", "--unseen")
     return made
 
 
@@ -277,24 +277,21 @@ def put_check(shell: Shell, dataset: str, expression: str, *, options: str = "")
 
 def test_a_check_that_acts_does_nothing_from_the_store(shell: Shell) -> None:
     canary = shell.folder / "pwned"
-    for attack in ATTACKS.values():
-        expression = attack.format(canary=canary)
-        put_check(shell, "raw", expression)
-        refused = shell.odf("ready", "raw", "2", code=None)
-        assert any(name in refused.err for name in NO), refused
-        assert "root:" not in refused.out + refused.err
-        assert not canary.exists()
-        put_check(shell, "raw", "a < 10")
-        put_check(shell, "copied", expression)
-        drained = shell.odf("drain", "--json", code=None)
-        run = shell.odf("run", "copies", "1", code=None)
-        told = drained.out + drained.err + run.out + run.err
-        assert any(name in told for name in NO), told
-        assert run.code
-        assert "root:" not in told
-        assert statuses(shell).get(("copied", "1")) != "READY"
-        assert not canary.exists()
-        put_check(shell, "copied", "a < 10")
+    put_check(shell, "raw", ATTACKS["query"])
+    refused = shell.odf("ready", "raw", "2", code=None)
+    put_check(shell, "raw", "a < 10")
+    put_check(shell, "copied", ATTACKS["java"].format(canary=canary))
+    drained = shell.odf("drain", code=None)
+    put_check(shell, "copied", ATTACKS["script"].format(canary=canary))
+    shell.odf("resubmit", "copied", "1", "--yes", code=None)
+    ran = shell.odf("run", "copies", "1", code=None)
+    for answer in (refused, drained, ran):
+        assert answer.code
+        assert any(name in answer.out + answer.err for name in NO), answer
+        assert "root:" not in answer.out + answer.err
+    assert statuses(shell).get(("copied", "1")) != "READY"
+    assert ("raw", "2") not in statuses(shell)
+    assert not canary.exists()
 
 
 def test_unsafe_sql_counts_for_nothing_from_the_store(shell: Shell) -> None:
@@ -309,13 +306,13 @@ def test_unsafe_sql_counts_for_nothing_from_the_store(shell: Shell) -> None:
 
 def test_a_check_that_acts_is_refused_when_the_project_file_is_read(tmp_path: Path) -> None:
     home = Shell(tmp_path)
-    for expression in (attack.format(canary="/tmp/x") for attack in ATTACKS.values()):
-        home.write("dataflow.toml", TOML.format(expression=expression, more=""))
-        for command in (["apply", "--yes"], ["apply", "--dry-run"], ["status"], ["drain"]):
-            refused = home.odf(*command, code=2)
-            assert "BAD_DEFINITION" in refused.err
-            assert "[dataset.raw] checks" in refused.err
-            assert "unsafe_sql = true" in refused.err
+    commands = [["apply", "--yes"], ["apply", "--dry-run"], ["status"], ["drain"], ["ready", "raw", "1"]]
+    for attack, command in zip(ATTACKS.values(), commands, strict=True):
+        home.write("dataflow.toml", TOML.format(expression=attack.format(canary="/tmp/x"), more=""))
+        refused = home.odf(*command, code=2)
+        assert "BAD_DEFINITION" in refused.err
+        assert "[dataset.raw] checks" in refused.err
+        assert "unsafe_sql = true" in refused.err
     home.write("dataflow.toml", TOML.format(expression="a in (select 5)", more="unsafe_sql = true\n"))
     home.odf("apply", "--yes")
     home.write("data/raw/1.csv", "a\n5\n")

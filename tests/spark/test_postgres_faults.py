@@ -112,7 +112,9 @@ def test_errors_have_names_and_no_password(
     spark, sql, days: Dataset, change: dict[str, Any], error: type[OdfError]
 ) -> None:
     guarded_role(sql, "another")
-    dataset = replace(days, **change)
+    # The server trusts everybody else, and asks nobody else for a password.
+    options = {"require_auth": ["scram-sha-256", "none"], **change.get("options", {})}
+    dataset = replace(days, **{**change, "options": options})
     for call in (
         lambda: read_table(spark, dataset, SECRET),
         lambda: stage_table(spark, rows_of_day(spark, 1), dataset, SECRET, dataid="2025-01-02", epoch=1),
@@ -190,7 +192,8 @@ settings = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "true", "spar
             "spark.driver.bindAddress": "127.0.0.1", "spark.ui.showConsoleProgress": "false"}
 spark = SparkSession.builder.master("local[2,3]").config(map=settings).getOrCreate()
 loading.Load = DiesAfterItsCopy
-dataset = Dataset("t", "table", host, database, tablename="t", username="postgres", partition=Partition("day", column="day"))
+dataset = Dataset("t", "table", host, database, tablename="t", username="postgres", partition=Partition("day", column="day"),
+                  options={"require_auth": "none"})  # the tests' server trusts everybody
 df = spark.range(0, 3000, 1, 3).selectExpr("date '2025-01-02' as day", "cast(id as int) as n", "'new' as s")
 df = df.mapInArrow(dies_before, df.schema)
 day = ("2025-01-02T00:00:00", "2025-01-03T00:00:00")

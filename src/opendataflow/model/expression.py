@@ -65,7 +65,7 @@ FUNCTIONS = _words("""
 """)
 
 # Words that may stand before a parenthesis without being a function: of the grammar, and types with a length.
-_BEFORE_PARENTHESIS = _words("""
+KEYWORDS = _words("""
     all and any as between both case distinct div else escape from ilike in is like not or regexp rlike some then when
     char dec numeric varchar
 """)
@@ -160,7 +160,7 @@ def _problem(tokens: list[_Token], index: int) -> str:
     if after.text == "(":
         if previous.text == ".":
             return f"the function {_chain(tokens, index)} is not on the list"
-        is_known = token.word in FUNCTIONS or token.word in _BEFORE_PARENTHESIS
+        is_known = token.word in FUNCTIONS or token.word in KEYWORDS
         return "" if is_known else f"the function {shown(token.text)} is not on the list"
     if token.word in _NO_COLUMNS:
         return f"{token.text} is no column of the data"

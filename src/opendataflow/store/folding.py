@@ -18,7 +18,7 @@ _BATCH = 50_000
 def fold(tx: Transaction, catalogue: Catalogue) -> None:
     """Take all notes and act on them."""
     while notes := tx.fetch(Note._make, "notes_take", n=_BATCH):
-        chunk_notes = sorted(note for note in notes if note.dataid is not None)
+        chunk_notes = sorted((note for note in notes if note.dataid is not None), key=lambda note: note.noteid)
         datasets = {note.datasetid: note.who for note in notes if note.datasetid is not None and note.dataid is None}
         jobs = dict.fromkeys(note.jobid for note in notes if note.datasetid is None)
         _fold_chunks(tx, catalogue, chunk_notes)
@@ -96,7 +96,8 @@ def _sorted_out(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standing]
 
 
 def _changed_since(tx: Transaction, note: Note) -> list[str | None]:
-    return tx.values("changed_since", datasetid=note.datasetid, dataid=note.dataid, locktype=note.locktype)
+    chunk = {"datasetid": note.datasetid, "dataid": note.dataid, "locktype": note.locktype}
+    return tx.values("changed_since", at=note.at, **chunk)
 
 
 def _chunk(note: Note) -> ChunkId:

@@ -138,6 +138,7 @@ class Note(NamedTuple):
     """One change from outside."""
 
     noteid: int
+    at: object  # as the database says it
     datasetid: str | None
     dataid: str | None
     jobid: str | None

@@ -38,7 +38,6 @@ class SteerVerbs(Session):
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
             return announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
 
-        self.fold_in()  # what was changed by SQL is told before it is changed again
         try:
             return self._do(work)
         except announcing.Repeat as problem:

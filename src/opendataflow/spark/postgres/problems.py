@@ -30,6 +30,11 @@ def connect_error(problem: Exception, location: str) -> OdfError:
         )
     if _missing_database.search(text):
         return InvalidPath(f"{location}: {text}", hint="Create the database, or correct its name in the dataset.")
+    if "authentication method requirement" in text:
+        return BadConfig(
+            f"{location} asks for the password in a way in which it is not sent: {text}",
+            hint='Let it ask for scram-sha-256. Else declare in the project file how it may ask: require_auth = "md5"',
+        )
     if _login.search(text):
         return BadConfig(
             f"{location} refuses the login: {text}", hint="Correct the username or the encryptedpass of the dataset."
