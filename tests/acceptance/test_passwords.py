@@ -165,9 +165,9 @@ def sent(shell: Shell) -> str:
 def test_an_unbound_password_goes_nowhere_on_the_word_of_the_store(loaded: Shell) -> None:
     for command in (("run", "./load.sh"), ("start", "load"), ("startjob", "load")):
         refused = loaded.odf(*command, code=18)
-        assert "UNTRUSTED_DEFINITION" in refused.err
-        assert "db.example" in refused.err
-        assert "odf crypt rekey --for orders" in refused.err
+        assert "UNTRUSTED_DEFINITION" in refused.out + refused.err
+        assert "db.example" in refused.out + refused.err
+        assert "odf crypt rekey --for orders" in refused.out + refused.err
         assert SECRET not in refused.out + refused.err
     assert "UNTRUSTED_DEFINITION" not in loaded.odf("vacuum", "--yes").out
     assert "db.example" in loaded.odf("vacuum", "--yes").err

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..errors import BadDefinition, UntrustedDefinition
+from ..errors import BadDefinition, OdfError, UntrustedDefinition
 from ..model import TODAY, Catalogue, Dataset, Job, Look, checks_to_data
 from ..model.address import hosts_of
 from ..model.ids import shown
@@ -61,10 +61,11 @@ _parameters = re.compile(r"[?;&]([^=?;&]*)").findall
 
 
 class Distrust(NamedTuple):
-    """One thing that may not act: the question that it is a no to, and what is wrong."""
+    """One thing that may not act: the question that it is a no to, what is wrong, and a way out of its own if it has one."""
 
     question: str
     what: str
+    hint: str = ""
 
 
 def distrust(
@@ -96,7 +97,7 @@ def require(project: Project, dataset: Dataset, applied: Callable[[], str | None
     """UntrustedDefinition when the data of this dataset may not be read, written or checked by us as the store says."""
     problems = list(_of_dataset(project, dataset, is_checked=True, on_spark=on_spark))
     if problems:
-        raise UntrustedDefinition(told(problems), hint=way_out(project, applied()))
+        raise UntrustedDefinition(told(problems), hint=way_out(project, problems, applied))
 
 
 def looks(problems: Iterable[Distrust]) -> dict[str, Look]:
@@ -114,11 +115,13 @@ def told(problems: Iterable[Distrust]) -> str:
     return "; ".join(texts[:_MOST_TOLD]) + more
 
 
-def way_out(project: Project, store_digest: str | None) -> str:
+def way_out(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> str:
     """What to do about it: whether the store was changed after it was applied, or this project is another version."""
+    if problems[0].hint:
+        return problems[0].hint
     if project.file is None or project.file.suffix != ".toml":
         return "Declare it in dataflow.toml and run odf apply, or allow it in [trust] of the worker's configuration."
-    if store_digest is None or store_digest == digest(project):
+    if applied() in (None, digest(project)):
         return "Somebody changed the store by other ways than odf apply. See what, and put it back: odf apply --dry-run"
     return (
         "The store was applied from another version of this project: deploy that one here, or apply this one: odf apply"
@@ -162,6 +165,8 @@ def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distru
 def _of_dataset(project: Project, dataset: Dataset, *, is_checked: bool, on_spark: bool) -> Iterator[Distrust]:
     if dataset.datasetid == TODAY.datasetid:
         return
+    if dataset.encryptedpass:
+        yield from _of_password(project, dataset)
     declared = _declaration(project, dataset.datasetid)
     if declared is None:
         yield from _undeclared(project, dataset, is_checked=is_checked, on_spark=on_spark)
@@ -171,6 +176,17 @@ def _of_dataset(project: Project, dataset: Dataset, *, is_checked: bool, on_spar
         question = RIGHT if key == "checks" else PLACE
         if stored.get(key) != own.get(key) and (is_checked or key != "checks"):
             yield _difference(question, project, f"dataset {dataset.datasetid}", key, stored.get(key), own.get(key))
+
+
+def _of_password(project: Project, dataset: Dataset) -> Iterator[Distrust]:
+    from .hosts import check_password_may_go  # here, since few datasets have a password
+
+    try:
+        check_password_may_go(project, dataset)
+    except UntrustedDefinition as problem:
+        yield Distrust(PLACE, problem.message, problem.hint)
+    except OdfError:
+        return  # a host of another environment is an INVALID_PATH: the gate says so
 
 
 def _declaration(project: Project, datasetid: str) -> Dataset | None:

@@ -13,8 +13,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..errors import Cancelled, JobFailed, LeaseLost, NothingToDo, OdfError, exit_code_of
-from ..model import READY, YES, Answer, Catalogue, InputChunk, Job, Manifest, Receipt, decide
+from ..errors import (
+    Cancelled,
+    JobFailed,
+    LeaseLost,
+    NothingToDo,
+    OdfError,
+    UntrustedDefinition,
+    exit_code_of,
+)
+from ..model import READY, YES, Answer, Catalogue, Facts, InputChunk, Job, Manifest, Receipt, decide
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
 
@@ -89,7 +97,8 @@ class Executor(Protocol):
 
 def run_next(worker: Worker, asked: Asked, executor: Executor | None = None) -> Result:
     """Claim a chunk and take it the whole way, by the code of its job unless an executor is given."""
-    claim = claim_chunk(worker, asked)
+    executor = executor or worker.executor(worker.store.known.job(asked.jobid))
+    claim = claim_chunk(worker, asked, on_spark=executor.on_spark)
     if isinstance(claim, Result):
         return claim
     return run(worker, worker.store.known, [claim], executor)[0]
@@ -126,7 +135,7 @@ def run(
 
 def begin(worker: Worker, asked: Asked) -> Attempt | Result:
     """Claim and admit a chunk for somebody who does the work without us: the first half of a handshake."""
-    claim = claim_chunk(worker, asked)
+    claim = claim_chunk(worker, asked, on_spark=False)
     if isinstance(claim, Result):
         return claim
     results: dict[int, Result] = {}
@@ -157,12 +166,16 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
 # Step by step ---------------------------------------------------------------------------------------------------------
 
 
-def claim_chunk(worker: Worker, asked: Asked) -> Claim | Result:
+def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Result:
     """Take the chunk that was asked for; when it cannot be taken, the answers why, which are stored."""
     store = worker.store
     store.check_environment(worker.project.environment.name)
     catalogue = store.known
-    worker.vault.passwords(catalogue, catalogue.job(asked.jobid))  # a wrong key is no reason to take a chunk
+    job = catalogue.job(asked.jobid)
+    untrusted = worker.distrust(catalogue, job, on_spark=on_spark)
+    if untrusted and (refused := _refused(worker, asked, untrusted)):
+        return refused
+    worker.vault.passwords(catalogue, job)  # a wrong key is no reason to take a chunk
     receipt = Receipt(asked.jobid, asked.dataid)
     for _ in range(3):  # what another process held a moment ago may be free when we ask why
         claims = store.claim(asked.jobid, dataid=asked.dataid, force=asked.force, lease=asked.lease)
@@ -197,8 +210,10 @@ def admit(
     job = catalogue.job(claims[0].jobid)
     untrusted = worker.distrust(catalogue, job, on_spark=on_spark)
     if untrusted:
-        for claim in claims:
-            results[claim.runid] = _distrusted(worker, claim, untrusted)
+        for claim in claims:  # somebody changed the store after it was claimed
+            no = _with_distrust(claim.facts, untrusted)
+            store.give_back(claim, no, no.no.why if no.no else "")
+            results[claim.runid] = _no(worker, no, untrusted)._replace(claim=claim)
         return []
     inputs = store.input_chunks(claims)
     secrets = worker.vault.passwords(catalogue, job)
@@ -216,18 +231,6 @@ def admit(
                 continue
         admitted.append((Attempt(claim, catalogue, inputs[claim.runid], secrets), receipt))
     return admitted
-
-
-def _distrusted(worker: Worker, claim: Claim, untrusted: Sequence[Distrust]) -> Result:
-    from ..project.trust import looks
-
-    answers: Any = looks(untrusted)
-    receipt = decide(claim.facts._replace(forced=False, **answers))
-    no = receipt.no
-    why = no.why if no is not None else ""
-    worker.store.give_back(claim, receipt, why)
-    detail = f"{why}. {worker.way_out()}"
-    return Result(receipt.verdict, exit_code_of(receipt.verdict), detail, claim, receipt)
 
 
 def execute(
@@ -321,6 +324,35 @@ def fail(worker: Worker, claim: Claim, done: Done) -> Result:
     except LeaseLost as lost:
         return Result(lost.name, lost.exit_code, lost.message, claim, ended=done.ended)
     return Result(problem.name, problem.exit_code, f"{detail} ({status})", claim, status=status, ended=done.ended)
+
+
+# What may not act -----------------------------------------------------------------------------------------------------
+
+
+def _refused(worker: Worker, asked: Asked, untrusted: Sequence[Distrust]) -> Result | None:
+    """The no to the chunk that was asked for, or to the next one, which is stored; None when there is no chunk at all."""
+    store, dataid = worker.store, asked.dataid
+    if dataid is None:
+        store.fold_in()
+        dataid = next(iter(store.next_dataids(asked.jobid, 1)), None)
+    if dataid is None:
+        return None
+    receipt = _with_distrust(store.facts(asked.jobid, dataid)._replace(deferred=0.0), untrusted)
+    store.refuse(receipt, receipt.no.why if receipt.no else "")
+    return _no(worker, receipt, untrusted)
+
+
+def _with_distrust(facts: Facts, untrusted: Sequence[Distrust]) -> Receipt:
+    from ..project.trust import looks
+
+    answers: Any = looks(untrusted)
+    return decide(facts._replace(forced=False, **answers))
+
+
+def _no(worker: Worker, receipt: Receipt, untrusted: Sequence[Distrust]) -> Result:
+    why = receipt.no.why if receipt.no else ""
+    detail = f"{why}. {worker.way_out(untrusted)}" if receipt.verdict == UntrustedDefinition.name else why
+    return Result(receipt.verdict, exit_code_of(receipt.verdict), detail, receipt=receipt)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------

@@ -91,9 +91,9 @@ class Worker:
 
         return declared(self.code(job).loaded)
 
-    def way_out(self) -> str:
-        """What to do about a definition that is not trusted."""
-        return way_out(self.project, self.store.applied())
+    def way_out(self, untrusted: Sequence[Distrust]) -> str:
+        """What to do about definitions that are not trusted."""
+        return way_out(self.project, untrusted, self.store.applied)
 
     def check(self, catalogue: Catalogue, jobid: str) -> None:
         """Refuse before anything is claimed: an untrusted definition, no code, code that does not load, passwords that
@@ -103,7 +103,7 @@ class Worker:
             self.code(job)
         problems = self.distrust(catalogue, job, on_spark="copy" in job.options or self.needs_spark(job))
         if problems:
-            raise UntrustedDefinition(told(problems), hint=self.way_out())
+            raise UntrustedDefinition(told(problems), hint=self.way_out(problems))
         self.vault.passwords(catalogue, job)
         code = self.code(job)
         if job.batch < 2:
