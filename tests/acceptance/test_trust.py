@@ -254,3 +254,13 @@ def test_the_passive_part_works_without_a_project_file(shell: Shell) -> None:
     )
     shell.runjob("./sum.sh")
     assert (shell.folder / "report/1.txt").read_text() == "db.example etl EUR\n"
+
+
+def test_a_forced_script_is_not_led_to_a_file_of_somebody_else(shell: Shell) -> None:
+    project(shell)
+    shell.runjob("load")
+    shell.dml(
+        "update data_manifest set location = '/etc/passwd' where datasetid = 'raw'",
+    )
+    refused = shell.runjob("--force", "--dataid", "1", "load", code=12)
+    assert "/etc/passwd" in refused.err

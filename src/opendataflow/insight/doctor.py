@@ -32,7 +32,7 @@ def examine(app: Any, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything, one thing after the other; a problem with one hides none of the others."""
     return [
         finding
-        for look in (_python, _java, _spark, _project, _key, _roots, _store, _passwords)
+        for look in (_python, _java, _spark, _project, _key, _roots, _store)
         for finding in _safely(look, app, environ)
     ]
 
@@ -155,9 +155,10 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         else "none ran out",
         "End them: odf rescue",
     )
+    yield from _passwords(app)
 
 
-def _passwords(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _passwords(app: Any) -> Iterator[Finding]:
     """Passwords that are weakly encrypted, or not at all."""
     tokens = {
         f"dataset {dataset.datasetid}": (dataset.encryptedpass, f"--for {dataset.datasetid}")

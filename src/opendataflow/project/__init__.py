@@ -5,12 +5,13 @@ from __future__ import annotations
 from .declared import Environment, Project, Trust
 from .jobcode import code_of, is_for_spark
 from .loading import find, load, without_file
-from .locations import is_inside, leads_outside, location_of, misplaced, resolve_location
+from .locations import check_places, is_inside, leads_outside, location_of, misplaced, resolve_location
 
 __all__ = [
     "Environment",
     "Project",
     "Trust",
+    "check_places",
     "code_of",
     "find",
     "is_for_spark",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidPath, UntrustedDefinition
 from ..model import Dataset
 from ..model.address import address_of, hosts_of
-from ..model.tokens import is_bound
+from ..tokens import is_bound
 from .declared import Environment, Project
 
 

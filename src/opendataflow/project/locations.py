@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
 from .. import files
 from ..errors import BadConfig, InvalidPath
-from ..model import Dataset, Manifest
+from ..model import Dataset, InputChunk, Manifest
 from ..model.ids import shown
 from .declared import Environment, Project
 
@@ -71,6 +71,17 @@ def misplaced(environment: Environment, manifest: Manifest) -> str:
         return outside
     outside = leads_outside(environment, manifest.location)
     return f"{outside} leads outside the roots of environment {environment.name}" if outside else ""
+
+
+def check_places(environment: Environment, dataset: Dataset, chunks: Iterable[InputChunk]) -> None:
+    """InvalidPath for a published chunk whose manifest leads elsewhere than into the environment."""
+    for chunk in chunks:
+        problem = misplaced(environment, chunk.manifest) if chunk.manifest and dataset.kind != "table" else ""
+        if problem:
+            raise InvalidPath(
+                f"{dataset.datasetid} {chunk.dataid}: {problem}",
+                hint=f"See where it was published: odf explain {dataset.datasetid} {chunk.dataid}",
+            )
 
 
 def absolute(location: str, base: str) -> str:

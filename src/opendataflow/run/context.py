@@ -8,8 +8,7 @@ from typing import Any
 
 from ..errors import BadDefinition
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
-from ..project import Environment, Project, location_of
-from ..project.hosts import check_password_may_go
+from ..project import Environment, Project, check_places, location_of
 from ..project.jobs import RESERVED, RESERVED_PREFIXES
 from ..secrets import Hidden, Key, dataset_context, decrypt, is_token, required
 from ..store import Claim
@@ -33,6 +32,8 @@ class Vault:
         token = dataset.encryptedpass
         if not token:
             return ""
+        from ..project.hosts import check_password_may_go  # here, since most datasets have none
+
         known = token, dataset_context(dataset)
         if known not in self._opened:
             if not is_token(token):
@@ -93,6 +94,8 @@ def variables(
             chunks = [InputChunk(name, claim.dataid, 0, None, None)]
         facts: dict[str, Any] = {field: getattr(dataset, field) for field in FIELDS}
         facts |= {"datasetid": name, "itemtype": itemtype, "dataid": " ".join(chunk.dataid for chunk in chunks)}
+        if claim.forced:  # whom nobody asked whether its inputs are where they should be
+            check_places(environment, dataset, chunks)
         facts["location"] = " ".join(_location(environment, dataset, chunk) for chunk in chunks)
         if name in secrets:
             facts["password"] = secrets[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.tokens import is_bound, is_java, is_token
+from ..tokens import is_bound, is_java, is_token
 from .file import secret_file, sweep_secret_files
 from .key import KEY_VARIABLES, NEW, Key, child_environment, find_key, require_key, required
 from .plaintext import holds_password, is_password_name

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from .forms import forms_of
 from .key import Key, passphrase_of, to_bytes
 
 REDACTED = "[redacted]"
@@ -14,12 +13,11 @@ REDACTED = "[redacted]"
 _SHORT = 4
 _HEAD = 6  # so many bytes of all forms make the pattern: what else could begin a secret is rare
 _is_word = re.compile(rb"\w").match
-# Where base64 or hex is wrapped: after so many characters of it that this is no line of words.
+# Where base64 or hex is wrapped: after so many characters of it that this is no line of words. Compiled when needed.
 _FULL_LINE = 48
-_wraps = re.compile(
-    rb"\n(?:(?<=[A-Za-z0-9+/=_-]{%(n)d}\n)|(?<=[A-Za-z0-9+/=_-]{%(n)d}\r\n))" % {b"n": _FULL_LINE}
-).finditer
-_may_wrap = re.compile(rb"[A-Za-z0-9+/=_-]{%d}\r\Z" % _FULL_LINE).search
+_LINE = rb"[A-Za-z0-9+/=_-]{%d}" % _FULL_LINE
+_WRAP = rb"\n(?:(?<=%s\n)|(?<=%s\r\n))" % (_LINE, _LINE)
+_HALF_A_WRAP = rb"%s\r\Z" % _LINE
 
 
 class Redactor:
@@ -33,6 +31,8 @@ class Redactor:
         forms: set[bytes] = set()
         words: set[bytes] = set()
         for secret in secrets:
+            from .forms import forms_of  # here, since most processes know no secret
+
             raw = passphrase_of(secret) if isinstance(secret, Key) else to_bytes(secret)
             text = raw.decode("utf-8", "surrogateescape")
             if len(text) < _SHORT:
@@ -145,9 +145,9 @@ class _Unwrapped:
 
 def _unwrapped(data: bytes, *, is_going_on: bool = False) -> _Unwrapped | None:
     """The data without the ends of wrapped lines; None where no line is wrapped."""
-    breaks = [(at - data.startswith(b"\r", at - 1), at + 1) for at in map(re.Match.start, _wraps(data))]
+    breaks = [(at - data.startswith(b"\r", at - 1), at + 1) for at in map(re.Match.start, re.finditer(_WRAP, data))]
     # A line that ends with a carriage return may yet turn out to be wrapped.
-    if is_going_on and data.endswith(b"\r") and _may_wrap(data, max(0, len(data) - _FULL_LINE - 1)):
+    if is_going_on and data.endswith(b"\r") and re.search(_HALF_A_WRAP, data[-_FULL_LINE - 1 :]):
         breaks.append((len(data) - 1, len(data)))
     return _Unwrapped(data, breaks) if breaks else None
 
@@ -167,7 +167,7 @@ class Hidden:
 
     def __init__(self, secrets: Iterable[str | Key] = ()) -> None:
         self.secrets: list[str | Key] = []
-        self._redactor: Redactor | None = None
+        self._made = 0, Redactor(())  # how many secrets it knows; another thread may add one at any time
         for secret in secrets:
             self.add(secret)
 
@@ -175,10 +175,12 @@ class Hidden:
         """From now on this is not shown either."""
         if secret and secret not in self.secrets:
             self.secrets.append(secret)
-            self._redactor = None
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
-        if self._redactor is None:
-            self._redactor = Redactor(self.secrets)
-        return self._redactor.redact(text)
+        count, redactor = self._made
+        if count != len(self.secrets):
+            known = list(self.secrets)
+            redactor = Redactor(known)
+            self._made = len(known), redactor
+        return redactor.redact(text)

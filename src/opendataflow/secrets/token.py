@@ -13,13 +13,14 @@ import json
 import os
 import struct
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import BadKey, MissingDependency
-from ..model import Dataset
-from ..model.address import Address, address_of
-from ..model.tokens import BOUND, bytes_of, bytes_of_java, is_bound, is_java
+from ..tokens import BOUND, bytes_of, bytes_of_java, is_bound, is_java
 from .key import KEY_VARIABLES, Key, passphrase_of, to_bytes
+
+if TYPE_CHECKING:
+    from ..model import Dataset
 
 STORE_CONTEXT = "store/password"
 # The forms of a token, in words.
@@ -49,6 +50,8 @@ _HEADER = struct.Struct(">IBB")
 
 def dataset_context(dataset: Dataset) -> str:
     """What the password of a dataset is bound to: the dataset, and the hosts, database and user that it is sent to."""
+    from ..model.address import Address, address_of  # here, since who only redacts needs no datasets
+
     name, address = f"dataset/{dataset.datasetid}/encryptedpass", address_of(dataset)
     return name if address == Address() else f"{name}\n{json.dumps(address)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from ..errors import BadConfig, DataNotReady, InvalidPath
 from ..files.versions import OURS, names_chunk
 from ..model import Dataset, InputChunk, Manifest, span
 from ..model.dataset import table_name
-from ..project import Environment, Project, misplaced, resolve_location
+from ..project import Environment, Project, check_places, resolve_location
 from . import TAG
 from .columns import in_chunk, quoted
 from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
@@ -59,7 +59,7 @@ def read_chunks(
                 hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
-    check_places(where, dataset, chunks)
+    check_places(_environment(where), dataset, chunks)
     together = _read_together(spark, dataset, chunks)
     if together is not None:
         return together
@@ -85,7 +85,7 @@ def read_batch(
 
         parts = [Part(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
         return read_parts(spark, dataset, password(dataset), parts, tasks)
-    check_places(where, dataset, (chunk for _, chunk in tagged))
+    check_places(_environment(where), dataset, (chunk for _, chunk in tagged))
     frames = (
         read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
         for tag, chunk in tagged
@@ -251,13 +251,5 @@ def catalogue_table(spark: SparkSession, dataset: Dataset) -> DataFrame:
     return spark.table(name)
 
 
-def check_places(where: Project | Environment, dataset: Dataset, chunks: Iterable[InputChunk]) -> None:
-    """InvalidPath for a published chunk whose manifest leads elsewhere than into the environment."""
-    environment = where.environment if isinstance(where, Project) else where
-    for chunk in chunks:
-        problem = misplaced(environment, chunk.manifest) if chunk.manifest and dataset.kind == "file" else ""
-        if problem:
-            raise InvalidPath(
-                f"{dataset.datasetid} {chunk.dataid}: {problem}",
-                hint=f"See where it was published: odf explain {dataset.datasetid} {chunk.dataid}",
-            )
+def _environment(where: Project | Environment) -> Environment:
+    return where.environment if isinstance(where, Project) else where

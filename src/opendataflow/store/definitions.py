@@ -22,7 +22,7 @@ from ..model import (
     parse_checks,
     sort_key,
 )
-from ..model.tokens import is_token
+from ..tokens import is_token
 from .backend import Transaction
 from .inputs import in_order
 from .records import Change

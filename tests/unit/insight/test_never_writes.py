@@ -92,7 +92,7 @@ def prove_with_rows(store: Store) -> None:
 
 
 def examine_everything(store: Store) -> None:
-    app = SimpleNamespace(store=store, key=None, project=without_file(Path("/data"), None))
+    app = SimpleNamespace(store=store, project=without_file(Path("/data"), None), key=None)
     assert [each.ok for each in examine(app, {}) if each.what == "leases"] == [True]
 
 
