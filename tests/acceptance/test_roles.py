@@ -291,6 +291,14 @@ def test_a_new_project_is_applied_by_the_owner_only(site: Site, tmp_path: Path) 
         assert "more" not in store.catalogue().datasets
 
 
+def test_an_operator_who_applies_changes_nothing_not_even_a_pool(site: Site) -> None:
+    operator = site.by(OPERATOR)
+    operator.odf("pool", "set", "etl", "7")
+    with unchanged(site):
+        said = operator.odf("apply", "--yes", code=2)
+        assert said.err.startswith("STORE_READ_ONLY: "), said
+
+
 def test_who_has_no_role_does_not_even_connect(site: Site) -> None:
     site.sql("postgres", f"CREATE ROLE stranger LOGIN PASSWORD '{PASSWORD}'")
     said = site.by("stranger").odf("status", code=75).err

@@ -76,14 +76,12 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
                 click.echo(line)
         if removed or (sys.stdin.isatty() and not yes):
             confirm(app, f"apply {len(changes)} changes to {store.url}?", yes)
+    if not dry_run:
         store.stamp(project.environment.name)
-        store.register(project.datasets, jobs, project.pools, prune=prune)
-        store.mark_applied(digest(project))
+        store.register(project.datasets, jobs, project.pools, prune=prune, applied=digest(project))
+    if changes and not dry_run:
         app.say(f"applied {len(changes)} changes to {store.url} ({project.environment.name})")
         lines = []
-    elif not dry_run:
-        store.stamp(project.environment.name)
-        store.mark_applied(digest(project))
     app.show({"changes": [plain(change) for change in changes], "applied": not dry_run}, lambda: lines)
     return 0
 

@@ -55,10 +55,6 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         digest: str | None = self._value("meta_get", name="applied")
         return digest
 
-    def mark_applied(self, digest: str) -> None:
-        """Remember what was applied, so that a worker can tell a changed store from another version of the project."""
-        self._do(lambda tx: tx.run("meta_put", name="applied", value=digest))
-
     def check_environment(self, environment: str) -> None:
         """InvalidPath when this store was stamped for another environment."""
         refuse_other_environment(self.environment(), environment)
@@ -73,12 +69,20 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         *,
         prune: bool = False,
         dry_run: bool = False,
+        applied: str | None = None,
     ) -> list[Change]:
-        """Register definitions in one transaction; what is the same already is left alone. prune removes all others."""
+        """Register definitions in one transaction; what is the same already is left alone. prune removes all others.
+
+        applied is the digest of a whole project: by it a worker tells a changed store from another version of the project.
+        """
         datasets, jobs, pools = list(datasets), list(jobs), list(pools)
 
         def work(tx: Transaction) -> list[Change]:
-            return definitions.register(tx, self._known(tx), datasets, jobs, pools, prune=prune, dry_run=dry_run)
+            catalogue = self._known(tx)
+            changes = definitions.register(tx, catalogue, datasets, jobs, pools, prune=prune, dry_run=dry_run)
+            if applied is not None and not dry_run:
+                tx.run("meta_put", name="applied", value=applied)
+            return changes
 
         return self._do(work)
 
