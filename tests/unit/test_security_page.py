@@ -14,7 +14,7 @@ WHO = ("row writer", "file dropper", "local user", "network neighbour", "job aut
 def rows() -> list[list[str]]:
     table = PAGE.partition("| who | can | cannot | shown by |")[2].partition("\n\n")[0]
     lines = [line for line in table.splitlines()[2:] if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [[cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")] for line in lines]
 
 
 def functions(file: Path) -> set[str]:
