@@ -9,9 +9,6 @@ from ..errors import BadDefinition
 from .dataset import Dataset
 from .ids import shown
 
-# How a server may ask for a password, in libpq's words.
-AUTH = ("scram-sha-256", "md5", "password", "gss", "none")
-
 _USUAL_PORT = "5432"  # PostgreSQL's, which is the same as none
 _HERE = ("", "localhost", "127.0.0.1", "::1")
 

@@ -14,6 +14,8 @@ from .partition import TEXT, Partition, check_form
 from .plain import plain_table
 
 KINDS = ("", "file", "table")
+# How a server may ask for a password, in libpq's words.
+AUTH = ("scram-sha-256", "md5", "password", "gss", "none")
 POSTGRES = ("", "postgres", "postgresql")  # the formats of a table that PostgreSQL itself reads and writes
 
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..errors import UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
-from ..model.address import AUTH
-from ..model.dataset import KINDS, POSTGRES
+from ..model.dataset import AUTH, KINDS, POSTGRES
 from ..model.ids import shown
 from ..model.plain import plain
 from ..model.size import is_size

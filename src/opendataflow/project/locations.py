@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from .. import files
 from ..errors import BadConfig, InvalidPath
 from ..model import Dataset, InputChunk, Manifest
 from ..model.ids import shown
@@ -58,6 +57,8 @@ def leads_outside(environment: Environment, location: str) -> str:
     """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
     if not environment.is_declared:
         return ""
+    from .. import files  # here, since what is only tracked needs no look
+
     return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
@@ -66,6 +67,8 @@ def misplaced(environment: Environment, manifest: Manifest) -> str:
 
     A manifest is a row of the store, which whoever may write rows could have made up.
     """
+    from .. import files  # here, since what is only tracked needs no look
+
     outside = files.ill_named(manifest)
     if outside or not manifest.location:
         return outside

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from ..errors import BadDefinition, OdfError, UntrustedDefinition
 from ..model import TODAY, Catalogue, Dataset, Job, Look, checks_to_data
-from ..model.address import hosts_of
 from ..model.ids import shown
 from .declared import Project
 from .locations import is_inside, resolve_location
@@ -191,11 +190,11 @@ def _of_password(project: Project, dataset: Dataset) -> Iterator[Distrust]:
 
 def _declaration(project: Project, datasetid: str) -> Dataset | None:
     """The dataset as the project declares it; that of rejected rows follows from the one that keeps them aside."""
-    from ..files.quarantine import REJECTED, has_quarantine, rejected_dataset
-
     known = {dataset.datasetid: dataset for dataset in project.datasets}
-    if datasetid in known or not datasetid.endswith(REJECTED):
+    if datasetid in known or "__" not in datasetid:
         return known.get(datasetid)
+    from ..files.quarantine import REJECTED, has_quarantine, rejected_dataset  # here, since few are of rejected rows
+
     source = known.get(datasetid.removesuffix(REJECTED))
     return rejected_dataset(source) if source is not None and has_quarantine(source) else None
 
@@ -242,6 +241,8 @@ def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
     """Where nobody declared which locations and hosts belong to the project, its folder and this machine do, no other."""
     environment, here = project.environment, f"dataset {dataset.datasetid}"
     if dataset.kind == "table":
+        from ..model.address import hosts_of  # here, since few datasets are tables
+
         listed = (*environment.hosts, *project.trust.hosts)
         try:
             strange = [host for host in hosts_of(dataset) if not (host.is_here or host.is_among(listed))]

@@ -10,7 +10,8 @@ from typing import Any
 
 from ...errors import BadConfig, BadDefinition, MissingDependency
 from ...model import Dataset
-from ...model.address import AUTH, split_host
+from ...model.address import split_host
+from ...model.dataset import AUTH
 from ...model.ids import shown
 from ...secrets import Hidden
 from .problems import connect_error, statement_error, stream_error
