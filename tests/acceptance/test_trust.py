@@ -155,6 +155,8 @@ def test_a_changed_definition_is_refused_with_the_difference(shell: Shell, chang
     assert "UNTRUSTED_DEFINITION" in shell.odf("why", "load").out
     assert "UNTRUSTED_DEFINITION" in shell.runjob("--dry-run", "--dataid", "1", "load").out
     assert shell.odf("sql", "--json", "select verdict from receipt").data[-1]["verdict"] == "UNTRUSTED_DEFINITION"
+    found = {each["what"]: each for each in shell.odf("doctor", "--json", code=1).data}
+    assert told in found["definition"]["found"]
     shell.odf("drain", "load", code=18)
     shell.odf("apply", "--yes")
     shell.runjob("--dataid", "1", "load")

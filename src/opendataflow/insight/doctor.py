@@ -14,6 +14,8 @@ from typing import Any
 
 from .. import files, secrets
 from ..errors import OdfError
+from ..project.trust import told, way_out
+from ..run.declared import foreseen_distrust
 from ..spark.java import INSTALL_JAVA, find_java
 from .words import count
 
@@ -155,7 +157,18 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         else "none ran out",
         "End them: odf rescue",
     )
+    yield from _definitions(app)
     yield from _passwords(app)
+
+
+def _definitions(app: Any) -> Iterator[Finding]:
+    """Jobs that would be refused here, since the store says what the project's own files do not."""
+    catalogue = app.store.catalogue()
+    for job in catalogue.jobs.values():
+        problems = foreseen_distrust(app.project, catalogue, job)
+        if problems:
+            mend = way_out(app.project, problems, app.store.applied)
+            yield Finding("definition", False, f"job {job.jobid} is not trusted: {told(problems)}", mend)
 
 
 def _passwords(app: Any) -> Iterator[Finding]:
