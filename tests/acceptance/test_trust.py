@@ -51,6 +51,8 @@ def project(shell: Shell) -> None:
     shell.write("raw/1.csv", "id\n1\n")
     shell.odf("apply", "--yes")
     shell.odf("ready", "raw", "1")
+    shell.dml("insert into dataset (datasetid) values ('secret')")
+    shell.odf("ready", "secret", "1")
 
 
 # Items of a job -------------------------------------------------------------------------------------------------------
@@ -96,6 +98,7 @@ def test_what_odf_start_prints_runs_nothing_when_it_is_evaluated(shell: Shell) -
 def test_an_item_comes_under_its_own_name_where_somebody_trusted_names_it(shell: Shell) -> None:
     tracked(shell, ("CURRENCY", "EUR"), ("REGION", "north"))
     shell.script("loadbob.sh", 'echo "[${CURRENCY:-} $item_CURRENCY ${REGION:-}]"')
+    assert "CURRENCY, REGION" in shell.runjob("--item", "CURENCY", "./loadbob.sh", code=2).err
     assert "[EUR EUR ]" in shell.runjob("--item", "CURRENCY", "./loadbob.sh").out
     shell.odf("resubmit", "bobout", "1")
     config = shell.write("config.toml", '[trust]\nitems = ["REGION"]\n')
@@ -137,6 +140,8 @@ def test_an_applied_project_runs_and_its_items_come_under_their_names(shell: She
         ("""update dataset set options = '{"options": {"sep": ";"}}' where datasetid = 'raw'""", "options is"),
         ("update job set itemvalue = '10000' where jobid = 'load' and itemtype = 'LIMIT'", "env LIMIT is"),
         ("delete from job where jobid = 'load' and itemtype = 'LIMIT'", "env LIMIT is not set"),
+        ("insert into job (jobid, itemtype, datasetid) values ('load', 'IN', 'secret')", "reads is"),
+        ("update job set itemvalue = 'all' where jobid = 'load' and itemtype = 'IN'", "reads is"),
         (
             """update jobrule set options = '{"copy": {"from": "raw", "to": "clean"}}' where jobid = 'load'""",
             "copy is",

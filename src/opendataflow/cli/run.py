@@ -74,6 +74,14 @@ _item_option = click.option(
 )
 
 
+def _check_items(app: App, jobid: str, items: Sequence[str]) -> None:
+    known = app.store.known.job(jobid).env if items else {}
+    for name in items:
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise UsageError(f"job {jobid} has no item {name}", hint=f"Its items are: {names}.")
+
+
 class RunOptions(NamedTuple):
     """What the options of `odf run` say."""
 
@@ -120,6 +128,7 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
         raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
+    _check_items(app, jobid, wish.items)
     worker = worker_of(app, echo=not wish.quiet, master=wish.master, items=wish.items)
     if wish.dry_run:
         return _dry_run(worker, app, jobid, wish.dataid)
@@ -226,6 +235,7 @@ def start_verb(
     from ..run.attempt import Asked
 
     known_job(app, jobid, jobid)
+    _check_items(app, jobid, items)
     if dry_run:
         return _dry_run(worker_of(app), app, jobid, dataid)
     values = begun(app, Asked(jobid, dataid, lease=lease), items)

@@ -120,10 +120,13 @@ def way_out(project: Project, problems: Sequence[Distrust], applied: Callable[[]
         return problems[0].hint
     if project.file is None or project.file.suffix != ".toml":
         return "Declare it in dataflow.toml and run odf apply, or allow it in [trust] of the worker's configuration."
-    if applied() in (None, digest(project)):
-        return "Somebody changed the store by other ways than odf apply. See what, and put it back: odf apply --dry-run"
+    before = applied()
+    if before is None:
+        return "This project was never applied. See the difference: odf apply --dry-run. Then store it: odf apply"
+    if before == digest(project):
+        return "Somebody changed the store since odf apply. See what: odf apply --dry-run. Then put it back: odf apply"
     return (
-        "The store was applied from another version of this project: deploy that one here, or apply this one: odf apply"
+        "The store was applied from another version of this project. Deploy that one here, or apply this one: odf apply"
     )
 
 
@@ -131,7 +134,7 @@ def digest(project: Project) -> str:
     """A fingerprint of everything that acts in this project, as it is in the selected environment."""
     data = {
         "datasets": {dataset.datasetid: _acting(dataset) for dataset in project.datasets},
-        "jobs": {job.jobid: {"env": dict(job.env), "copy": job.options.get("copy")} for job in project.jobs},
+        "jobs": {job.jobid: {"env": dict(job.env), **_wiring(job)} for job in project.jobs},
     }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
@@ -149,13 +152,22 @@ def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distru
         if "copy" in job.options and job.jobid not in project.trust.copies:
             yield Distrust(RIGHT, f"job {job.jobid} is a copy, which {_nobody(project)}")
         return
-    for key in ("copy", "secrets"):
-        stored, own = job.options.get(key), declared.options.get(key)
-        if stored != own:
-            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored, own)
+    stored, own = _wiring(job), _wiring(declared)
+    for key in stored:
+        if stored[key] != own[key]:
+            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored[key], own[key])
     for name, value in declared.env.items():
         if job.env.get(name) != value:
             yield _difference(RIGHT, project, f"job {job.jobid}", f"env {name}", job.env.get(name), value)
+
+
+def _wiring(job: Job) -> dict[str, object]:
+    """What a job reads and writes, whose passwords it gets by that, and how; one without an output is its own marker."""
+    return {
+        "reads": {item.datasetid: str(item.mapping) for item in job.inputs},
+        "writes": sorted(job.outputs or (job.jobid,)),
+        **{key: job.options.get(key) for key in ("copy", "secrets")},
+    }
 
 
 # Datasets -------------------------------------------------------------------------------------------------------------

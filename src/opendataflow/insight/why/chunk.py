@@ -41,6 +41,7 @@ from .reasons import (
     MOST_COUNTED,
     NOT_READY,
     SHOWN,
+    UNTRUSTED_HELP,
     Reason,
     Why,
     how_it_ended,
@@ -82,7 +83,7 @@ def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     if answer.question in _REASONS:
         yield from _REASONS[answer.question](asked, answer)
     else:
-        commands = ("odf apply --dry-run",) if answer.refusal == UntrustedDefinition.name else ()
+        commands = UNTRUSTED_HELP if answer.refusal == UntrustedDefinition.name else ()
         yield Reason(answer.refusal, answer.why, commands)
 
 

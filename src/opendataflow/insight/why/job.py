@@ -40,8 +40,9 @@ class _Missing(NamedTuple):
 def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | None = None) -> Why:
     """What a job can run, what holds it back, and what it waits for."""
     reasons = tuple(_reasons(store, catalogue, job)) or (_nothing_to_do(store, catalogue, job),)
-    if project is not None:
-        reasons = (*untrusted(project, catalogue, job), *reasons)
+    refused = tuple(untrusted(project, catalogue, job)) if project is not None else ()
+    if refused:
+        reasons = (*refused, *(reason for reason in reasons if reason.name != YES))
     return Why(job.jobid, None, reasons[0].name, reasons)
 
 

@@ -16,6 +16,7 @@ from ..words import duration, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
 
+UNTRUSTED_HELP = ("odf apply --dry-run", "odf apply")
 MOST_COUNTED = 10_000
 SHOWN = 5
 
@@ -45,7 +46,7 @@ def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reas
     """The reason why no chunk of a job may run here: the store says what the project's own files do not."""
     problems = foreseen_distrust(project, catalogue, job)
     if problems:
-        yield Reason(UntrustedDefinition.name, told(problems), ("odf apply --dry-run",))
+        yield Reason(UntrustedDefinition.name, told(problems), UNTRUSTED_HELP)
 
 
 def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]:
