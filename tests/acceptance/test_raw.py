@@ -176,5 +176,5 @@ def test_a_superuser_is_refused_unless_told(tmp_path: Path, postgres_url: str):
         connection.execute(f"grant select on all tables in schema dataflow to {role}".encode())
         reader = Odf(tmp_path, postgres_url.replace("postgres@", f"{role}@"))
         assert reader("sql", "select count(*) from event", ODF_AS_SUPERUSER="").out
-        assert reader("sql", files, code=2, ODF_AS_SUPERUSER="").err.startswith("USAGE")
+        assert reader("sql", files, code=2, ODF_AS_SUPERUSER="").err.startswith("STORE_READ_ONLY")
         connection.execute(f"drop owned by {role}; drop role {role}".encode())

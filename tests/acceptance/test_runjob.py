@@ -233,7 +233,7 @@ def test_code_planted_in_the_store_is_never_executed(home: Shell) -> None:
         announce("1"),
         f"insert into job (jobid,itemtype,itemvalue) values ('loadbob','NOTE','{evil}')",
     )
-    home.script("loadbob.sh", 'echo "$bobin_hostname" "$NOTE" > seen.txt')
+    home.script("loadbob.sh", 'echo "$bobin_hostname" "$item_NOTE" > seen.txt')
     home.runjob("./loadbob.sh")
     assert "touch pwned" in (home.folder / "seen.txt").read_text()
     assert not (home.folder / "pwned").exists()
