@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..errors import BadDefinition
+from ..errors import BadDefinition, BadKey
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment, Project, check_places, location_of
 from ..project.jobs import RESERVED, RESERVED_PREFIXES
-from ..secrets import Hidden, Key, dataset_context, decrypt, is_token, required
+from ..secrets import KEY_VARIABLES, Hidden, Key, dataset_context, decrypt, is_token, required
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
@@ -42,7 +42,11 @@ class Vault:
                     hint=f"Whoever can read the store can read it. Encrypt it: odf crypt encrypt --for {dataset.datasetid}",
                 )
             check_password_may_go(self.project, dataset)
-            word = decrypt(token, required(self.key, f"dataset {dataset.datasetid}"), dataset_context(dataset))
+            key = required(self.key, f"dataset {dataset.datasetid}")
+            try:
+                word = decrypt(token, key, dataset_context(dataset))
+            except BadKey as problem:
+                raise BadKey(problem.message, hint=_why_it_stays_shut(dataset)) from None
             self.hidden.add(word)
             self._opened[known] = word
         return self._opened[known]
@@ -60,6 +64,16 @@ class Vault:
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
         return self.hidden.redact(text)
+
+
+def _why_it_stays_shut(dataset: Dataset) -> str:
+    from ..model.address import address_of
+
+    where = str(address_of(dataset))
+    return (
+        f"Check {', '.join(KEY_VARIABLES)}. If the key is right, the token was changed, or encrypted for another host, port, "
+        f"database or user than {where}. If that is where the password belongs: odf crypt encrypt --for {dataset.datasetid}"
+    )
 
 
 def variables(
