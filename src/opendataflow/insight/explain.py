@@ -218,6 +218,9 @@ def _looks(
         return looks(problems)[PLACE], "the definition of the dataset is not trusted, so nobody looked"
     read = InputChunk(chunk.datasetid, chunk.dataid, chunk.version, published.manifest if published else None)
     try:
-        return place_of_input(project.environment, dataset, read), validity_of_input(dataset, read)
+        place = place_of_input(project.environment, dataset, read)
+        if isinstance(place, Look) and place.problem:
+            return place, "it is not in the right place, so nobody looked at it"
+        return place, validity_of_input(dataset, read)
     except OdfError as error:
         return (f"it cannot be looked at: {error.message}",) * 2

@@ -31,6 +31,11 @@ def resolve_location(
     location = dataset.location_of(dataid)
     if not location:
         return ""
+    if strays(dataset.location):
+        raise InvalidPath(
+            f"dataset {dataset.datasetid}: {shown(dataset.location, 200)} cannot be a location",
+            hint="Write it without backslashes, and without .. after a placeholder.",
+        )
     base = environment.roots[0] if environment.roots else ""
     location = absolute(location, base) if base or _is_absolute(location) else location
     if must_be_inside and not is_inside(location, environment.roots):
@@ -43,6 +48,12 @@ def resolve_location(
     return location
 
 
+def strays(template: str) -> bool:
+    """Whether a location could lead elsewhere than it says: by a backslash, which readers take for an escape, or by `..`
+    after a placeholder, where it must stay with its chunk."""
+    return "\\" in template or ".." in template.partition("{")[2].split("/")
+
+
 def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
     """The absolute location of a chunk by its dataset's template, inside the environment's roots where any are declared."""
     return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
@@ -53,16 +64,19 @@ def is_inside(location: str, roots: Sequence[str]) -> bool:
     return any(_contains(root, location) for root in roots)
 
 
-def leads_outside(environment: Environment, location: str) -> str:
-    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does."""
-    if not environment.is_declared:
+def leads_outside(environment: Environment, location: str, *, always: bool = False) -> str:
+    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does.
+
+    Without a project file nobody declared any roots: then its own folder counts, for whoever always asks.
+    """
+    if not (environment.is_declared or always):
         return ""
     from .. import files  # here, since what is only tracked needs no look
 
     return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
-def misplaced(environment: Environment, manifest: Manifest) -> str:
+def misplaced(environment: Environment, manifest: Manifest, *, always: bool = False) -> str:
     """Why nobody may look at what a manifest says was published: it leads elsewhere, or out of the roots; empty when one may.
 
     A manifest is a row of the store, which whoever may write rows could have made up.
@@ -72,14 +86,17 @@ def misplaced(environment: Environment, manifest: Manifest) -> str:
     outside = files.ill_named(manifest)
     if outside or not manifest.location:
         return outside
-    outside = leads_outside(environment, manifest.location)
+    outside = leads_outside(environment, manifest.location, always=always)
     return f"{outside} leads outside the roots of environment {environment.name}" if outside else ""
 
 
-def check_places(environment: Environment, dataset: Dataset, chunks: Iterable[InputChunk]) -> None:
+def check_places(
+    environment: Environment, dataset: Dataset, chunks: Iterable[InputChunk], *, always: bool = False
+) -> None:
     """InvalidPath for a published chunk whose manifest leads elsewhere than into the environment."""
     for chunk in chunks:
-        problem = misplaced(environment, chunk.manifest) if chunk.manifest and dataset.kind != "table" else ""
+        is_of_files = chunk.manifest and dataset.kind != "table"
+        problem = misplaced(environment, chunk.manifest, always=always) if is_of_files and chunk.manifest else ""
         if problem:
             raise InvalidPath(
                 f"{dataset.datasetid} {chunk.dataid}: {problem}",

@@ -14,22 +14,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import BadDefinition, OdfError, UntrustedDefinition
-from ..model import TODAY, Catalogue, Dataset, Job, Look, checks_to_data
+from ..model import Catalogue, Dataset, Job, Look, checks_to_data
 from ..model.ids import shown
 from .declared import Project
-from .locations import is_inside, resolve_location
+from .locations import is_inside, resolve_location, strays
 
 RIGHT, PLACE = "right", "place"  # the question that an untrusted definition is a no to
 
 # What becomes an address or chooses a reader, and is compared with the declaration.
 _ADDRESS = ("kind", "format", "hostname", "database", "schemaname", "tablename", "username", "location")
 # Options that say nothing about how data is read, written or reached.
-_REMARKS = ("description", "owner", "tags", "keep", "readers")
+_REMARKS = ("description", "owner", "tags", "readers")
 
 FORMATS = ("", "csv", "json", "text", "parquet", "orc", "postgres", "postgresql")
 KEYS = (
     *_REMARKS,
-    *("layout", "repeats", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "max_line"),
+    *("repeats", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "keep", "max_line"),
     *("timezone", "as_text", "numeric", "loaders", "replace"),
 )
 COMPRESSIONS = ("none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "snappy", "zstd", "lzo", "brotli")
@@ -133,7 +133,9 @@ def way_out(project: Project, problems: Sequence[Distrust], applied: Callable[[]
 def digest(project: Project) -> str:
     """A fingerprint of everything that acts in this project, as it is in the selected environment."""
     data = {
-        "datasets": {dataset.datasetid: _acting(dataset) for dataset in project.datasets},
+        "datasets": {
+            dataset.datasetid: [_address(dataset), _content(dataset), _options(dataset)] for dataset in project.datasets
+        },
         "jobs": {job.jobid: {"env": dict(job.env), **_wiring(job)} for job in project.jobs},
     }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
@@ -174,19 +176,18 @@ def _wiring(job: Job) -> dict[str, object]:
 
 
 def _of_dataset(project: Project, dataset: Dataset, *, is_checked: bool, on_spark: bool) -> Iterator[Distrust]:
-    if dataset.datasetid == TODAY.datasetid:
-        return
     if dataset.encryptedpass:
         yield from _of_password(project, dataset)
     declared = _declaration(project, dataset.datasetid)
     if declared is None:
         yield from _undeclared(project, dataset, is_checked=is_checked, on_spark=on_spark)
         return
-    stored, own = _acting(dataset), _acting(declared)
-    for key in dict.fromkeys((*own, *stored)):
-        question = RIGHT if key == "checks" else PLACE
-        if stored.get(key) != own.get(key) and (is_checked or key != "checks"):
-            yield _difference(question, project, f"dataset {dataset.datasetid}", key, stored.get(key), own.get(key))
+    # Never as one table: an option may have the name of a column.
+    for question, part in ((PLACE, _address), (RIGHT, _content), (PLACE, _options)):
+        stored, own = part(dataset), part(declared)
+        for key in dict.fromkeys((*own, *stored)):
+            if stored.get(key) != own.get(key) and (is_checked or key != "checks"):
+                yield _difference(question, project, f"dataset {dataset.datasetid}", key, stored.get(key), own.get(key))
 
 
 def _of_password(project: Project, dataset: Dataset) -> Iterator[Distrust]:
@@ -211,14 +212,19 @@ def _declaration(project: Project, datasetid: str) -> Dataset | None:
     return rejected_dataset(source) if source is not None and has_quarantine(source) else None
 
 
-def _acting(dataset: Dataset) -> dict[str, object]:
-    """The part of a definition that acts, as plain data; what an encrypted password opens, its own key vouches for."""
-    options = {key: value for key, value in dataset.options.items() if key not in _REMARKS}
-    return {
-        **{key: getattr(dataset, key) for key in _ADDRESS},
-        "checks": checks_to_data(dataset.checks),
-        **options,
-    }
+def _address(dataset: Dataset) -> dict[str, object]:
+    """Where the data is; what an encrypted password opens, its own key vouches for."""
+    return {key: getattr(dataset, key) for key in _ADDRESS}
+
+
+def _content(dataset: Dataset) -> dict[str, object]:
+    """Which rows belong to a chunk, and what is checked of them."""
+    return {"partition": dataset.partition.to_data(), "checks": checks_to_data(dataset.checks)}
+
+
+def _options(dataset: Dataset) -> dict[str, object]:
+    """How the data is reached, read and written."""
+    return {key: value for key, value in dataset.options.items() if key not in _REMARKS}
 
 
 def _undeclared(project: Project, dataset: Dataset, *, is_checked: bool, on_spark: bool) -> Iterator[Distrust]:
@@ -263,11 +269,22 @@ def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
             strange = []
         for host in strange:
             yield Distrust(PLACE, f"{here} is on host {host}, which neither hosts nor [trust] lists")
-    if dataset.location and not environment.is_declared:
+    if dataset.location:
+        if strays(dataset.location):
+            yield Distrust(
+                PLACE, f"{here} lies at {shown(dataset.location, 200)}, which could lead elsewhere than it says"
+            )
+            return
         any_chunk = Dataset(dataset.datasetid, location=_placeholder.sub("x", dataset.location))
-        if not is_inside(resolve_location(environment, any_chunk, "x", must_be_inside=False), environment.roots):
+        location = resolve_location(environment, any_chunk, "x", must_be_inside=False)
+        own = [str(path) for path in (project.logs, *project.job_folders, *([project.file] if project.file else []))]
+        if not is_inside(location, environment.roots) or location in environment.roots:
             roots = ", ".join(environment.roots)
-            yield Distrust(PLACE, f"{here} lies at {shown(dataset.location, 200)}, which is outside {roots}")
+            yield Distrust(PLACE, f"{here} lies at {shown(dataset.location, 200)}, which is not inside {roots}")
+        elif is_inside(location, own) or any(is_inside(path, [location]) for path in own):
+            yield Distrust(
+                PLACE, f"{here} lies at {shown(dataset.location, 200)}, among the files of the project itself"
+            )
 
 
 def _referenced(dataset: Dataset) -> Iterator[str]:

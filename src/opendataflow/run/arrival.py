@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import files
-from ..errors import BadDataid, BadId, OdfError
+from ..errors import BadDataid, BadId, InvalidPath, OdfError
 from ..model import READY, Dataset, File, check_dataid
-from ..project import Project, misplaced
+from ..project import Project, is_inside, misplaced
 from ..project.trust import require
 from ..store import Announced
 from .audit import seen_at_location
@@ -159,6 +159,12 @@ def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
     fixed = parts[0].rpartition("/")[0] or "/"
     if "://" in pattern or not os.path.isdir(fixed):
         return []
+    environment = project.environment
+    if environment.is_declared and not is_inside(fixed, environment.roots):
+        raise InvalidPath(
+            f"dataset {dataset.datasetid}: {fixed} is outside the roots of environment {environment.name}",
+            hint=f"Its location is {dataset.location}. Is this the right environment?",
+        )
     depth = pattern.count("/")
     found: dict[str, str] = {}
     matcher = re.compile(expression)

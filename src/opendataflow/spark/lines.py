@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 import pyarrow as pa
 
 from .. import files
-from ..errors import NotValidated
+from ..errors import InvalidPath, NotValidated
 from ..files.listing import looking_at
 from ..model import Dataset, File
 from ..model.size import bytes_of
@@ -62,7 +62,11 @@ def check_files(dataset: Dataset, location: str | list[str]) -> None:
     """Refuse local files that Spark should not touch: what is no regular file, and text with lines that are too long."""
     is_text = format_of(dataset) in (CSV, JSON, TEXT)
     for one in [location] if isinstance(location, str) else location:
-        listed = files.list_files(one) if one.startswith("/") else None
+        if not one.startswith("/"):
+            continue
+        listed = files.list_files(one)
+        if listed is None:  # Spark would take the path for a pattern, and read what it matches
+            raise InvalidPath(f"dataset {dataset.datasetid}: nothing is at {one}")
         if listed and is_text:
             _check_lines(dataset, one, listed)
 

@@ -59,7 +59,7 @@ def read_chunks(
                 hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
-    check_places(_environment(where), dataset, chunks)
+    check_places(_environment(where), dataset, chunks, always=True)
     together = _read_together(spark, dataset, chunks)
     if together is not None:
         return together
@@ -85,7 +85,7 @@ def read_batch(
 
         parts = [Part(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
         return read_parts(spark, dataset, password(dataset), parts, tasks)
-    check_places(_environment(where), dataset, (chunk for _, chunk in tagged))
+    check_places(_environment(where), dataset, (chunk for _, chunk in tagged), always=True)
     frames = (
         read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
         for tag, chunk in tagged

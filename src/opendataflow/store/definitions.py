@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..errors import BadDataid, BadDefinition
 from ..model import (
     IN,
     OUT,
+    TODAY,
     Catalogue,
     Dataset,
     Input,
@@ -242,6 +244,9 @@ _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username",
 
 def _dataset(row: DatasetRow) -> Dataset:
     where = f"dataset {row.datasetid}"
+    if row.datasetid == TODAY.datasetid:  # built in: of its row, only the time zone counts
+        options = _table(row.options, f"{where}, column options")
+        return replace(TODAY, options={"timezone": options.get("timezone", "UTC")})
     partition = row.partition or "text"
     texts: Any = {name: getattr(row, name) or "" for name in _TEXTS}
     return Dataset(

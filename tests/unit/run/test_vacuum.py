@@ -154,7 +154,9 @@ def test_a_link_is_not_followed(store: Store, project: Project, tmp_path: Path) 
 
 
 def test_what_was_prepared_for_a_fixed_place_goes_too(store: Store, project: Project) -> None:
-    store.register([replace(CLEAN, options={"layout": "plain"})])
+    plain = replace(CLEAN, options={"layout": "plain"})
+    project = replace(project, datasets=(plain,))
+    store.register([plain])
     taken = claim(store)
     store.fail(taken)
     home = Path(project.environment.roots[0]) / "clean"

@@ -166,6 +166,9 @@ def _tagged(spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Any:
 
 
 def _bounds(attempt: Attempt) -> tuple[str | None, str | None] | None:
+    """The keys of a chunk, where it is one of ranges of keys; what a day holds, its dataid says, whatever a row says."""
+    if attempt.catalogue.output_partition(attempt.job).type != "range":
+        return None
     same = (chunk for chunk in attempt.inputs if chunk.dataid == attempt.claim.dataid and chunk.bounds is not None)
     chunk: InputChunk | None = next(same, None)
     return chunk.bounds if chunk else None
