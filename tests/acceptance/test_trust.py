@@ -183,6 +183,19 @@ def test_another_version_of_the_project_is_told_from_a_changed_store(shell: Shel
     shell.odf("apply", "--yes")
 
 
+def test_explain_looks_nowhere_that_a_manifest_leads(shell: Shell) -> None:
+    project(shell)
+    outside = shell.folder.parent / f"{shell.folder.name}-outside"
+    outside.mkdir()
+    (outside / "name-of-a-secret").write_text("x")
+    shell.dml(
+        f"""update data_manifest set location = '{outside}', body = '{{"files": [["a", 1]]}}' where datasetid = 'raw'"""
+    )
+    told = shell.odf("explain", "raw", "1").out
+    assert "leads outside the roots" in told
+    assert "name-of-a-secret" not in told
+
+
 # Definitions that nobody declares ---------------------------------------------------------------------------------------
 
 

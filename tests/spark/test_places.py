@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,12 @@ def home(project: Project, tmp_path: Path) -> Path:
     "location",
     ["{root}/lines/\\../\\../secret", "{root}/../secret", "{root}/{{../secret,lines}}", "/etc", "{root}/linked"],
 )
-def test_a_manifest_leads_spark_nowhere_else(spark: SparkSession, project: Project, home: Path, location: str) -> None:
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_manifest_leads_spark_nowhere_else(
+    spark: SparkSession, project: Project, home: Path, location: str, is_declared: bool
+) -> None:
+    """Without a project file too: then the folder counts in which somebody works."""
+    project = replace(project, environment=replace(project.environment, is_declared=is_declared))
     forged = InputChunk("lines", "2", 1, Manifest(location=location.format(root=home)))
     good = InputChunk("lines", "1", 1, Manifest(location=str(home / "lines/1")))
     assert [row.value for row in read_chunks(spark, project, LINES, [good], str).collect()] == ["hello"]
