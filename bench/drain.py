@@ -47,6 +47,8 @@ ODF = [sys.executable, "-m", "opendataflow"]
 class Pause:
     """An executor whose work is a pause."""
 
+    on_spark = False
+
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 

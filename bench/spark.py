@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench._report import bar, figure, finish
 from opendataflow.model import Dataset, Input, Job, Partition, parse_checks
-from opendataflow.project import Environment, Project
+from opendataflow.project import Environment, Project, Trust
 from opendataflow.run.drain import Drain
 from opendataflow.run.worker import Worker
 from opendataflow.store import Store, open_store
@@ -40,10 +40,15 @@ CHECKS = {
 }
 
 
+TRUST = Trust(copies=("check", "print", "small"))
+
+
 def project_in(folder: Path, **spark: object) -> Project:
     environment = Environment("bench", (str(folder),), (), f"sqlite:///{folder}/dataflow.db")
     settings = {"master": "local[2]", "memory": "4g", "spark.sql.shuffle.partitions": 2, **spark}
-    return Project(folder, None, "bench", (folder / "jobs",), environment, ("bench",), folder / "logs", spark=settings)
+    return Project(
+        folder, None, "bench", (folder / "jobs",), environment, ("bench",), folder / "logs", spark=settings, trust=TRUST
+    )
 
 
 def drained(store: Store, worker: Worker, jobid: str, workers: int) -> float:

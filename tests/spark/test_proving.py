@@ -17,6 +17,7 @@ from opendataflow.run.sharding import announce, plan
 from opendataflow.run.worker import Worker
 from opendataflow.spark.proving import contents_of
 from opendataflow.store import Store, open_store
+from tests.support.flows import declaring
 from tests.support.tables import SQL, dataset_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark]
@@ -49,7 +50,7 @@ def migrated(spark, store: Store, project: Project, orders: Dataset, lake: Datas
 
 
 def drained(spark, store: Store, project: Project, copy: Job) -> list[str]:
-    worker = Worker(store, project, None)
+    worker = Worker(store, declaring(project, store), None)
     worker._spark = spark
     outcomes = []
     while claims := store.claim(copy.jobid):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool, Store
+from opendataflow.project import Project
 from opendataflow.store import Claim
 
 TABLES = (
@@ -118,3 +120,9 @@ def dump(store: Store) -> dict[str, list[Any]]:
 def kinds(store: Store, datasetid: str, dataid: str) -> list[str]:
     """The kinds of a chunk's events, oldest first."""
     return [event.kind for event in store.events(datasetid, dataid)]
+
+
+def declaring(project: Project, store: Store) -> Project:
+    """The project as one that declares everything that is registered."""
+    catalogue = store.catalogue()
+    return replace(project, datasets=tuple(catalogue.datasets.values()), jobs=tuple(catalogue.jobs.values()))
