@@ -72,7 +72,13 @@ def discover(
         for dataid, location in candidates(project, dataset)
         if not marker or _has_marker(location, marker, dataid)
     }
-    before = {dataid: _look(location) for dataid, location in found.items() if not _is_known(worker, dataset, dataid)}
+    before: dict[str, Seen] = {}
+    for dataid, location in found.items():
+        try:
+            if not _is_known(worker, dataset, dataid):
+                before[dataid] = _look(location)
+        except BadDefinition as problem:  # its row in the store
+            before[dataid] = problem
     refused = {dataid: problem for dataid, problem in before.items() if isinstance(problem, OdfError)}
     new = list(before)
     if new and not marker:
@@ -135,10 +141,10 @@ def _is_known(worker: Worker, dataset: Dataset, dataid: str) -> bool:
     chunk = store.chunk(dataset.datasetid, dataid)
     if chunk is None or chunk.status != READY:
         return False
+    published = store.manifest(dataset.datasetid, dataid)
+    if published is None:
+        return True
     try:
-        published = store.manifest(dataset.datasetid, dataid)
-        if published is None:
-            return True
         return not misplaced(environment, published.manifest) and not files.difference(published.manifest)
     except OdfError:
         return False  # announcing it tells what is wrong
