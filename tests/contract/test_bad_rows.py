@@ -47,3 +47,11 @@ def test_a_wrong_manifest_in_the_store_is_told_and_other_chunks_are_read(store: 
     with pytest.raises(BadDefinition, match="raw 1"):
         store.manifest("raw", "1")
     assert store.manifest("raw", "2").manifest.rows == 2
+
+
+@pytest.mark.parametrize("options", ["[" * 3000, '{"x":' + "[" * 600 + "]" * 600 + "}"])
+def test_options_without_end_are_refused_and_named(store: Any, options: str) -> None:
+    store.register([Dataset("raw")], [])
+    store.dml(f"update dataset set options = '{options}' where datasetid = 'raw'")
+    with pytest.raises(BadDefinition, match="raw"):
+        store.catalogue()

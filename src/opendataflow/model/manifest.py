@@ -106,19 +106,16 @@ class Manifest:
     @classmethod
     def from_data(cls, data: object, where: str = "manifest") -> Manifest:
         """A manifest from what to_data gave, BadDefinition if it is none; what this program does not know is kept under extra."""
-        try:
-            table: dict[str, Any] = plain_table(data, where)
-            known = {name: table.pop(name) for name in _SHAPES if name in table}
-            for name, value in known.items():
-                if not isinstance(value, _SHAPES[name]):
-                    raise BadDefinition(f"{where}: {name} cannot be {shown(value)}")
-            for name, shape in (("files", File), ("inputs", Consumed)):
-                known[name] = rows_from_data(shape, known.get(name, []), f"{where}.{name}")
-            known["checks"] = tuple(CheckResult.from_data(row, f"{where}.checks") for row in known.get("checks", []))
-            known["extra"] = {**table, **known.get("extra", {})}
-            return cls(**known)
-        except RecursionError:
-            raise BadDefinition(f"{where} is nested too deeply") from None
+        table: dict[str, Any] = plain_table(data, where)
+        known = {name: table.pop(name) for name in _SHAPES if name in table}
+        for name, value in known.items():
+            if not isinstance(value, _SHAPES[name]):
+                raise BadDefinition(f"{where}: {name} cannot be {shown(value)}")
+        for name, shape in (("files", File), ("inputs", Consumed)):
+            known[name] = rows_from_data(shape, known.get(name, []), f"{where}.{name}")
+        known["checks"] = tuple(CheckResult.from_data(row, f"{where}.checks") for row in known.get("checks", []))
+        known["extra"] = {**table, **known.get("extra", {})}
+        return cls(**known)
 
 
 class InputChunk(NamedTuple):

@@ -248,6 +248,7 @@ def run(row: Row) -> Run:
     """A row of table run."""
     raw: Any = Run._make(row)
     result: Run = raw._replace(
+        log=None if raw.log is None else str(raw.log),
         forced=bool(raw.forced),
         inputs=consumed(raw.inputs, raw.runid),
         started=moment(raw.started),
