@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from opendataflow.model import Catalogue, Consumed, Dataset, Facts, Input, Job, Manifest
-from opendataflow.project import Environment, Project
+from opendataflow.project import Environment, Project, Trust
 from opendataflow.store.records import Claim
 from opendataflow.testing import small_session
 from tests.support.tables import SQL, dataset_of
@@ -59,10 +59,14 @@ def days(postgres_url: str, sql: SQL) -> Dataset:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    roots = (str(tmp_path / "data"),)
-    environment = Environment("dev", roots)
-    return Project(tmp_path, None, "test", (tmp_path / "jobs",), environment, ("dev",), tmp_path / "logs")
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+    """A project that declares nothing but where data may lie, and the test's database if the test has one."""
+    url = request.getfixturevalue("postgres_url") if "postgres_url" in request.fixturenames else ""
+    hosts = (url.rpartition("@")[2].partition("/")[0],) if url else ()
+    environment = Environment("dev", (str(tmp_path / "data"),))
+    return Project(
+        tmp_path, None, "test", (tmp_path / "jobs",), environment, ("dev",), tmp_path / "logs", trust=Trust(hosts=hosts)
+    )
 
 
 @pytest.fixture

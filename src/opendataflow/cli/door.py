@@ -135,17 +135,17 @@ def _named(error: BaseException) -> OdfError:
 
 
 def _say(arguments: list[str], problem: OdfError, raised: BaseException, hidden: Hidden) -> int:
+    from ..model.printable import clean
+
     if "--debug" in arguments and (isinstance(problem, Internal) or problem is raised):
         import traceback
 
-        print(hidden.redact("".join(traceback.format_exception(raised))), end="", file=sys.stderr)
+        print(clean(hidden.redact("".join(traceback.format_exception(raised)))), end="", file=sys.stderr)
     message, hint = hidden.redact(problem.message), hidden.redact(problem.hint)
     if "--json" in arguments:
         facts = {"error": problem.name, "message": message, "hint": hint}
         print(json.dumps(facts | {"exit_code": problem.exit_code}))
     else:
-        from .common import clean
-
         print(clean(f"{problem.name}: {message}"), file=sys.stderr)
         if hint:
             print(clean(f"  {hint}"), file=sys.stderr)

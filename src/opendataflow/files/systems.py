@@ -69,6 +69,8 @@ class System(ABC):
 
 def system_of(location: str) -> System:
     """The system that a location belongs to."""
+    if "\0" in location:
+        raise InvalidPath(f"{location!r} is no location: it holds a zero byte")
     return _Remote(location) if "://" in location else _Disk()
 
 
@@ -152,6 +154,10 @@ class _Remote(System):
             raise MissingDependency(
                 f"looking at {location} needs more than fsspec: {error}",
                 hint=f"Install the fsspec driver for {scheme}.",
+            ) from None
+        except TypeError as error:  # a driver that is not told everything by an address
+            raise InvalidPath(
+                f"{location} cannot be looked at: {scheme}: {error}", hint="Use a scheme such as s3 or gs."
             ) from None
 
     def exists(self, location: str) -> bool:

@@ -25,8 +25,8 @@ class Host(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the machine itself, by its name or by the folder of a socket."""
-        return self.name in _HERE or self.name.startswith(("/", "@"))
+        """Whether this is the machine itself: its usual port, for any user can listen at another, or a socket's folder."""
+        return (self.name in _HERE and not self.port) or self.name.startswith(("/", "@"))
 
     def is_among(self, listed: Iterable[str], *, at_any_port: bool = False) -> bool:
         """Whether a list of hosts has it: as host:port, or as host alone when the port is the usual one."""

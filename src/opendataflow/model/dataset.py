@@ -20,7 +20,7 @@ POSTGRES = ("", "postgres", "postgresql")  # the formats of a table that Postgre
 
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
-_WORD = r"(?:\w[\w$-]*|\"\w[\w $-]*\"|`\w[\w $-]*`)"
+_WORD = r"(?:\w(?:[\w$]|-(?!-))*|\"\w[\w $-]*\"|`\w[\w $-]*`)"
 _is_name = re.compile(rf"{_WORD}(?:\.{_WORD}){{0,3}}").fullmatch
 _placeholder = re.compile(r"\{([^{}]*)\}")
 

@@ -72,10 +72,12 @@ KEYWORDS = _words("""
 # Words that begin or belong to a query, or that read what is no column: never the bare name of a column.
 _RESERVED = _words("""
     select with table values map reduce transform using lateral exists where join union intersect except having over
-    into pivot unpivot identifier current_user session_user current_catalog current_database current_schema
+    into pivot unpivot identifier
 """)
-# Also in backquotes: what Spark finds under these names is no column of the data.
-_NO_COLUMNS = _words("_metadata current_user session_user grouping__id")
+# Also in backquotes: where the data has no such column, Spark calls a function or reads what is no column.
+_NO_COLUMNS = _words("""
+    _metadata grouping__id user current_user session_user current_catalog current_database current_schema
+""")
 _WITH_FROM = _words("extract trim substr substring overlay")  # trim(BOTH 'x' FROM name)
 _BEFORE_STRING = _words("date timestamp timestamp_ntz timestamp_ltz interval x")  # DATE'2025-11-12'
 
@@ -149,7 +151,7 @@ def _problem(tokens: list[_Token], index: int) -> str:
     if token.kind == "quoted":
         if after.text == "(":
             return f"the function {token.text} in backquotes is not allowed"
-        return f"{token.text} is no column of the data" if token.text[1:-1].lower() in _NO_COLUMNS else ""
+        return _problem_of_name(token, previous)
     if token.text == ".":
         is_between_names = previous.kind in ("word", "quoted") or previous.text in (")", "]")
         return "" if is_between_names and after.kind in ("word", "quoted") else "the . names no field"
@@ -162,11 +164,22 @@ def _problem(tokens: list[_Token], index: int) -> str:
             return f"the function {_chain(tokens, index)} is not on the list"
         is_known = token.word in FUNCTIONS or token.word in KEYWORDS
         return "" if is_known else f"the function {shown(token.text)} is not on the list"
-    if token.word in _NO_COLUMNS:
-        return f"{token.text} is no column of the data"
     if token.word in _RESERVED and previous.text != ".":
         return f"the word {token.text} is not allowed; if it is a column, write it in backquotes: `{token.text}`"
-    return ""
+    return _problem_of_name(token, previous)
+
+
+def _problem_of_name(token: _Token, previous: _Token) -> str:
+    name = _without_case(token.text.strip("`"))
+    is_field = previous.text == "." and name != "_metadata"
+    return (
+        f"Spark may take {token.text} for something else than a column" if name in _NO_COLUMNS and not is_field else ""
+    )
+
+
+def _without_case(name: str) -> str:
+    """A name as Java compares it when case does not matter: ſ is s, and the Turkish i with and without its dot is i."""
+    return name.upper().lower().replace("\u0307", "")
 
 
 def _problem_of_string(token: _Token, previous: _Token, after: _Token) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -45,13 +45,13 @@ class CheckResult(NamedTuple):
         return self.severity == ERROR and not self.passed
 
     @classmethod
-    def from_data(cls, data: Mapping[str, object]) -> CheckResult:
+    def from_data(cls, data: object, where: str = "manifest.checks") -> CheckResult:
         """A result as it is stored: one that does not say `passed` did not pass, and what is unknown is a figure."""
-        table = plain_table(data, "manifest.checks")
+        table = plain_table(data, where)
         kind = str(table.pop("kind", ""))
         check = str(table.pop("check", kind))
         severity, passed = str(table.pop("severity", ERROR)), table.pop("passed", False) is True
-        figures = plain_table(table.pop("figures", {}), "manifest.checks.figures")
+        figures = plain_table(table.pop("figures", {}), f"{where}.figures")
         return cls(check, kind, severity, passed, {**table, **figures})
 
     def to_data(self) -> dict[str, object]:
@@ -104,14 +104,17 @@ class Manifest:
         return data
 
     @classmethod
-    def from_data(cls, data: Mapping[str, object]) -> Manifest:
-        """A manifest from what to_data gave; what this program does not know is kept under extra."""
-        table: dict[str, Any] = plain_table(data, "manifest")
-        names = {item.name for item in fields(cls)}
-        known = {name: value for name, value in table.items() if name in names}
-        unknown = {name: value for name, value in table.items() if name not in names}
-        if unknown:
-            known["extra"] = {**unknown, **known.get("extra", {})}
+    def from_data(cls, data: object, where: str = "manifest") -> Manifest:
+        """A manifest from what to_data gave, BadDefinition if it is none; what this program does not know is kept under extra."""
+        table: dict[str, Any] = plain_table(data, where)
+        known = {name: table.pop(name) for name in _SHAPES if name in table}
+        for name, value in known.items():
+            if not isinstance(value, _SHAPES[name]):
+                raise BadDefinition(f"{where}: {name} cannot be {shown(value)}")
+        for name, shape in (("files", File), ("inputs", Consumed)):
+            known[name] = rows_from_data(shape, known.get(name, []), f"{where}.{name}")
+        known["checks"] = tuple(CheckResult.from_data(row, f"{where}.checks") for row in known.get("checks", []))
+        known["extra"] = {**table, **known.get("extra", {})}
         return cls(**known)
 
 
@@ -133,8 +136,32 @@ def _check_result(given: CheckResult | Mapping[str, object]) -> CheckResult:
     return CheckResult.from_data(given.to_data() if isinstance(given, CheckResult) else given)
 
 
-def _row(shape: Any, row: Sequence[object]) -> Any:
+def rows_from_data(shape: Any, rows: object, where: str) -> tuple[Any, ...]:
+    """Files or consumed chunks as they are stored: a list of lists, each with the values of one."""
+    if not isinstance(rows, list):
+        raise BadDefinition(f"{where} is not a list: {shown(rows)}")
+    return tuple(_row(shape, row, where) for row in rows)
+
+
+def _row(shape: Any, row: object, where: str = "manifest") -> Any:
     try:
-        return shape(*row)
+        made = shape(*row)  # type: ignore[misc]
     except TypeError:
-        raise BadDefinition(f"manifest: {shown(row)} is not {', '.join(shape._fields)}") from None
+        made = None
+    if made is None or not all(map(isinstance, made, _ROWS[shape])):
+        raise BadDefinition(f"{where}: {shown(row)} is not {', '.join(shape._fields)}")
+    return made
+
+
+# What JSON may hold for each.
+_ROWS: dict[Any, tuple[Any, ...]] = {
+    File: (str, int, int | float | None, str | None),
+    Consumed: (str, str, int),
+}
+_SHAPES: dict[str, Any] = {
+    **dict.fromkeys(("location", "format", "schema", "spark_app"), str),
+    **dict.fromkeys(("bytes", "rows"), int | None),
+    **dict.fromkeys(("span_lower", "span_upper", "fingerprint"), str | None),
+    **dict.fromkeys(("files", "checks", "inputs"), list),
+    "extra": dict,
+}

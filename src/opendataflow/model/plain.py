@@ -9,8 +9,10 @@ from datetime import date, time
 from ..errors import BadDefinition
 from .ids import shown
 
+DEEPEST = 50  # lists and tables inside one another
 
-def plain(value: object, where: str) -> object:
+
+def plain(value: object, where: str, depth: int = 0) -> object:
     """A copy of the value as JSON data; dates and times become ISO text, anything else is BadDefinition."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
@@ -19,9 +21,10 @@ def plain(value: object, where: str) -> object:
             return value
         raise BadDefinition(f"{where}: {value} cannot be stored: it is not a finite number")
     if isinstance(value, Mapping):
-        return plain_table(value, where)
+        return plain_table(value, where, depth)
     if isinstance(value, (list, tuple)):
-        return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+        _check_depth(depth, where)
+        return [plain(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
     if isinstance(value, (date, time)):
         return value.isoformat()
     raise BadDefinition(
@@ -30,16 +33,22 @@ def plain(value: object, where: str) -> object:
     )
 
 
-def plain_table(table: object, where: str) -> dict[str, object]:
+def plain_table(table: object, where: str, depth: int = 0) -> dict[str, object]:
     """The same for a table, whose keys must be text."""
     if not isinstance(table, Mapping):
         raise BadDefinition(f"{where}: expected a table, not {shown(table)}")
+    _check_depth(depth, where)
     copy: dict[str, object] = {}
     for key, value in table.items():
         if not isinstance(key, str):
             raise BadDefinition(f"{where}: the key {shown(key)} is not text")
-        copy[key] = plain(value, f"{where}.{key}" if where else key)
+        copy[key] = plain(value, f"{where}.{key}" if where else key, depth + 1)
     return copy
+
+
+def _check_depth(depth: int, where: str) -> None:
+    if depth > DEEPEST:
+        raise BadDefinition(f"{where} is nested too deeply: more than {DEEPEST} times")
 
 
 def within(where: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import files
-from ..errors import BadDataid, BadId, InvalidPath, OdfError
+from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, OdfError
 from ..model import READY, Dataset, File, check_dataid
+from ..model.ids import shown
 from ..project import Project, is_inside, misplaced
 from ..project.trust import require
 from ..store import Announced
@@ -19,6 +20,8 @@ from .worker import Worker
 
 Seen = tuple[File, ...] | OdfError | None
 
+_QUIET, _LONGEST_QUIET = 2.0, 24 * 60 * 60  # seconds
+_is_name = re.compile(r"[^/\0]+").fullmatch
 _UNSEEN = "Is it there yet? To announce it without a look, add --unseen."
 
 
@@ -62,21 +65,20 @@ def discover(
     store, project = worker.store, worker.project
     store.check_environment(project.environment.name)
     require(project, dataset, store.applied, on_spark=False)
-    rule = dataset.options.get("ready")
-    marker = str(rule["marker"]) if isinstance(rule, dict) and "marker" in rule else ""
-    quiet = (
-        quiet_for
-        if quiet_for is not None
-        else float(rule["quiet"])
-        if isinstance(rule, dict) and "quiet" in rule
-        else 2.0
-    )
+    marker, quiet = _rule(dataset)
+    quiet = quiet if quiet_for is None else quiet_for
     found = {
         dataid: location
         for dataid, location in candidates(project, dataset)
         if not marker or _has_marker(location, marker, dataid)
     }
-    before = {dataid: _look(location) for dataid, location in found.items() if not _is_known(worker, dataset, dataid)}
+    before: dict[str, Seen] = {}
+    for dataid, location in found.items():
+        try:
+            if not _is_known(worker, dataset, dataid):
+                before[dataid] = _look(location)
+        except BadDefinition as problem:  # its row in the store
+            before[dataid] = problem
     refused = {dataid: problem for dataid, problem in before.items() if isinstance(problem, OdfError)}
     new = list(before)
     if new and not marker:
@@ -87,6 +89,24 @@ def discover(
         _refused(dataid, refused[dataid], worker) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)
         for dataid in new
     ]
+
+
+def _rule(dataset: Dataset) -> tuple[str, float]:
+    """How a chunk shows that it is complete: the name of its marker, or empty, and the seconds without a change."""
+    rule = dataset.options.get("ready")
+    given = rule if isinstance(rule, Mapping) else {}
+    marker, quiet = given.get("marker"), given.get("quiet", _QUIET)
+    if marker is not None and (not isinstance(marker, str) or not _is_name(marker) or marker in (".", "..")):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: the marker of ready cannot be {shown(marker)}",
+            hint='It is the name of a file beside the data or in its folder, without a slash: "{dataid}.done".',
+        )
+    if isinstance(quiet, bool) or not isinstance(quiet, (int, float)) or not 0 <= quiet <= _LONGEST_QUIET:
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: the quiet of ready cannot be {shown(quiet)}",
+            hint=f"It is a number of seconds, from 0 to {_LONGEST_QUIET}.",
+        )
+    return marker or "", float(quiet)
 
 
 def _look(location: str) -> Seen:
@@ -118,12 +138,10 @@ def _is_quiet(before: Seen, seen: Seen, quiet: float) -> bool:
 def _is_known(worker: Worker, dataset: Dataset, dataid: str) -> bool:
     """Whether this very content was announced before; a changed file is a new version."""
     store, environment = worker.store, worker.project.environment
-    published = store.manifest(dataset.datasetid, dataid)
     chunk = store.chunk(dataset.datasetid, dataid)
-    if chunk is None:
+    if chunk is None or chunk.status != READY:
         return False
-    if chunk.status != READY:
-        return False
+    published = store.manifest(dataset.datasetid, dataid)
     if published is None:
         return True
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -27,7 +26,7 @@ from ..model import (
 from ..tokens import is_token
 from .backend import Transaction
 from .inputs import in_order
-from .records import Change
+from .records import Change, table
 from .rows import DatasetRow, JobItem, JobRule, PoolRow, compact
 
 
@@ -40,7 +39,7 @@ def load(tx: Transaction) -> Catalogue:
     rules = {rule.jobid: rule for rule in tx.fetch(JobRule._make, "job_rules")}
     jobs = [_job(jobid, rows, rules.get(jobid)) for jobid, rows in items.items()]
     pools = [
-        Pool(pool.poolid, pool.slots, _table(pool.options, f"pool {pool.poolid}, column options"))
+        Pool(pool.poolid, pool.slots, table(pool.options, f"pool {pool.poolid}, column options"))
         for pool in tx.fetch(PoolRow._make, "pools")
     ]
     return Catalogue.build(datasets, jobs, pools)
@@ -229,16 +228,6 @@ def pool_data(pool: Pool) -> dict[str, Any]:
     return {"slots": pool.slots, "options": dict(pool.options)}
 
 
-def _table(text: str | None, where: str) -> dict[str, Any]:
-    try:
-        data = json.loads(text or "{}")
-    except ValueError:
-        raise BadDefinition(f"{where} is not JSON: {str(text)[:60]!r}") from None
-    if not isinstance(data, dict):
-        raise BadDefinition(f"{where} is not a JSON object: {str(text)[:60]!r}")
-    return data
-
-
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 
 
@@ -253,10 +242,10 @@ def _dataset(row: DatasetRow) -> Dataset:
         row.datasetid,
         **texts,
         partition=Partition.from_data(
-            _table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where
+            table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where
         ),
-        checks=parse_checks(_table(row.checks, f"{where}, column checks"), where),
-        options=_table(row.options, f"{where}, column options"),
+        checks=parse_checks(table(row.checks, f"{where}, column checks"), where),
+        options=table(row.options, f"{where}, column options"),
     )
 
 
@@ -283,5 +272,5 @@ def _job(jobid: str, items: list[JobItem], rule: JobRule | None) -> Job:
         rule.lease,
         rule.timeout,
         rule.pool or "",
-        _table(rule.options, f"job {jobid}, column options"),
+        table(rule.options, f"job {jobid}, column options"),
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 from ..model import Catalogue, Job, Limit, Pool
+from . import records
 from .backend import Transaction
 from .rows import PoolNow
 
@@ -40,4 +40,4 @@ def next_change(poolid: str, row: PoolNow) -> tuple[float, int | None] | None:
 
 @lru_cache(100)
 def _pool(poolid: str, slots: int | None, options: str) -> Pool:
-    return Pool(poolid, slots, json.loads(options))
+    return Pool(poolid, slots, records.table(options, f"pool {poolid}, column options"))

@@ -7,7 +7,10 @@ import json
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from ..errors import BadDefinition
 from ..model import Consumed, Facts, InputChunk, Manifest, Receipt, decide
+from ..model.ids import shown
+from ..model.manifest import rows_from_data
 from .backend import Row
 
 
@@ -213,6 +216,22 @@ def moment(value: Any) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+def parsed(text: Any, where: str) -> Any:
+    """The data in a column that holds JSON; BadDefinition when it holds something else."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise BadDefinition(f"{where} is not JSON: {shown(text)}") from None
+
+
+def table(text: Any, where: str) -> dict[str, Any]:
+    """The same for a column that holds an object of JSON, or nothing."""
+    data = parsed(text or "{}", where)
+    if not isinstance(data, dict):
+        raise BadDefinition(f"{where} is not a JSON object: {shown(text)}")
+    return data
+
+
 def chunk(row: Row) -> Chunk:
     """An OUT row."""
     raw = Chunk._make(row)
@@ -229,20 +248,25 @@ def run(row: Row) -> Run:
     """A row of table run."""
     raw: Any = Run._make(row)
     result: Run = raw._replace(
-        forced=bool(raw.forced), inputs=consumed(raw.inputs), started=moment(raw.started), ended=moment(raw.ended)
+        log=None if raw.log is None else str(raw.log),
+        forced=bool(raw.forced),
+        inputs=consumed(raw.inputs, raw.runid),
+        started=moment(raw.started),
+        ended=moment(raw.ended),
     )
     return result
 
 
-def consumed(inputs: str) -> tuple[Consumed, ...]:
+def consumed(inputs: str, runid: int) -> tuple[Consumed, ...]:
     """The column inputs of table run."""
-    return tuple(Consumed(*item) for item in json.loads(inputs))
+    where = f"run {runid}, column inputs"
+    return rows_from_data(Consumed, parsed(inputs, where), where)
 
 
 def event(row: Row) -> Event:
     """A row of table event."""
     raw: Any = Event._make(row)
-    receipt = Receipt.from_data(json.loads(raw.receipt)) if raw.receipt else None
+    receipt = Receipt.from_data(table(raw.receipt, f"event {raw.eventid}, column receipt")) if raw.receipt else None
     result: Event = raw._replace(at=moment(raw.at), receipt=receipt)
     return result
 
@@ -297,7 +321,8 @@ _COLUMNS = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "
 
 def _manifest(row: ManifestRow | ReadRow) -> Manifest:
     known = {name: value for name in _COLUMNS if (value := getattr(row, name)) is not None}
-    return Manifest.from_data({**json.loads(row.body or "{}"), **known})
+    where = f"the manifest of {row.datasetid} {row.dataid}, version {row.version}"
+    return Manifest.from_data({**table(row.body, f"{where}, column body"), **known}, where)
 
 
 def published(row: Row) -> Published:

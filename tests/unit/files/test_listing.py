@@ -176,3 +176,9 @@ def test_a_hidden_pipe_is_not_data(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "_pipe")
     os.mkfifo(tmp_path / ".pipe")
     assert [file.path for file in files.list_files(str(tmp_path)) or ()] == ["a.csv"]
+
+
+@pytest.mark.parametrize("location", ["github://a/b", "/data/a\0b", "memory://a\0b"])
+def test_a_location_that_nobody_can_look_at_is_refused(location: str) -> None:
+    with pytest.raises((InvalidPath, MissingDependency)):
+        files.list_files(location)

@@ -103,6 +103,13 @@ def test_this_machine_is_known_by_its_names_and_sockets() -> None:
     assert not any(Host(name).is_here for name in ("db", "localhost.evil", "127.0.0.2.evil", "0"))
 
 
+def test_another_port_of_this_machine_may_be_anybodys() -> None:
+    assert not any(Host(name, "7781").is_here for name in ("", "localhost", "127.0.0.1", "::1"))
+    assert all(host.is_here for host in hosts_of(at("localhost:5432")))
+    assert Host("localhost", "7781").is_among(["localhost:7781"])
+    assert Host("/run/postgresql", "5433").is_here
+
+
 def test_an_address_is_shown_as_people_write_it_and_without_parameters() -> None:
     table = Dataset("orders", hostname="db:5433", database="shop", username="etl")
     assert str(address_of(table)) == "etl@db:5433/shop"

@@ -80,6 +80,46 @@ def test_a_check_that_is_no_table_is_refused():
         Manifest.from_data({"checks": ["rows"]})
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        None,
+        5,
+        {"files": 5},
+        {"files": [5]},
+        {"files": ["ab"]},
+        {"files": [[5, "x"]]},
+        {"files": [["a.csv", "10"]]},
+        {"files": [["a.csv", 10, "yesterday"]]},
+        {"files": {"a.csv": 10}},
+        {"inputs": [[1]]},
+        {"inputs": [["raw", "1", "x"]]},
+        {"checks": 5},
+        {"checks": [[1]]},
+        {"extra": [1], "zz": 1},
+        {"rows": "abc"},
+        {"bytes": "abc"},
+        {"rows": 1.5},
+        {"location": None},
+        {"schema": {"a": 1}},
+        {"fingerprint": b"x"},
+    ],
+)
+def test_data_that_is_no_manifest_is_refused_and_named(data):
+    with pytest.raises(BadDefinition) as problem:
+        Manifest.from_data(data, "the manifest of raw 1")
+    assert "the manifest of raw 1" in problem.value.message
+
+
+def test_data_without_end_is_refused():
+    deep: object = 1
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(BadDefinition, match="deep"):
+        Manifest.from_data({"x": deep})
+
+
 def test_a_file_without_its_size_is_refused():
     with pytest.raises(BadDefinition) as problem:
         Manifest(files=(("a.csv",),))  # type: ignore[arg-type]

@@ -96,6 +96,16 @@ def test_an_unbound_token_goes_to_this_machine(hostname: str) -> None:
     assert vault().password(replace(UNBOUND, hostname=hostname)) == "s3cret"
 
 
+@pytest.mark.parametrize("hostname", ["", "localhost", "127.0.0.1", "::1"])
+def test_another_port_of_this_machine_must_be_listed_or_declared(hostname: str) -> None:
+    elsewhere = replace(UNBOUND, hostname=hostname, options={"port": 7781})
+    with pytest.raises(UntrustedDefinition):
+        vault().password(elsewhere)
+    listed = f"[{hostname}]:7781" if ":" in hostname else f"{hostname}:7781"
+    assert vault(trusted=(listed,)).password(elsewhere) == "s3cret"
+    assert vault(elsewhere).password(elsewhere) == "s3cret"
+
+
 def test_a_host_vouches_for_its_usual_port_only() -> None:
     elsewhere = replace(UNBOUND, options={"port": 6666})
     for opens in (vault(hosts=("db.example",)), vault(trusted=("db.example",))):

@@ -49,7 +49,7 @@ def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: 
 
 def log_of(folder: str | os.PathLike[str], path: str) -> Path:
     """The log that the store names, which must lie in the folder of logs: a row of the store opens no other file."""
-    real = os.path.realpath(path)
+    real = "" if "\0" in path else os.path.realpath(path)
     is_log = real.startswith(os.path.realpath(folder) + "/") and real.endswith(".log")
     if not is_log or (os.path.exists(real) and not os.path.isfile(real)):
         raise InvalidPath(

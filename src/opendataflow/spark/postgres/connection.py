@@ -21,6 +21,7 @@ _is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
 # The driver else asks for every type of the database, 40 ms each time; we read and load PostgreSQL's own only.
 _OWN_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
 SCRAM = "scram-sha-256"  # which proves that we know the password, and shows it to nobody
+_NO_FILE = "/dev/null/none"  # cannot exist, and libpq says nothing about it
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -37,7 +38,7 @@ class Address:
     table: str
     timezone: str
     sslmode: str
-    require_auth: str = SCRAM
+    require_auth: str
     password: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -60,20 +61,26 @@ class Address:
 
     def conninfo(self) -> str:
         """What libpq needs to know."""
-        # Even when empty: what is left out, libpq takes from PGHOST, PGHOSTADDR, PGPORT and the file of PGSERVICE.
-        where = {"host": self.hostname, "hostaddr": "", "port": self.port}
+        # Even when empty: what is left out, libpq takes from PGHOST, PGHOSTADDR, PGPORT, PGPASSWORD and the file of
+        # PGSERVICE; and a password that is empty from the file of PGPASSFILE.
+        always = {
+            "host": self.hostname,
+            "hostaddr": "",
+            "port": self.port,
+            "password": self.password or "",
+            "passfile": _NO_FILE,
+        }
         facts = {
             "dbname": self.database,
             "user": self.username,
-            "password": self.password or "",
             # Whatever the server asks for, the password is not sent in clear text.
-            "require_auth": self.require_auth if self.password else "",
+            "require_auth": self.require_auth,
             "sslmode": self.sslmode,
             "connect_timeout": "10",
             "application_name": "opendataflow",
             "client_encoding": "UTF8",
         }
-        given = where | {key: value for key, value in facts.items() if value}
+        given = always | {key: value for key, value in facts.items() if value}
         return " ".join(f"{key}='{_escaped(value)}'" for key, value in given.items())
 
 
@@ -116,14 +123,14 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         dataset.tablename,
         timezone,
         sslmode,
-        _require_auth(dataset),
+        _require_auth(dataset, SCRAM if password else "none"),
         password,
     )
 
 
-def _require_auth(dataset: Dataset) -> str:
+def _require_auth(dataset: Dataset, usual: str) -> str:
     """How the server may ask for the password, in libpq's words."""
-    allowed = dataset.options.get("require_auth", SCRAM)
+    allowed = dataset.options.get("require_auth", usual)
     methods = [str(method) for method in allowed] if isinstance(allowed, (list, tuple)) else [str(allowed)]
     unknown = next((method for method in methods if method not in AUTH), None)
     if unknown is not None or not methods:

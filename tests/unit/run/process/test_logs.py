@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow.errors import BadConfig, BadId, UnknownRun, UsageError
-from opendataflow.run.process.logs import LogFile, follow, log_path, read
+from opendataflow.errors import BadConfig, BadId, InvalidPath, UnknownRun, UsageError
+from opendataflow.run.process.logs import LogFile, follow, log_of, log_path, read
 
 SECRET = "hunter2-S3cret"
 SMALL = 64 * 1024
@@ -329,3 +329,8 @@ def test_following_a_log_that_is_removed_ends_when_the_run_does(tmp_path: Path) 
         next(pieces)
         log.path.unlink()
         assert list(pieces) == []
+
+
+def test_a_path_with_a_zero_byte_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(InvalidPath):
+        log_of(tmp_path, f"{tmp_path}/a\0b.log")

@@ -1,0 +1,57 @@
+"""A row that somebody else wrote wrongly is named, and stops nothing but what reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opendataflow.errors import BadDefinition
+from opendataflow.model import Dataset, Input, Job, Manifest
+from opendataflow.store import records
+
+BODIES = [
+    '{"files":5}',
+    '{"files":[[5,"x"]]}',
+    '{"extra":[1],"zz":1}',
+    "[]",
+    "null",
+    "{",
+    "[" * 3000,
+    '{"x":' + "[" * 600 + "]" * 600 + "}",
+]
+
+
+def manifest_row(**more: Any) -> tuple[Any, ...]:
+    facts = dict.fromkeys(records.ManifestRow._fields) | {"datasetid": "raw", "dataid": "1", "version": 2} | more
+    return tuple(facts.values())
+
+
+@pytest.mark.parametrize("wrong", [*({"body": body} for body in BODIES), {"rows": "abc"}, {"bytes": "abc"}])
+def test_a_manifest_that_is_none_is_named(wrong: dict[str, str]) -> None:
+    with pytest.raises(BadDefinition, match="the manifest of raw 1, version 2"):
+        records.published(manifest_row(**wrong))
+
+
+@pytest.mark.parametrize("inputs", ["[[1]]", "[1]", "5", "{", "[" * 3000, '[["a","b","c"]]'])
+def test_a_run_whose_inputs_are_none_is_named(inputs: str) -> None:
+    with pytest.raises(BadDefinition, match="run 17"):
+        records.consumed(inputs, 17)
+
+
+@pytest.mark.parametrize("body", BODIES[:6])
+def test_a_wrong_manifest_in_the_store_is_told_and_other_chunks_are_read(store: Any, body: str) -> None:
+    store.register([Dataset("raw"), Dataset("out")], [Job("make", (Input("raw"),), ("out",))])
+    store.announce("raw", ["1", "2"], manifests={"1": Manifest(rows=1), "2": Manifest(rows=2)})
+    store.dml(f"update data_manifest set body = '{body}' where dataid = '1'")
+    with pytest.raises(BadDefinition, match="raw 1"):
+        store.manifest("raw", "1")
+    assert store.manifest("raw", "2").manifest.rows == 2
+
+
+@pytest.mark.parametrize("options", ["[" * 3000, '{"x":' + "[" * 600 + "]" * 600 + "}"])
+def test_options_without_end_are_refused_and_named(store: Any, options: str) -> None:
+    store.register([Dataset("raw")], [])
+    store.dml(f"update dataset set options = '{options}' where datasetid = 'raw'")
+    with pytest.raises(BadDefinition, match="raw"):
+        store.catalogue()
