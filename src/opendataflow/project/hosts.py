@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from ..errors import InvalidPath, UntrustedDefinition
 from ..model import Dataset
-from ..model.address import address_of, hosts_of
+from ..model.address import Host, address_of, hosts_of, split_host
+from ..model.dataset import POSTGRES
 from ..tokens import is_bound
 from .declared import Environment, Project
 
@@ -13,11 +16,19 @@ def outside_hosts(environment: Environment, dataset: Dataset) -> str:
     """Which host of a dataset is not one of the environment's, in words; empty when all are, or when it lists none."""
     if not environment.hosts:
         return ""
-    for host in hosts_of(dataset):
+    for host in hosts_of(dataset) or _where_psql_looks(dataset):
         if host.name and not host.is_among(environment.hosts, at_any_port=True):
             known = ", ".join(environment.hosts)
             return f"dataset {dataset.datasetid} is on host {host}; environment {environment.name} has {known}"
     return ""
+
+
+def _where_psql_looks(dataset: Dataset) -> tuple[Host, ...]:
+    """Where a table of PostgreSQL is that has neither a host nor a password: the worker's own environment says."""
+    if dataset.kind != "table" or dataset.format not in POSTGRES or dataset.encryptedpass:
+        return ()
+    names = (os.environ.get(name, "") for name in ("PGHOST", "PGHOSTADDR", "PGSERVICE"))
+    return tuple(split_host(name, os.environ.get("PGPORT", "")) for name in names if name and not name.startswith("/"))
 
 
 def vouched(project: Project, dataset: Dataset) -> bool:

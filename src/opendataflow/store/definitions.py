@@ -234,7 +234,7 @@ _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username",
 def _dataset(row: DatasetRow) -> Dataset:
     where = f"dataset {row.datasetid}"
     if row.datasetid == TODAY.datasetid:  # built in: of its row, only the time zone counts
-        options = _table(row.options, f"{where}, column options")
+        options = table(row.options, f"{where}, column options")
         return replace(TODAY, options={"timezone": options.get("timezone", "UTC")})
     partition = row.partition or "text"
     texts: Any = {name: getattr(row, name) or "" for name in _TEXTS}

@@ -21,6 +21,7 @@ _is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
 # The driver else asks for every type of the database, 40 ms each time; we read and load PostgreSQL's own only.
 _OWN_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
 SCRAM = "scram-sha-256"  # which proves that we know the password, and shows it to nobody
+NOT_IN_CLEAR_TEXT = "!password"  # of PGPASSWORD or ~/.pgpass, which are the worker's own
 _NO_FILE = "/dev/null/none"  # cannot exist, and libpq says nothing about it
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
@@ -61,15 +62,12 @@ class Address:
 
     def conninfo(self) -> str:
         """What libpq needs to know."""
-        # Even when empty: what is left out, libpq takes from PGHOST, PGHOSTADDR, PGPORT, PGPASSWORD and the file of
-        # PGSERVICE; and a password that is empty from the file of PGPASSFILE.
-        always = {
-            "host": self.hostname,
-            "hostaddr": "",
-            "port": self.port,
-            "password": self.password or "",
-            "passfile": _NO_FILE,
-        }
+        always: dict[str, str] = {}
+        # Even when empty: what is left out, libpq takes from PGHOST, PGHOSTADDR, PGPORT and the file of PGSERVICE. Only a
+        # table that has neither a host nor a password is where psql would look.
+        if self.hostname or self.port or self.password:
+            always |= {"host": self.hostname, "hostaddr": "", "port": self.port}
+            always |= {"password": self.password or "", "passfile": _NO_FILE}
         facts = {
             "dbname": self.database,
             "user": self.username,
@@ -123,14 +121,16 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         dataset.tablename,
         timezone,
         sslmode,
-        _require_auth(dataset, SCRAM if password else "none"),
+        _require_auth(dataset, SCRAM if password else "none" if host or port else NOT_IN_CLEAR_TEXT),
         password,
     )
 
 
 def _require_auth(dataset: Dataset, usual: str) -> str:
     """How the server may ask for the password, in libpq's words."""
-    allowed = dataset.options.get("require_auth", usual)
+    if "require_auth" not in dataset.options:
+        return usual
+    allowed = dataset.options["require_auth"]
     methods = [str(method) for method in allowed] if isinstance(allowed, (list, tuple)) else [str(allowed)]
     unknown = next((method for method in methods if method not in AUTH), None)
     if unknown is not None or not methods:
