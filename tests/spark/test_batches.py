@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from opendataflow.errors import BadConfig
 from opendataflow.model import Dataset, Input, Job, Manifest, Mapping, Partition, parse_checks
-from opendataflow.project import Trust
+from opendataflow.project import Project
 from opendataflow.run.worker import Worker
 from opendataflow.spark import batches, chunks
 from opendataflow.store import open_store
@@ -26,7 +26,10 @@ def store(tmp_path: Path):
     store.close()
 
 
-COPIES = Trust(copies=("copy", "single", "roll", "keep", "load"), options=("layout",))
+def trusting(project: Project) -> Project:
+    """The project with the copies of these tests allowed, which no file declares."""
+    copies, options = ("copy", "single", "roll", "keep", "load"), ("layout", "parquet.block.size")
+    return replace(project, trust=replace(project.trust, copies=copies, options=options))
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def flow(spark, store, project, tmp_path):
         options = {"copy": {"from": "raw", "to": "out"}, "batch": 100, **job}
         store.register([raw, out], [Job("copy", (Input("raw"),), ("out",), options=options)])
         store.announce("raw", DAYS)
-        return Worker(store, replace(project, trust=COPIES), None, echo=False)
+        return Worker(store, trusting(project), None, echo=False)
 
     return make
 
@@ -126,7 +129,7 @@ def test_tasks_and_spark_itself_write_the_same(spark, store, project, options):
         ],
     )  # fmt: skip
     store.announce("in", ["0", "1", "2"])
-    worker = Worker(store, replace(project, trust=COPIES), None, echo=False)
+    worker = Worker(store, trusting(project), None, echo=False)
     results = worker.run(store.catalogue(), store.claim("copy", 10))
     results += [worker.run(store.catalogue(), [claim])[0] for claim in store.claim("single", 10)]
     assert {result.outcome for result in results} == {"READY"}, [result.detail for result in results]
@@ -280,7 +283,7 @@ def test_many_ranges_of_a_table_in_one_pass(spark, store, project, postgres_url)
     )  # fmt: skip
     bounds = {str(number + 1): (str(number * 100), str(number * 100 + 100)) for number in range(10)}
     store.announce("numbers", list(bounds), bounds=bounds)
-    worker = Worker(store, replace(project, trust=COPIES), None, echo=False)
+    worker = Worker(store, trusting(project), None, echo=False)
     results = worker.run(store.catalogue(), store.claim("copy", 50))
     assert {result.outcome for result in results} == {"READY"}, results
     for number in range(10):
