@@ -191,6 +191,12 @@ def test_explain_looks_nowhere_that_a_manifest_leads(shell: Shell) -> None:
     assert "name-of-a-secret" not in told
 
 
+def test_explain_names_a_changed_partition(shell: Shell) -> None:
+    project(shell)
+    shell.dml("""update dataset set partition = '{"type": "text", "column": "x"}' where datasetid = 'raw'""")
+    assert "partition is" in shell.odf("explain", "raw", "1").out
+
+
 # Definitions that nobody declares ---------------------------------------------------------------------------------------
 
 

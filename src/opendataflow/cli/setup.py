@@ -61,7 +61,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
       odf apply --env prod --yes
     """
     project = app.project
-    if project.file is None or project.file.suffix != ".toml":
+    if not project.is_toml:
         raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
     from ..project.trust import digest
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from ..errors import BadDataid, BadId, OdfError
+from ..errors import BadDataid, BadId, OdfError, UntrustedDefinition
 from ..gate import place_of_input, validity_of_input
 from ..model import (
     OUT_LOCKS,
@@ -24,7 +24,7 @@ from ..model import (
     check_form,
 )
 from ..project import Project
-from ..project.trust import PLACE, distrust_of, looks
+from ..project.trust import distrust_of, told
 from ..store import Chunk, Event, Published, Run, Store
 
 _MOST_EVENTS = 500
@@ -215,7 +215,8 @@ def _looks(
         return ("nobody looked at the data",) * 2
     problems = distrust_of(project, dataset)
     if problems:
-        return looks(problems)[PLACE], "the definition of the dataset is not trusted, so nobody looked"
+        untrusted = Look(told(problems), no=UntrustedDefinition.name)
+        return untrusted, "the definition of the dataset is not trusted, so nobody looked"
     read = InputChunk(chunk.datasetid, chunk.dataid, chunk.version, published.manifest if published else None)
     try:
         place = place_of_input(project.environment, dataset, read)

@@ -56,6 +56,11 @@ class Project:
     timezone: str = "UTC"
     trust: Trust = Trust()
 
+    @property
+    def is_toml(self) -> bool:
+        """Whether there is a dataflow.toml, which declares things; a dataflow.properties only names the store."""
+        return self.file is not None and self.file.suffix == ".toml"
+
     def job(self, jobid: str) -> Job | None:
         """The job of this name that the project file declares, if it does."""
         return next((job for job in self.jobs if job.jobid == jobid), None)

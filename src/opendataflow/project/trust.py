@@ -118,7 +118,7 @@ def way_out(project: Project, problems: Sequence[Distrust], applied: Callable[[]
     """What to do about it: whether the store was changed after it was applied, or this project is another version."""
     if problems[0].hint:
         return problems[0].hint
-    if project.file is None or project.file.suffix != ".toml":
+    if not project.is_toml:
         return "Declare it in dataflow.toml and run odf apply, or allow it in [trust] of the worker's configuration."
     before = applied()
     if before is None:
@@ -305,5 +305,4 @@ def _file(project: Project) -> str:
 
 
 def _nobody(project: Project) -> str:
-    is_toml = project.file is not None and project.file.suffix == ".toml"
-    return f"{_file(project)} does not declare" if is_toml else "no project file declares"
+    return f"{_file(project)} does not declare" if project.is_toml else "no project file declares"

@@ -41,7 +41,6 @@ from .reasons import (
     MOST_COUNTED,
     NOT_READY,
     SHOWN,
-    UNTRUSTED_HELP,
     Reason,
     Why,
     how_it_ended,
@@ -49,6 +48,7 @@ from .reasons import (
     limits_in_the_way,
     log_of,
     ways_to_produce,
+    ways_to_trust,
     who_runs,
 )
 
@@ -62,6 +62,7 @@ class _Asked:
     job: Job
     dataid: str
     facts: Facts
+    project: Project | None
 
 
 def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, project: Project | None = None) -> Why:
@@ -71,7 +72,7 @@ def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, proje
     known = store.facts(job.jobid, dataid)._replace(**untrusted)
     facts = known._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     answers = answer_all(facts)
-    asked = _Asked(store, catalogue, job, dataid, facts)
+    asked = _Asked(store, catalogue, job, dataid, facts, project)
     reasons = [reason for answer in answers if answer.yes is False for reason in _reasons(asked, answer)]
     if not reasons:
         reasons = [_nothing_in_the_way(asked)]
@@ -83,7 +84,8 @@ def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     if answer.question in _REASONS:
         yield from _REASONS[answer.question](asked, answer)
     else:
-        commands = UNTRUSTED_HELP if answer.refusal == UntrustedDefinition.name else ()
+        is_untrusted = answer.refusal == UntrustedDefinition.name
+        commands = ways_to_trust(asked.project) if asked.project is not None and is_untrusted else ()
         yield Reason(answer.refusal, answer.why, commands)
 
 

@@ -16,7 +16,6 @@ from ..words import duration, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
 
-UNTRUSTED_HELP = ("odf apply --dry-run", "odf apply")
 MOST_COUNTED = 10_000
 SHOWN = 5
 
@@ -46,7 +45,12 @@ def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reas
     """The reason why no chunk of a job may run here: the store says what the project's own files do not."""
     problems = foreseen_distrust(project, catalogue, job)
     if problems:
-        yield Reason(UntrustedDefinition.name, told(problems), UNTRUSTED_HELP)
+        yield Reason(UntrustedDefinition.name, told(problems), ways_to_trust(project))
+
+
+def ways_to_trust(project: Project) -> tuple[str, ...]:
+    """The commands that bring store and project in line, where there is a project to apply."""
+    return ("odf apply --dry-run", "odf apply") if project.is_toml else ()
 
 
 def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]:
