@@ -99,13 +99,11 @@ class Worker:
         """Refuse before anything is claimed: an untrusted definition, no code, code that does not load, passwords that
         do not decrypt."""
         job = catalogue.job(jobid)
-        if "copy" not in job.options:
-            self.code(job)
-        problems = self.distrust(catalogue, job, on_spark="copy" in job.options or self.needs_spark(job))
+        code = self.code(job)
+        problems = self.distrust(catalogue, job, on_spark=code.is_for_spark)
         if problems:
             raise UntrustedDefinition(told(problems), hint=self.way_out(problems))
         self.vault.passwords(catalogue, job)
-        code = self.code(job)
         if job.batch < 2:
             return
         if code.path is not None and not code.is_for_spark:
