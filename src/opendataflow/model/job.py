@@ -6,7 +6,7 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, field
 from math import isfinite
 
-from ..errors import BadDefinition
+from ..errors import BadDefinition, LeaseLost
 from .hours import Hours, next_change, parse_window, slots_at
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping
@@ -14,6 +14,7 @@ from .plain import plain_table
 from .timezone import time_zone
 
 _MOST_DOUBLINGS = 64
+CRASHES = 2  # how often a run that lost its lease is tried again, whatever `retries` says
 
 
 def _is_env_name(name: object) -> bool:
@@ -81,7 +82,12 @@ class Retry:
         return min(self.backoff * 2.0**doublings, self.backoff_max) * (1 + jitter * 0.25)
 
     def applies(self, tries: int, outcome: str) -> bool:
-        """Whether a run that was tried this often, last with this outcome, is tried again."""
+        """Whether a run that was tried this often, last with this outcome, is tried again.
+
+        A run that only lost its lease is tried again without being asked for: a crash is not the job's fault.
+        """
+        if not self.on and outcome == LeaseLost.name:
+            return tries <= max(self.retries, CRASHES)
         return tries <= self.retries and (not self.on or outcome in self.on)
 
 

@@ -102,7 +102,7 @@ class Drain:
         self._lock = threading.Lock()
         self._running = self._finished = 0
         self._leases: dict[int, float | None] = {}
-        self._drained = Drained()
+        self.drained = Drained()
         self._over = False
         self._stirred = threading.Event()
         self._stop = worker.cancelled
@@ -119,17 +119,18 @@ class Drain:
         try:
             for event in ended:
                 while not event.wait(0.2):
-                    self._on_look(self._drained)
+                    self._on_look(self.drained)
         except BaseException:
             # Ctrl-C: what runs is ended and recorded, then the threads go.
             self._end()
             for event in ended:
                 event.wait(60)
             raise
+        finally:
+            self.drained.seconds = time.monotonic() - start
         if self._broken:
             raise self._broken[0]
-        self._drained.seconds = time.monotonic() - start
-        return self._drained
+        return self.drained
 
     def _start_spark(self) -> None:
         """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
@@ -162,9 +163,9 @@ class Drain:
             with self._lock:
                 self._running -= 1
                 self._finished += 1
-                self._drained.running[claims[0].jobid] -= len(claims)
+                self.drained.running[claims[0].jobid] -= len(claims)
                 for result in results:
-                    self._drained.count(result, seconds)
+                    self.drained.count(result, seconds)
             self._stirred.set()
         for result in results:
             self._on_result(result)
@@ -197,7 +198,7 @@ class Drain:
             catalogue, claims = self._claimed.popleft()
             with self._lock:
                 self._running += 1
-                self._drained.running[claims[0].jobid] += len(claims)
+                self.drained.running[claims[0].jobid] += len(claims)
             return catalogue, claims
 
     def _claim(self, free: int) -> list[Work]:
@@ -236,7 +237,7 @@ class Drain:
         if self._store.claimable_jobs() & {"", *self._order}:
             return False  # a limit holds it back, or somebody looks at it right now
         # A chunk that failed and is tried again is waited for; one that was refused is not.
-        refused = Counter(each.jobid for each in self._drained.failures if each.is_refused)
+        refused = Counter(each.jobid for each in self.drained.failures if each.is_refused)
         deferred = self._store.deferred_counts()
         return not any(deferred.get(each, 0) > refused[each] for each in self._order) and not self._may_be_orphaned()
 
