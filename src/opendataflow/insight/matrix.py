@@ -174,7 +174,7 @@ def _lines(
         by_status = {status: n for status, n in counts.items() if n}
         if ready := max(total - sum(by_status.values()), 0):
             by_status = {READY: ready, **by_status}
-        ends = store.ends(name) if total else None
+        ends = store.ends(*spans[name]) if total else None
         producer = catalogue.producer(name)
         first, last = ends or (None, None)
         lines[name] = Line(name, producer.jobid if producer else None, first, last, by_status, at_least, (), bad[""])

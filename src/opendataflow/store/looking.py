@@ -29,10 +29,10 @@ class Looking(Session):
 
     # Chunks ------------------------------------------------------------------------------------------------------
 
-    def ends(self, datasetid: str) -> tuple[str, str] | None:
-        """The first and the last dataid of a dataset, of those that have a position in its order."""
-        first = self._value("first_chunk", datasetid=datasetid)
-        last = self._value("last_chunk", datasetid=datasetid)
+    def ends(self, datasetid: str, from_key: str = " ", to_key: str = "\x7f") -> tuple[str, str] | None:
+        """The first and the last dataid of a dataset between two positions in its order."""
+        first = self._value("first_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
+        last = self._value("last_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
         return (first, last) if first is not None and last is not None else None
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:

@@ -354,12 +354,12 @@ where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and 
 order by sort_key, dataid limit :n
 
 -- name: first_chunk
--- The first chunk of a dataset that has a position in the order.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key, dataid limit 1
+-- The first chunk of a dataset between two positions in the order.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key, dataid limit 1
 
 -- name: last_chunk
--- The last chunk of a dataset that has a position in the order.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key desc, dataid desc limit 1
+-- The last chunk of a dataset between two positions in the order.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key desc, dataid desc limit 1
 
 -- name: readers_of_chunk
 -- The relations of all jobs to one chunk.
