@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .. import files, secrets
-from ..errors import OdfError
+from ..errors import OdfError, install_command
 from ..project.trust import told, way_out
 from ..run.declared import foreseen_distrust
 from ..spark.java import INSTALL_JAVA, find_java
@@ -71,7 +71,7 @@ def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
             "spark",
             None,
             "pyspark is not installed",
-            "Only Spark jobs and checks need it: pip install 'opendataflow[spark]'",
+            f"Only Spark jobs and checks need it: {install_command('spark')}",
         )
         return
     from importlib.metadata import version

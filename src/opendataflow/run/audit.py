@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import files
-from ..errors import InvalidPath, MissingDependency, NotValidated
+from ..errors import InvalidPath, MissingDependency, NotValidated, install_command
 from ..files.quarantine import has_quarantine, rejected_id
 from ..model import READY, Consumed, Dataset, InputChunk, Manifest
 from ..project import leads_outside, location_of
@@ -57,7 +57,7 @@ def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Ma
     except ImportError as error:
         raise MissingDependency(
             f"the checks of {dataset.datasetid} run on Spark, and {error.name} is not installed",
-            hint="Install it: pip install 'opendataflow[spark]'",
+            hint=f"Install it: {install_command('spark')}",
         ) from None
     spark, store = worker.spark(), worker.store
 

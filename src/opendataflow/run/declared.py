@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..api import declared
-from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool
+from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool, install_command
 from ..model import Catalogue, Job
 from ..project import Project, code_of, is_for_spark
 from ..project.jobs import check_env
@@ -95,7 +95,7 @@ def _jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
     if find_spec("pyspark") is None:
         raise MissingDependency(
             f"{path} declares jobs for Spark, and pyspark is not installed",
-            hint="Install it: pip install 'opendataflow[spark]'",
+            hint=f"Install it: {install_command('spark')}",
         )
     from ..spark.code import jobs_in
 

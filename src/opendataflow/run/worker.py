@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BadConfig, MissingDependency, UntrustedDefinition
+from ..errors import BadConfig, MissingDependency, UntrustedDefinition, install_command
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
@@ -142,7 +142,7 @@ class Worker:
         except ImportError as error:
             raise MissingDependency(
                 f"job {job.jobid} runs on Spark, and {error.name} is not installed",
-                hint="Install it: pip install 'opendataflow[spark]'",
+                hint=f"Install it: {install_command('spark')}",
             ) from None
         return JobCode(path, True, load_job(path, job.jobid, job))
 

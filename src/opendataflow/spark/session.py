@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ..errors import BadConfig, MissingDependency
+from ..errors import BadConfig, MissingDependency, install_command
 from ..model.printable import clean
 from .java import INSTALL_JAVA, find_java
 from .settings import SECRET_NAMES, environment_of, needs_secret, spark_settings, without_parameters
@@ -43,7 +43,7 @@ def session(
             from pyspark.sql import SparkSession
         except ImportError as problem:
             raise MissingDependency(
-                f"Spark jobs need the package pyspark: {problem}", hint="Install it: pip install 'opendataflow[spark]'"
+                f"Spark jobs need the package pyspark: {problem}", hint=f"Install it: {install_command('spark')}"
             ) from None
         os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
             "PYSPARK_PYTHON", sys.executable
@@ -107,7 +107,7 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
         import pyspark.sql.connect.session  # noqa: F401
     except ImportError as problem:
         raise MissingDependency(
-            f"Spark Connect needs more packages: {problem}", hint="Install them: pip install 'opendataflow[connect]'"
+            f"Spark Connect needs more packages: {problem}", hint=f"Install them: {install_command('connect')}"
         ) from None
     try:
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()

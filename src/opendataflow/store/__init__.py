@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import MissingDependency, UsageError
+from ..errors import MissingDependency, UsageError, install_command
 from . import migrations
 from .backend import Backend
 from .records import (
@@ -86,7 +86,7 @@ def _backend(url: str, *, create: bool, password: str | None) -> Backend:
             from .postgres import PostgresBackend
         except ImportError:
             raise MissingDependency(
-                "a PostgreSQL store needs psycopg", hint="Install it: pip install 'opendataflow[postgres]'"
+                "a PostgreSQL store needs psycopg", hint=f"Install it: {install_command('postgres')}"
             ) from None
         return PostgresBackend(url, password=password)
     raise UsageError(
