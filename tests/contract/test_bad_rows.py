@@ -54,4 +54,4 @@ def test_options_without_end_are_refused_and_named(store: Any, options: str) -> 
     store.register([Dataset("raw")], [])
     store.dml(f"update dataset set options = '{options}' where datasetid = 'raw'")
     with pytest.raises(BadDefinition, match="raw"):
-        store.catalogue()
+        store.catalogue().dataset("raw")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import Dataset, Job
-from ..store.definitions import dataset_data, job_data
+from ..store.loading import dataset_data, job_data
 
 
 def job_facts(job: Job) -> dict[str, Any]:

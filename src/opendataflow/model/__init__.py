@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .broken import Broken, BrokenDefinition
 from .catalogue import Catalogue, takes_all
 from .checks import Check, checks_to_data, parse_checks
 from .dataid import TYPES, DataidType
@@ -87,6 +88,8 @@ __all__ = [
     "WAITING",
     "YES",
     "Answer",
+    "Broken",
+    "BrokenDefinition",
     "Catalogue",
     "Check",
     "CheckResult",

@@ -13,6 +13,7 @@ from .rows import CandidateRow, PairFacts, compact
 
 _BATCH = 20_000
 _MOST_PAIR_LOCKS = 200
+_BROKEN_JOBS = "broken jobs"
 
 PairId = tuple[str, str]
 
@@ -154,8 +155,23 @@ def _split(statuses: str | None) -> list[str]:
     return statuses.split(",") if statuses else []
 
 
+def catch_up(tx: Transaction, catalogue: Catalogue) -> None:
+    """Remember which jobs are broken, since nobody derives their candidates meanwhile; those that no longer are get theirs."""
+    stored = tx.value("meta_get", name=_BROKEN_JOBS)
+    was, now = set(stored.split()) if stored else set(), {name for what, name in catalogue.broken if what == "job"}
+    if was == now:
+        return
+    tx.run("meta_put", name=_BROKEN_JOBS, value=" ".join(sorted(now)))
+    for jobid in sorted(was - now):
+        rebuild(tx, catalogue, jobid)
+        for datasetid in catalogue.jobs[jobid].outputs if jobid in catalogue.jobs else ():
+            tx.run("note_put", datasetid=datasetid, dataid=None, after=None)  # whoever waits for all of it
+
+
 def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
-    """Derive all candidates of a job anew: its definition changed."""
+    """Derive all candidates of a job anew: its definition changed. Those of a broken one stay until it is put right."""
+    if ("job", jobid) in catalogue.broken:
+        return
     tx.run("candidates_of_job_drop", jobid=jobid)
     job = catalogue.jobs.get(jobid)
     if job is None:

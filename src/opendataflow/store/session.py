@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
-from . import definitions
+from . import candidates, definitions, loading
 from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 
 _T = TypeVar("_T")
@@ -133,7 +133,7 @@ class Session:
         """The catalogue as the store has it, in a transaction that only reads."""
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
-            catalogue = definitions.load(tx)
+            catalogue = loading.load(tx)
             if catalogue.implicit:
                 return catalogue  # whoever writes next stores them
             self._catalogue, self._revision = catalogue, revision
@@ -144,9 +144,12 @@ class Session:
         tx.lock("lock_definitions")
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
-            self._catalogue = definitions.load(tx)
+            self._catalogue = loading.load(tx)
             if self._catalogue.implicit:
                 definitions.store_implicit(tx, self._catalogue)
                 revision = tx.value("revision")
             self._revision = revision
+            candidates.catch_up(tx, self._catalogue)
+        elif self._catalogue.broken:
+            candidates.catch_up(tx, self._catalogue)  # what was written when it was loaded may have been undone
         return self._catalogue
