@@ -14,6 +14,7 @@ from opendataflow.errors import SchemaOlder
 from opendataflow.model import YES, Consumed, Facts, InputFact, Limit, decide
 from opendataflow.secrets import decrypt, find_key
 from opendataflow.store import open_store
+from opendataflow.store.migrations import carried
 from tests.support.flows import claim_one, following, in_status, kinds, status
 from tests.support.workers import ROOT
 
@@ -33,6 +34,7 @@ def url(store_url: str) -> str:
     else:
         with psycopg.connect(store_url, autocommit=True) as connected:
             connected.execute(text.encode())
+            connected.execute("grant select on all tables in schema dataflow to public")
     return store_url
 
 
@@ -47,9 +49,10 @@ def migrated(url: str) -> Iterator[Store]:
 def test_it_is_refused_until_it_is_migrated(url: str) -> None:
     with pytest.raises(SchemaOlder):
         opendataflow.open(url)
+    newer = [step.number for step in carried("sqlite")][1:]
     with open_store(url, check=False) as store:
-        assert [step.number for step in store.migrate(dry_run=True)] == [2, 3]
-        assert [step.number for step in store.migrate()] == [2, 3]
+        assert [step.number for step in store.migrate(dry_run=True)] == newer
+        assert [step.number for step in store.migrate()] == newer
         assert store.migrate() == []
     with opendataflow.open(url) as store:
         assert store.environment() == "dev"
@@ -99,6 +102,25 @@ def test_its_chunks_are_what_they_were(migrated: Store) -> None:
     bounds = migrated.chunk("orders", "2")
     assert bounds is not None
     assert (bounds.lower, bounds.upper) == ("1000", "2000")
+
+
+def test_its_columns_are_in_the_order_of_the_original(migrated: Store) -> None:
+    names, rows = migrated.sql("select * from datastatus where runid = 3 order by locktype")
+    assert names[:6] == ["datasetid", "jobid", "dataid", "locktype", "status", "modified"]
+    assert [row[:5] for row in rows] == [
+        ("raw", "load", DAYS[1], "IN", "DONE"),
+        ("clean", "load", DAYS[1], "OUT", "READY"),
+    ]
+    assert migrated.sql("select count(*) from note")[1] == [(1,)], "moving columns is no change of a status"
+
+
+def test_its_grants_stay(migrated: Store, request: pytest.FixtureRequest) -> None:
+    if migrated.url.startswith("sqlite"):
+        return  # a file has no roles
+    with psycopg.connect(request.getfixturevalue("postgres_url"), autocommit=True) as connected:
+        granted = "select grantee, privilege_type from information_schema.role_table_grants where table_name = %s"
+        for table in ("datastatus", "job_status", "candidate_facts"):
+            assert ("PUBLIC", "SELECT") in connected.execute(granted, (table,)).fetchall()
 
 
 def test_its_manifests_are_what_they_were(migrated: Store) -> None:
