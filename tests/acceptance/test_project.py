@@ -263,9 +263,7 @@ def test_a_project_of_another_user_is_not_obeyed_in_the_folders_below(home: Shel
 def test_discover_all_looks_everywhere_and_a_refused_file_stops_nothing(home: Shell) -> None:
     shop = make(home)
     toml = (shop.folder / "dataflow.toml").read_text()
-    more = (
-        '[dataset.colours_raw]\nlocation = "colours/{dataid}.csv"\nformat = "csv"\npartition = { type = "day" }\n'
-    )
+    more = '[dataset.colours_raw]\nlocation = "colours/{dataid}.csv"\nformat = "csv"\npartition = { type = "day" }\n'
     shop.write("dataflow.toml", f"{toml}\n{more}")
     shop.odf("apply", "--yes")
     shop.write("data/names/2025-11-14.csv", (shop.folder / "data/names/2025-11-13.csv").read_text())

@@ -27,7 +27,7 @@ from .decision import (
 )
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
-from .job import Input, Job, Pool, Retry
+from .job import Input, Job, Pause, Pool, Retry
 from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
@@ -110,6 +110,7 @@ __all__ = [
     "OutLock",
     "OutputFact",
     "Partition",
+    "Pause",
     "Pool",
     "Question",
     "ReadFact",

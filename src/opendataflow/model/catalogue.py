@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from ..errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
 from .broken import Broken, BrokenDefinition, Definition
 from .dataset import TODAY, Dataset
-from .job import Input, Job, Pool
+from .job import Input, Job, Pause, Pool
 from .mapping import check_mapping, inputs, outputs
 from .partition import Partition, bounds, from_ordinal
 
@@ -29,6 +30,7 @@ class Catalogue(NamedTuple):
     readers: dict[str, tuple[tuple[Job, Input], ...]]
     output_partitions: dict[str, Partition]
     broken: dict[Definition, Broken]
+    paused: Mapping[str, Pause] = MappingProxyType({})
 
     @classmethod
     def build(cls, datasets: Iterable[Dataset], jobs: Iterable[Job], pools: Iterable[Pool] = ()) -> Catalogue:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import isfinite
+from typing import NamedTuple
 
 from ..errors import BadDefinition, LeaseLost
 from .hours import Hours, next_change, parse_window, slots_at
@@ -154,6 +156,19 @@ class Job:
                 raise BadDefinition(f"{where}: {name} must be a number of seconds above 0, not {shown(seconds)}")
         if self.pool != "":
             check_id("pool", self.pool)
+
+
+class Pause(NamedTuple):
+    """A job that starts nothing until somebody says so: who paused it when, and why."""
+
+    jobid: str
+    who: str
+    why: str | None
+    since: datetime | None
+
+    def __str__(self) -> str:
+        since = self.since.astimezone().strftime("%Y-%m-%d %H:%M %Z") if self.since else "an unknown time"
+        return f"job {self.jobid} is paused by {self.who} since {since}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True)

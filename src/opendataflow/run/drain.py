@@ -218,7 +218,11 @@ class Drain:
         catalogue = self._store.known
         if catalogue is not self._catalogue:
             chosen = set(self._choose(catalogue))
-            self._catalogue, self._order = catalogue, [each for each in reversed(catalogue.order()) if each in chosen]
+            self._catalogue = catalogue
+            # What somebody paused is not waited for; a drain that follows takes it up once it is resumed.
+            self._order = [
+                each for each in reversed(catalogue.order()) if each in chosen and each not in catalogue.paused
+            ]
         if len(self._order) < 2:
             return self._order
         stirring = self._store.claimable_jobs()

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..errors import LeaseLost, WrongData
+from ..errors import Cancelled, LeaseLost, WrongData
 from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
 from . import candidates, records
 from .backend import Transaction
@@ -135,6 +135,14 @@ def lose(tx: Transaction, runid: int | None, detail: str) -> None:
     if lost is not None:
         outputs = _outputs_of_run(tx, lost)
         end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
+
+
+def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:
+    """End a run at a person's word; whoever does its work finds out at its next sign of life. False when it is over."""
+    detail = f"cancelled by {who}" + (f": {why}" if why else "")
+    outputs = _outputs_of_run(tx, run)
+    ending = Ending("cancelled", FAILED, FAILED, FAILED, Cancelled.name, detail)
+    return bool(outputs) and end(tx, run._replace(owner=who), outputs, ending)
 
 
 def _outputs_of_run(tx: Transaction, run: Run | Expired) -> list[str]:

@@ -19,6 +19,7 @@ from ..model import (
     Job,
     Mapping,
     Partition,
+    Pause,
     Pool,
     Retry,
     checks_to_data,
@@ -26,8 +27,8 @@ from ..model import (
 )
 from ..model.timezone import time_zone
 from .backend import Transaction
-from .records import table
-from .rows import DatasetRow, JobItem, JobRule, PoolRow
+from .records import moment, table
+from .rows import DatasetRow, JobItem, JobRule, PauseRow, PoolRow
 
 _T = TypeVar("_T")
 
@@ -74,7 +75,8 @@ def load(tx: Transaction) -> Catalogue:
     for name, each in catalogue.broken.items():
         if each.data is None:  # its own rows load
             catalogue.broken[name] = each._replace(data=job_data(stored[each.name]))
-    return catalogue
+    paused = (Pause(row.jobid, row.who, row.why, moment(row.since)) for row in tx.fetch(PauseRow._make, "pauses"))
+    return catalogue._replace(paused={pause.jobid: pause for pause in paused})
 
 
 class _Wrong(Exception):

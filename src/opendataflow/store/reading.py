@@ -95,6 +95,11 @@ class Reading(Session):
             raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
         return run
 
+    def log_tail(self, runid: int) -> str | None:
+        """The last lines of a run's log, if its project keeps them."""
+        tail: str | None = self._value("log_tail", runid=runid)
+        return tail
+
     def runs(
         self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20
     ) -> list[Run]:

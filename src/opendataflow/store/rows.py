@@ -243,6 +243,15 @@ class PoolRow(NamedTuple):
     options: str
 
 
+class PauseRow(NamedTuple):
+    """A row of table pause."""
+
+    jobid: str
+    who: str
+    why: str | None
+    since: Any
+
+
 # What queries take ---------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +274,7 @@ class EventRow(NamedTuple):
     """An event as events_put appends it."""
 
     kind: str
-    datasetid: str
+    datasetid: str | None
     dataid: str | None
     jobid: str | None
     before: str | None = None

@@ -266,6 +266,10 @@ class RunVerbs(Session):
         """Remember where the log of a run is."""
         self._do(lambda tx: tx.run("run_logs_put", logs=compact([(runid, path)])))
 
+    def keep_log_tail(self, runid: int, tail: str) -> None:
+        """Keep the last lines of a run's log for those who cannot reach the file."""
+        self._do(lambda tx: tx.run("log_tail_put", runid=runid, tail=tail))
+
     # Commit, or fail ---------------------------------------------------------------------------------------------
 
     def commit(

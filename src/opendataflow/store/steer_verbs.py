@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from ..errors import InvalidPath, StoreReadOnly
-from ..model import Manifest
-from . import announcing, folding, steering, versions
+from ..errors import BadTransition, InvalidPath, StoreReadOnly, UnknownRun
+from ..model import RUNNING, Manifest
+from . import announcing, endings, folding, records, steering, versions
 from .announcing import Act, Announcement
 from .backend import Transaction
-from .records import Announced, RolledBack, Steered
+from .records import Announced, RolledBack, Run, Steered
+from .rows import EventRow, as_objects
 from .session import Session
 
 
@@ -134,6 +135,46 @@ class SteerVerbs(Session):
 
         return self._do(work)
 
+    def cancel(self, runid: int, *, why: str | None = None) -> Run:
+        """End a run wherever it is: its chunk is FAILED at once, and its processes end at its next heartbeat."""
+
+        def work(tx: Transaction) -> Run:
+            folding.fold(tx, self._known(tx))
+            run = tx.first(records.run, "run_row", runid=runid)
+            if run is None:
+                raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
+            if run.status != RUNNING or not endings.cancel(tx, run, self._who, why):
+                raise BadTransition(
+                    f"run {runid} of {run.jobid} {run.dataid} is over: {run.outcome or run.status}",
+                    hint="What runs now: odf status",
+                )
+            return run
+
+        return self._do(work)
+
+    def pause(self, jobid: str, *, why: str | None = None) -> None:
+        """Start nothing more of a job until it is resumed; what runs goes on."""
+
+        def work(tx: Transaction) -> None:
+            self._known(tx).job(jobid)
+            tx.run("pause_put", jobid=jobid, who=self._who, why=why)
+            _remember(tx, "paused", jobid, Act(self._who, why))
+
+        self._do(work)
+
+    def resume(self, jobid: str, *, why: str | None = None) -> bool:
+        """Let a paused job go on; False when it was not paused."""
+
+        def work(tx: Transaction) -> bool:
+            if jobid not in self._known(tx).paused:
+                self._known(tx).job(jobid)
+                return False
+            tx.run("pause_drop", jobid=jobid)
+            _remember(tx, "resumed", jobid, Act(self._who, why))
+            return True
+
+        return self._do(work)
+
     def vacuumed(
         self, datasetid: str, old: Iterable[tuple[str, int]], *, why: str | None = None
     ) -> list[tuple[str, int]]:
@@ -158,6 +199,10 @@ class SteerVerbs(Session):
 
         with suppress(StoreReadOnly, InvalidPath):
             self._do(work)
+
+
+def _remember(tx: Transaction, kind: str, jobid: str, act: Act) -> None:
+    tx.run("events_put", events=as_objects([EventRow(kind, None, None, jobid, None, None, *act)]))
 
 
 def _listed(dataids: Iterable[str]) -> list[str]:

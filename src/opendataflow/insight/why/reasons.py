@@ -58,7 +58,9 @@ def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]
     for limit in limits:
         if limit.free:
             continue
-        if limit.what == "pool":
+        if limit.what == "job":
+            yield Reason(LOCKED, str(limit), (f"odf resume {limit.name}",))
+        elif limit.what == "pool":
             _, change = store.pool_now(limit.name)
             more = f"odf pool set {limit.name} {limit.slots * 2 or 4}"
             because = (f"by its hours it will have {change_text(change)}",) if change else ()

@@ -23,6 +23,27 @@ select jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, opt
 -- All pools.
 select poolid, slots, options from pool order by poolid
 
+-- name: pauses
+-- The jobs that start nothing until somebody says so.
+select jobid, who, why, since from pause order by jobid
+
+-- name: pause_put
+-- Pause a job.
+insert into pause (jobid, who, why, since) values (:jobid, :who, :why, now())
+on conflict (jobid) do update set who = excluded.who, why = excluded.why, since = excluded.since
+
+-- name: pause_drop
+-- Let a job go on.
+delete from pause where jobid = :jobid
+
+-- name: log_tail_put
+-- Keep the last lines of a log.
+insert into log_tail (runid, tail) values (:runid, :tail) on conflict (runid) do nothing
+
+-- name: log_tail
+-- The last lines of a log.
+select tail from log_tail where runid = :runid
+
 -- name: dataset_put
 -- Register or change one dataset.
 insert into dataset (datasetid, kind, hostname, database, schemaname, tablename, username, encryptedpass, location, format, partition, checks, options)
