@@ -18,6 +18,7 @@ from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.explain import explain
+from opendataflow.insight.health import health
 from opendataflow.insight.matrix import chunk_list, chunks_in, overview
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
@@ -110,6 +111,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     Watch: look_at_a_drain,
     report: look_at_a_drain,
     examine: examine_everything,
+    health: health,
 }
 # These are reached through the functions above.
 INSIDE = {
@@ -119,6 +121,8 @@ INSIDE = {
     "why.reasons.limits_in_the_way": why,
     "why.reasons.who_runs": why,
     "why.reasons.last_words": why,
+    "usual.usual_seconds": why,
+    "usual.so_far": why,
 }
 
 

@@ -12,6 +12,7 @@ from ...project.trust import told
 from ...run.declared import foreseen_distrust
 from ...store import Run, Store
 from ..pools import change_text
+from ..usual import so_far
 from ..words import duration, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
@@ -94,7 +95,9 @@ def how_it_ended(run: Run | None) -> tuple[str, ...]:
 
 def who_runs(store: Store, run: Run) -> str:
     """Who runs something since when, and how long its lease lasts."""
-    text = f"run {run.runid} of {run.jobid} {run.dataid} by {run.owner}, since {when(run.started)}"
+    text = (
+        f"run {run.runid} of {run.jobid} {run.dataid} by {run.owner}, since {when(run.started)}, {so_far(store, run)}"
+    )
     if run.lease_until is None:
         return text
     left = run.lease_until - store.clock()
