@@ -42,11 +42,18 @@ class Broken(NamedTuple):
         if self.rows_of in declared:
             mend = "Put back what dataflow.toml declares: odf apply"
         elif self.statement:
-            mend = f'Put it right, for instance: odf dml "{self.statement}"'
+            plain = not set(self.statement) & set('"$`\\!')
+            typed = f'"{self.statement}"' if plain else _quoted(self.statement)
+            mend = f"Put it right, for instance: odf dml {typed}"
         else:
-            table = "job" if self.rows_of[0] == "job" else self.rows_of[0]
+            table = self.rows_of[0]
             mend = f"Look at its rows: odf sql \"select * from {table} where {table}id = '{self.rows_of[1]}'\""
         return f"{self.problem.hint} {mend}".lstrip()
+
+
+def _quoted(text: str) -> str:
+    """One word for the shell."""
+    return "'{}'".format(text.replace("'", "'\\''"))
 
 
 class BrokenDefinition(BadDefinition):

@@ -191,9 +191,11 @@ class Catalogue(NamedTuple):
 
 def _concerned(job: Job, problem: OdfError) -> Broken:
     """A job that does not fit, by its own fault or by that of what it needs."""
-    broken = problem.broken if isinstance(problem, BrokenDefinition) else None
-    statement, cause = (broken.statement, broken.rows_of) if broken else ("", None)
-    return Broken("job", job.jobid, problem, statement, cause, outputs=job.outputs or (job.jobid,))
+    outputs = job.outputs or (job.jobid,)
+    if isinstance(problem, BrokenDefinition):
+        cause = problem.broken
+        return Broken("job", job.jobid, cause.problem, cause.statement, cause.rows_of, outputs=outputs)
+    return Broken("job", job.jobid, problem, outputs=outputs)
 
 
 def _check_definitions_load(job: Job, bad: dict[Definition, Broken]) -> None:
