@@ -71,7 +71,6 @@ class Script(Handshake):
                 every=1.0,
                 cancel=self.worker.cancelled if self.in_drain else None,
                 echo=self.worker.echo,
-                is_alone=not self.in_drain,
             )
             ended = launch(command, log, terms)
         code = ended.exit_code if ended.exit_code is not None else -(ended.signal or 0)
