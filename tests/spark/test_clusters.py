@@ -107,7 +107,8 @@ def all_rows(home: Shell) -> list[int]:
     from pyarrow.parquet import read_table
 
     locations = home.odf("sql", "select location from data_manifest where datasetid = 'back'", "--json").data
-    return sorted(row for location in locations for row in read_table(location["location"]).column("id").to_pylist())
+    tables = (read_table(home.folder / "data" / row["location"]) for row in locations)
+    return sorted(number for table in tables for number in table.column("id").to_pylist())
 
 
 def check_everything_once(home: Shell) -> None:

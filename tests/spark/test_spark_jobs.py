@@ -336,5 +336,5 @@ def test_a_drain_that_is_killed_in_the_middle_is_finished_by_the_next_one(home: 
     # What the killed attempts left goes, and nothing else.
     home.odf("vacuum", "--yes")
     locations = home.odf("sql", "select location from data_manifest where datasetid <> 'numbers'", "--json").data
-    assert version_folders(home) == {str(Path(row["location"]).relative_to(home.folder / "data")) for row in locations}
+    assert version_folders(home) == {row["location"] for row in locations}
     assert left - version_folders(home), "the killed attempts had left something"

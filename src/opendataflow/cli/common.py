@@ -20,6 +20,7 @@ from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
 
 if TYPE_CHECKING:
+    from ..model.roots import Roots
     from ..project import Project
     from ..secrets import Key
     from ..store import Store
@@ -103,12 +104,18 @@ class App:
             say=lambda message: click.echo(self.redact(message), err=True),
             environment=self._declared_environment,
         )
+        self._store.roots = self._roots
         return self._store
 
     def _declared_environment(self) -> str | None:
         """The environment that the project declares; without a project file there is none to compare a store with."""
         environment = self.project.environment
         return environment.name if environment.is_declared else None
+
+    def _roots(self) -> Roots:
+        from ..project import roots_of
+
+        return roots_of(self.project, self.url)
 
     def close(self) -> None:
         """Close the store, if it was opened."""

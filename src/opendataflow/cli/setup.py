@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def migrate_verb(app: App, dry_run: bool) -> int:
     """Create the store's tables, or bring them up to date.
 
+    Locations of versions that an older OpenDataFlow kept as absolute paths become relative to the roots that they lie in, so
+    that the project can be moved.
+
     \b
       odf migrate
       odf migrate --store postgresql://etl@db/dataflow
@@ -31,6 +34,10 @@ def migrate_verb(app: App, dry_run: bool) -> int:
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]
     app.show([{"number": step.number, "name": step.name} for step in steps], lambda: lines)
+    relative = store.keep_relative(dry_run=dry_run) if not (steps and dry_run) else 0
+    if relative:
+        would = "would be" if dry_run else "are now"
+        app.say(f"the locations of {relative:,} version{'s' * (relative != 1)} {would} kept relative to the roots")
     if not dry_run:
         for datasetid in store.not_encrypted():
             app.say(

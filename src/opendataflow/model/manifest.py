@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -87,6 +87,11 @@ class Manifest:
     def passed(self) -> bool:
         """Whether no check of severity error failed."""
         return not any(result.refuses for result in self.checks)
+
+    def at(self, place: Callable[[str], str]) -> Manifest:
+        """The same with another way to say where it lies."""
+        location = place(self.location)
+        return self if location == self.location else replace(self, location=location)
 
     def to_data(self) -> dict[str, object]:
         """The same as plain data, without what is not set."""

@@ -319,6 +319,20 @@ class StatusKey(NamedTuple):
     locktype: str
 
 
+class LocationRow(NamedTuple):
+    """Where one version of a chunk lies, as it is kept."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    location: str
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What names the version."""
+        return {"datasetid": self.datasetid, "dataid": self.dataid, "version": self.version}
+
+
 def receipt_events(kind: str, outputs: Sequence[str], receipt: Receipt, who: str | None, **rest: Any) -> list[EventRow]:
     """The events that store a receipt, one for each output."""
     stored = compact(receipt.to_data())

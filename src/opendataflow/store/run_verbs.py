@@ -226,6 +226,7 @@ class RunVerbs(Session):
         """What each of these runs reads, by runid: every input chunk with its manifest, bounds, and who has its content."""
         wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
         chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
+        found = self.roots().found
 
         def work(tx: Transaction) -> None:
             for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
@@ -233,7 +234,9 @@ class RunVerbs(Session):
                 if row.fingerprint is not None:
                     content = {"datasetid": row.datasetid, "dataid": row.dataid, "fingerprint": row.fingerprint}
                     same = tx.value("same_content", **content)
-                chunks[row.runid].append(records.input_chunk(row)._replace(same_as=same))
+                chunk = records.input_chunk(row)
+                manifest = chunk.manifest and chunk.manifest.at(found)
+                chunks[row.runid].append(chunk._replace(manifest=manifest, same_as=same))
 
         if wanted:
             self._do(work, reading=True)
@@ -293,7 +296,11 @@ class RunVerbs(Session):
         beside: Mapping[str, Manifest] | None = None,
     ) -> None:
         """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema."""
-        runs = [Done(*run) for run in done]
+        kept = self.roots().kept
+        runs = [
+            Done(claim, {name: manifest.at(kept) for name, manifest in made.items()}, code)
+            for claim, made, code in done
+        ]
         schemas = {
             datasetid: manifest.schema
             for run in runs
@@ -313,8 +320,8 @@ class RunVerbs(Session):
                 tx.run("meta_put_once", name=_schema_of(datasetid), value=schema)
             for datasetid, manifest in (beside or {}).items():
                 claim = runs[0].claim
-                kept = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest}, repeats=True)
-                announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid}"))
+                aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)
+                announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid}"))
 
         self._do(work)
         self._pinned |= schemas.keys()  # known only now that it is committed

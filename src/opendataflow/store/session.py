@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
+from ..model.roots import Roots
 from . import candidates, definitions, loading
 from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 
@@ -53,6 +54,7 @@ class Session:
         self._patience = patience
         self._say = say or (lambda message: None)
         self._environment = environment
+        self.roots: Callable[[], Roots] = Roots  # whoever knows the project says what locations are kept relative to
         self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""

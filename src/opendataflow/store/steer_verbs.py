@@ -32,7 +32,8 @@ class SteerVerbs(Session):
 
         only_new refuses, as Locked, chunks that are there already.
         """
-        announcement = Announcement(datasetid, _listed(dataids), manifests or {}, bounds or {}, only_new=only_new)
+        kept = {dataid: manifest.at(self.roots().kept) for dataid, manifest in (manifests or {}).items()}
+        announcement = Announcement(datasetid, _listed(dataids), kept, bounds or {}, only_new=only_new)
 
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)

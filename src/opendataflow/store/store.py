@@ -11,9 +11,12 @@ from .backend import Migration, Row, Transaction
 from .looking import Looking
 from .reading import Reading
 from .records import Change
+from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
 from .steer_verbs import SteerVerbs
+
+_PAGE = 10_000
 
 
 class Store(RunVerbs, SteerVerbs, Reading, Looking):
@@ -38,6 +41,16 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
             if self._backend.has_schema():
                 self._do(lambda tx: None)  # not the tables of another environment
             return migrations.migrate(self._backend)
+
+    def keep_relative(self, *, dry_run: bool = False) -> int:
+        """Keep the locations of all versions relative to the roots that they lie in; returns how many were not."""
+        changed, last = 0, LocationRow("", "", 0, "")
+        while page := self._fetch(LocationRow._make, "locations_absolute_page", **last.key, n=_PAGE):
+            moves = [(*at, kept) for at in page if (kept := self.roots().kept(at.location)) != at.location]
+            if moves and not dry_run:
+                self._do(lambda tx, moves=moves: tx.run("locations_put", changes=compact(moves)))  # type: ignore[misc]
+            changed, last = changed + len(moves), page[-1]
+        return changed
 
     def environment(self) -> str | None:
         """The environment that this store belongs to, if it was stamped."""

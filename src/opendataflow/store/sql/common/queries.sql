@@ -309,6 +309,12 @@ where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') 
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
 
+-- name: locations_absolute_page
+-- Versions whose locations are paths or URLs, after a given one.
+select datasetid, dataid, version, location from data_manifest
+where (datasetid, dataid, version) > (:datasetid, :dataid, :version) and (location like '/%' or location like '%://%')
+order by datasetid, dataid, version limit :n
+
 -- name: published_page
 -- The manifests of the current versions of a dataset's READY chunks, in order, after a position in that order.
 select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body,

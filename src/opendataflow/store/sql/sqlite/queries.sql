@@ -122,6 +122,12 @@ from json_each(:manifests) m
 where true
 on conflict (datasetid, dataid, version) do nothing
 
+-- name: locations_put
+-- Say in another way where versions lie, unless somebody changed it meanwhile.
+-- SQLite: a list of lists is read by json_each.
+update data_manifest set location = c.value ->> 4 from json_each(:changes) c
+where datasetid = c.value ->> 0 and dataid = c.value ->> 1 and version = c.value ->> 2 and location = c.value ->> 3
+
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
 -- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
