@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -150,6 +150,21 @@ class Catalogue(NamedTuple):
                 f"job {job.jobid}: no input names the dataid of the output",
                 hint="The mappings latest and all only join what another input names. The dataset today names every day.",
             )
+
+
+def without_beginning(job: Job, datasets: Mapping[str, Dataset]) -> list[str]:
+    """The datasets of which a job reads an earlier chunk of its own, when nothing says which one is the first."""
+    read = [item.datasetid for item in job.inputs if item.mapping.kind == "lag" and item.datasetid in job.outputs]
+    partitions = {name: datasets[name].partition for name in read if name in datasets}
+    return [name for name, each in partitions.items() if each.start is None and each.count is None]
+
+
+def no_beginning(jobid: str, datasetid: str) -> str:
+    """What to say about it."""
+    return (
+        f"{jobid} reads the chunk of {datasetid} before its own, so none can be the first: "
+        f"declare where it begins, [dataset.{datasetid}] partition = {{ …, start = … }}"
+    )
 
 
 def takes_all(job: Job) -> bool:

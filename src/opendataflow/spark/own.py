@@ -143,4 +143,4 @@ def _answer_by_thread() -> None:
     SparkSession.getActiveSession = classmethod(get_active)  # type: ignore[method-assign, assignment]
     SparkSession.Builder.getOrCreate = get_or_create  # type: ignore[method-assign, assignment]
     module._monkey_patch_RDD(OfThisThread())  # type: ignore[arg-type]
-    module._monkey_patch_RDD = lambda sparkSession: None
+    module._monkey_patch_RDD = lambda sparkSession: None  # noqa: N803

@@ -140,9 +140,10 @@ class Spark:
     def _work(self, attempt: Attempt) -> ChunkWork:
         from ...spark.chunks import ChunkWork
 
-        outputs = [attempt.catalogue.dataset(name) for name in attempt.job.outputs]
-        claim = attempt.claim
-        past = {dataset.datasetid: past_of(self.worker.store, dataset, claim.dataid) for dataset in outputs}
+        claim, read = attempt.claim, {chunk.datasetid for chunk in attempt.inputs}
+        empty = [item.datasetid for item in attempt.job.inputs if item.datasetid not in read]
+        datasets = [attempt.catalogue.dataset(name) for name in dict.fromkeys((*attempt.job.outputs, *empty))]
+        past = {dataset.datasetid: past_of(self.worker.store, dataset, claim.dataid) for dataset in datasets}
         return ChunkWork(claim, attempt.inputs, _bounds(attempt), past)
 
     def _works(self, attempts: Sequence[Attempt]) -> list[ChunkWork]:
