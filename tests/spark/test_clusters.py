@@ -68,7 +68,8 @@ from opendataflow import job
 
 
 @job(reads="raw", writes="clean")
-def clean(raw, chunk):
+def clean(raw, chunk, spark):
+    raw.cache().createOrReplaceTempView("t")  # which chunks that run beside it have as well
     folder, is_slow = chunk.env["MARKS"], chunk.dataid == "2013-01-29"
 
     def slowly(batches):
@@ -77,7 +78,7 @@ def clean(raw, chunk):
             time.sleep(6)
         yield from batches
 
-    return raw.repartition(2).mapInArrow(slowly, raw.schema)
+    return spark.table("t").repartition(2).mapInArrow(slowly, raw.schema)
 """
 
 

@@ -83,6 +83,8 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
                 click.echo(line)
         if removed or (sys.stdin.isatty() and not yes):
             confirm(app, f"apply {len(changes)} changes to {store.url}?", yes)
+    for line in _without_beginning(project, jobs):
+        app.say(f"note: {line}")
     if not dry_run:
         store.stamp(project.environment.name)
         store.register(project.datasets, jobs, project.pools, prune=prune, applied=digest(project))
@@ -97,6 +99,13 @@ def _with_code(project: Project) -> tuple[Job, ...]:
     from ..run.declared import jobs_of
 
     return jobs_of(project)
+
+
+def _without_beginning(project: Project, jobs: tuple[Job, ...]) -> list[str]:
+    from ..model import no_beginning, without_beginning
+
+    datasets = {dataset.datasetid: dataset for dataset in project.datasets}
+    return [no_beginning(job.jobid, name) for job in jobs for name in without_beginning(job, datasets)]
 
 
 def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .broken import Broken, BrokenDefinition
-from .catalogue import Catalogue, takes_all
+from .catalogue import Catalogue, no_beginning, takes_all, without_beginning
 from .checks import Check, checks_to_data, parse_checks
 from .dataid import TYPES, DataidType
 from .dataset import TODAY, Dataset
@@ -137,6 +137,7 @@ __all__ = [
     "may_consume",
     "may_produce",
     "may_read",
+    "no_beginning",
     "ordinal",
     "outputs",
     "parse_checks",
@@ -147,4 +148,5 @@ __all__ = [
     "takes_all",
     "touches",
     "validation",
+    "without_beginning",
 ]

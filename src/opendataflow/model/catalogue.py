@@ -267,6 +267,21 @@ def _check_no_circle(job: Job, circles: dict[str, list[str]]) -> None:
         )
 
 
+def without_beginning(job: Job, datasets: Mapping[str, Dataset]) -> list[str]:
+    """The datasets of which a job reads an earlier chunk of its own, when nothing says which one is the first."""
+    read = [item.datasetid for item in job.inputs if item.mapping.kind == "lag" and item.datasetid in job.outputs]
+    partitions = {name: datasets[name].partition for name in read if name in datasets}
+    return [name for name, each in partitions.items() if each.start is None and each.count is None]
+
+
+def no_beginning(jobid: str, datasetid: str) -> str:
+    """What to say about it."""
+    return (
+        f"{jobid} reads the chunk of {datasetid} before its own, so none can be the first: "
+        f"declare where it begins, [dataset.{datasetid}] partition = {{ …, start = … }}"
+    )
+
+
 def takes_all(job: Job) -> bool:
     """Whether every input of the job is mapped by `all`, so that its only output dataid is "all"."""
     return bool(job.inputs) and all(item.mapping.kind == "all" for item in job.inputs)

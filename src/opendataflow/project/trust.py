@@ -153,11 +153,13 @@ def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distru
     if declared is None:
         if "copy" in job.options and job.jobid not in project.trust.copies:
             yield Distrust(RIGHT, f"job {job.jobid} is a copy, which {_nobody(project)}")
+        if "spark" in job.options:
+            yield Distrust(RIGHT, f"job {job.jobid} has settings of Spark, which {_nobody(project)}")
         return
     stored, own = _wiring(job), _wiring(declared)
-    for key in stored:
-        if stored[key] != own[key]:
-            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored[key], own[key])
+    for key in dict.fromkeys((*stored, *own)):
+        if stored.get(key) != own.get(key):
+            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored.get(key), own.get(key))
     for name, value in declared.env.items():
         if job.env.get(name) != value:
             yield _difference(RIGHT, project, f"job {job.jobid}", f"env {name}", job.env.get(name), value)
@@ -169,6 +171,7 @@ def _wiring(job: Job) -> dict[str, object]:
         "reads": {item.datasetid: str(item.mapping) for item in job.inputs},
         "writes": sorted(job.outputs or (job.jobid,)),
         **{key: job.options.get(key) for key in ("copy", "secrets")},
+        **{key: job.options[key] for key in ("spark",) if key in job.options},
     }
 
 

@@ -57,10 +57,16 @@ class Application:
         """All published rows of a dataset that a check compares with."""
         return read_chunks(self.spark, self.project, self.dataset(datasetid), self.referenced(datasetid), self.password)
 
+    def no_rows(self, dataset: Dataset, work: ChunkWork) -> DataFrame:
+        """An input that has no chunk to read, as where its partition begins later: the columns that its chunks have."""
+        past = work.past.get(dataset.datasetid, Past())
+        return read_chunks(self.spark, self.project, dataset, (), self.password, pinned_schema=past.schema)
+
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """One claimed chunk, with what is around it; `past` says what earlier publishes of each output were like."""
+    """One claimed chunk, with what is around it; `past` says what earlier publishes were like, of each output and of
+    each input that has no chunk to read."""
 
     claim: Claim
     inputs: Sequence[InputChunk] = ()
@@ -86,11 +92,11 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     rejected rows comes under `<dataset>__rejected`.
     """
     claim = work.claim
-    datasets = {
-        datasetid: app.dataset(datasetid) for datasetid in dict.fromkeys(chunk.datasetid for chunk in work.inputs)
-    }
+    datasets = {item.datasetid: app.dataset(item.datasetid) for item in job.inputs}
     frames = {
-        datasetid: read_chunks(app.spark, app.project, dataset, work.chunks(datasetid), app.password)
+        datasetid: read_chunks(app.spark, app.project, dataset, chunks, app.password)
+        if (chunks := work.chunks(datasetid))
+        else app.no_rows(dataset, work)
         for datasetid, dataset in datasets.items()
         if is_readable(dataset)
     }

@@ -55,8 +55,8 @@ def read_chunks(
         schema = declared_schema(dataset) or (from_ddl(pinned_schema) if pinned_schema else None)
         if schema is None:
             raise DataNotReady(
-                f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are",
-                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
+                f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are; "
+                f'declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
     check_places(_environment(where), dataset, chunks, always=True)

@@ -26,6 +26,7 @@ Redact = Callable[[str], str]
 
 _looks_secret = re.compile(SECRET_NAMES).search
 _lock = threading.Lock()
+_remote: dict[str, str] = {}  # what a session of Spark Connect was asked for, for the next one
 
 
 def session(
@@ -52,6 +53,17 @@ def session(
             return _connect(SparkSession, options)
         with _keeping_interrupt_handler():
             return _classic(SparkSession, options, redact)
+
+
+def another_session(spark: SparkSession) -> SparkSession:
+    """A session of the same application, as this one was started; nothing that was set or named in it comes along."""
+    if not is_connect(spark):
+        return spark.newSession()
+    from pyspark.sql.connect.session import SparkSession as Connected
+
+    another: SparkSession = Connected.builder.config(map=dict(_remote)).create()  # type: ignore[assignment]
+    another.clearProgressHandlers()
+    return another
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -112,6 +124,8 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
     try:
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
         spark.clearProgressHandlers()
+        # An id in the address would lead every session to the same one.
+        _remote.update({**options, "spark.remote": re.sub(r";session_id=[^;]*", "", options["spark.remote"])})
         return spark
     except Exception as problem:
         address = without_parameters(options["spark.remote"])

@@ -29,6 +29,8 @@ from ...model import (
     latest_bound,
     locked_by,
     may_read,
+    no_beginning,
+    without_beginning,
 )
 from ...project import Project
 from ...project.trust import looks
@@ -159,6 +161,8 @@ def _never_produced(asked: _Asked, datasetid: str, dataid: str, producer: Job | 
     if producer is not None:
         text = f"{here} was never produced; {producer.jobid} should produce it"
         told = tuple(_one_level_up(store, catalogue, producer, dataid))
+        if datasetid in without_beginning(producer, catalogue.datasets):
+            told = (*told, no_beginning(producer.jobid, datasetid))
         return Reason(NOT_READY, text, (f"odf why {producer.jobid} {dataid}",), told)
     commands = ways_to_produce(catalogue, datasetid, dataid)
     last = next(iter(store.last_events(datasetid, dataid, 1)), None)

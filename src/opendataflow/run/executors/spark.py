@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,9 @@ class Spark:
 
         words = [str(self.path) if self.path else f"copy {attempt.job.options.get('copy')}"]
         try:
-            with _tagged(spark, attempt, heartbeat):
+            with _own(spark, attempt, heartbeat) as own:
                 log.begin(words, self.worker.project.folder)
-                application = self._application(spark, attempt, log)
+                application = self._application(own, attempt, log)
                 manifests = run_chunk(application, self._work(attempt), attempt.job, self.code)
         except Exception as problem:
             log.end(f"{type(problem).__name__}: {problem}")
@@ -92,9 +93,9 @@ class Spark:
 
         job = attempts[0].job
         try:
-            with _tagged(spark, attempts[0], heartbeat):
+            with _own(spark, attempts[0], heartbeat) as own:
                 log.begin([f"{job.jobid}, {len(attempts)} chunks together"], self.worker.project.folder)
-                application = self._application(spark, attempts[0], log)
+                application = self._application(own, attempts[0], log)
                 outcomes = run_batch(application, self._works(attempts), job, self.code)
         except Exception as problem:
             log.end(f"{type(problem).__name__}: {problem}")
@@ -139,9 +140,10 @@ class Spark:
     def _work(self, attempt: Attempt) -> ChunkWork:
         from ...spark.chunks import ChunkWork
 
-        outputs = [attempt.catalogue.dataset(name) for name in attempt.job.outputs]
-        claim = attempt.claim
-        past = {dataset.datasetid: past_of(self.worker.store, dataset, claim.dataid) for dataset in outputs}
+        claim, read = attempt.claim, {chunk.datasetid for chunk in attempt.inputs}
+        empty = [item.datasetid for item in attempt.job.inputs if item.datasetid not in read]
+        datasets = [attempt.catalogue.dataset(name) for name in dict.fromkeys((*attempt.job.outputs, *empty))]
+        past = {dataset.datasetid: past_of(self.worker.store, dataset, claim.dataid) for dataset in datasets}
         return ChunkWork(claim, attempt.inputs, _bounds(attempt), past)
 
     def _works(self, attempts: Sequence[Attempt]) -> list[ChunkWork]:
@@ -156,13 +158,20 @@ class Spark:
         return [first, *others]
 
 
-def _tagged(spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Any:
-    """Everything that Spark does inside carries the tag of the run, so that it can be stopped."""
+@contextmanager
+def _own(spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Iterator[SparkSession]:
+    """A session for this work alone; everything that Spark does in it carries the tag of the run, so that it can be stopped."""
+    from ...spark.own import own_session
     from ...spark.session import cancel, chunk_context
 
-    tag = f"odf-run-{attempt.claim.runid}"
-    heartbeat.stop = lambda: cancel(spark, tag)
-    return chunk_context(spark, tag, attempt.job.pool or None)
+    job, tag = attempt.job, f"odf-run-{attempt.claim.runid}"
+    settings: Any = job.options.get("spark", {})
+    with (
+        own_session(spark, settings, f"job {job.jobid}: spark") as own,
+        chunk_context(own, tag, job.pool or None),
+    ):
+        heartbeat.stop = lambda: cancel(own, tag)
+        yield own
 
 
 def _bounds(attempt: Attempt) -> tuple[str | None, str | None] | None:
