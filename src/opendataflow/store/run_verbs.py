@@ -310,7 +310,8 @@ class RunVerbs(Session):
             for datasetid, manifest in (beside or {}).items():
                 claim = runs[0].claim
                 kept = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest}, repeats=True)
-                announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid}"))
+                kept = kept._replace(jobid=claim.jobid, runid=claim.runid)
+                announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
 
         self._do(work)
         self._pinned |= schemas.keys()  # known only now that it is committed
