@@ -59,7 +59,7 @@ partition = "month"
 [dataset.late]
 location = "late/{dataid}"
 partition = "day"
-quarantine = true
+quarantine = { max = 1 }
 checks = { range = { delay = { min = 0 } } }
 
 [dataset.rates_raw]

@@ -139,8 +139,9 @@ def _live(watch: Watch) -> Iterator[_Display]:
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def tell(result: Result) -> None:
-            if result.outcome != READY:
-                live.console.print(Text(clean(_line(result)), style="red"))
+            if result.outcome != READY or result.remarks:
+                style = "red" if result.outcome != READY else "yellow"
+                live.console.print(Text(clean(_line(result)), style=style))
 
         def look(drained: Drained) -> None:
             nonlocal due
@@ -154,7 +155,7 @@ def _live(watch: Watch) -> Iterator[_Display]:
 def _line(result: Result) -> str:
     claim = result.claim
     assert claim is not None
-    detail = f" {result.detail}" if result.outcome != READY else ""
+    detail = f" {result.detail}" if result.outcome != READY else f"; {result.remarks}" if result.remarks else ""
     return f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome}{detail}"
 
 

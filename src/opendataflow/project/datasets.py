@@ -31,6 +31,12 @@ def _are_methods(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(method in AUTH for method in value)
 
 
+def _is_quarantine(value: object) -> bool:
+    from ..files.quarantine import is_quarantine  # here, since few datasets have one
+
+    return is_quarantine(value)
+
+
 OF_POSTGRES: dict[str, Shape] = {
     "require_auth": either(one_of(*AUTH), Shape(_are_methods, f"a list of {', '.join(AUTH)}")),
     "sslmode": one_of("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
@@ -47,7 +53,7 @@ OPTIONS: dict[str, Shape] = {
     "drift": one_of("refuse", "warn", "allow"),
     "empty": either(FLAG, TEXT),
     "ready": either(FLAG, TEXT, TABLE),
-    "quarantine": either(FLAG, TEXT, TABLE),
+    "quarantine": Shape(_is_quarantine, 'true or false, or a table like { max = "1 %" } or { max = 100 }'),
     "options": TABLE,
     "schema": TEXT,
     "max_line": _SIZE,

@@ -23,6 +23,7 @@ from ..errors import (
     exit_code_of,
 )
 from ..model import READY, YES, Answer, Catalogue, Facts, InputChunk, Job, Manifest, Receipt, decide
+from ..model.remarks import remarks
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
 
@@ -78,6 +79,7 @@ class Result(NamedTuple):
     status: str = ""
     ended: Ended | None = None
     log: Path | None = None
+    remarks: str = ""  # on what was published all the same: rejected rows, checks that only warn
 
 
 class Executor(Protocol):
@@ -122,7 +124,7 @@ def run(
                 done = execute(worker, attempts, executor, heartbeat, log)
                 produced = audit(worker, attempts, executor, done, results)
                 commit(worker, produced, results)
-                _note_refused(log, [results[runid] for runid, work in done.items() if work.problem is None])
+                _note(log, [results[runid] for runid, work in done.items() if work.problem is None])
     except BaseException as problem:
         # Whatever it was, no chunk may stay locked until its lease ends.
         for claim in claims:
@@ -159,8 +161,9 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
     if done.problem is not None:
         return fail(worker, claim, done)
     attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
-    publish(worker, [(attempt, Done(executor.audit(attempt, done)))])
-    return _ready(claim)
+    published = Done(executor.audit(attempt, done))
+    publish(worker, [(attempt, published)])
+    return _ready(claim, published)
 
 
 # Step by step ---------------------------------------------------------------------------------------------------------
@@ -292,7 +295,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
-        results[attempt.claim.runid] = _ready(attempt.claim, done.ended)
+        results[attempt.claim.runid] = _ready(attempt.claim, done)
 
 
 def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
@@ -366,8 +369,10 @@ def _nothing(worker: Worker, jobid: str) -> Result:
     return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
 
 
-def _ready(claim: Claim, ended: Ended | None = None) -> Result:
-    return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, status=READY, ended=ended)
+def _ready(claim: Claim, done: Done) -> Result:
+    told = remarks(done.manifests)
+    detail = f"{claim.jobid} {claim.dataid} is READY" + (f"; {told}" if told else "")
+    return Result(READY, 0, detail, claim, status=READY, ended=done.ended, remarks=told)
 
 
 def _named(problem: BaseException | None) -> OdfError:
@@ -378,10 +383,10 @@ def _named(problem: BaseException | None) -> OdfError:
     return JobFailed(f"{type(problem).__name__}: {problem}")
 
 
-def _note_refused(log: LogFile, results: Sequence[Result]) -> None:
-    """The log of a run whose work was done says why nothing of it is published."""
+def _note(log: LogFile, results: Sequence[Result]) -> None:
+    """The log of a run whose work was done says why nothing of it is published, or what is to be known of it."""
     for result in results:
-        if result.outcome != READY and result.claim is not None:
+        if (result.outcome != READY or result.remarks) and result.claim is not None:
             log.note(f"run {result.claim.runid}: {result.outcome}: {result.detail}")
 
 

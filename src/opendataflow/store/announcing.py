@@ -41,6 +41,8 @@ class Announcement(NamedTuple):
     bounds: Mapping[str, tuple[str, str]] = MappingProxyType({})
     repeats: bool = False  # chunks may have the content of others
     only_new: bool = False  # chunks that are there at all are refused
+    jobid: str = OUTSIDE  # who made them, where one of our own runs did
+    runid: int | None = None
 
 
 class _Version(NamedTuple):
@@ -70,14 +72,15 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             if manifest is not None and manifest.fingerprint and not announcement.repeats:
                 refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
             version = 1 + max(before.epoch if before else 0, before.version if before else 0, newest[dataid] or 0)
-            jobid = before.jobid if before else OUTSIDE
+            jobid = before.jobid if before and announcement.runid is None else announcement.jobid
             status = before.status if before else None
             key = sort_key(partition, dataid)
             lower, upper = announcement.bounds.get(dataid, (None, None))
             rows.append(OutRow(datasetid, dataid, jobid, READY, version, version, None, key, lower, upper))
-            events.append(EventRow("announced", datasetid, dataid, jobid, status, READY, *act, version))
+            who = (*act, version, announcement.runid)
+            events.append(EventRow("announced", datasetid, dataid, jobid, status, READY, *who))
             if manifest is not None:
-                published.append(manifest_data(chunk, version, jobid, None, manifest))
+                published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
             ready.append(dataid)
         if rows:
             status_rows.put(tx, rows)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..errors import Cancelled, LeaseLost, WrongData
 from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
+from ..model.remarks import remarks
 from . import candidates, records
 from .backend import Transaction
 from .inputs import ChunkId
@@ -60,7 +61,8 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
     chunks: list[ChunkId] = []
     contents: list[tuple[str, str, str]] = []
     for claim, given, exit_code in done:
-        if not end(tx, claim, claim.outputs, Ending("published", READY, READY, DONE, READY, exit_code=exit_code)):
+        detail = remarks(given) or None
+        if not end(tx, claim, claim.outputs, Ending("published", READY, READY, DONE, READY, detail, exit_code)):
             raise lease_lost(claim)
         for datasetid in claim.outputs:
             manifest = given.get(datasetid, Manifest())

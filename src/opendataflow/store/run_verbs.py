@@ -321,7 +321,8 @@ class RunVerbs(Session):
             for datasetid, manifest in (beside or {}).items():
                 claim = runs[0].claim
                 aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)
-                announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid}"))
+                aside = aside._replace(jobid=claim.jobid, runid=claim.runid)
+                announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
 
         self._do(work)
         self._pinned |= schemas.keys()  # known only now that it is committed
