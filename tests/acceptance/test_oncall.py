@@ -95,3 +95,26 @@ def test_monitoring_gets_one_line_and_an_exit_code(store: Store, odf: Odf) -> No
     store.hold("raw", ["2"])
     assert odf("check", "raw", "--json", code=1).data["level"] == "WARNING"
     assert odf("check", "--store", "postgresql://nobody@127.0.0.1:1/none", code=3).out.startswith("ODF UNKNOWN - ")
+
+
+def test_a_log_is_found_by_its_job_and_its_last_lines_travel(shell: Shell) -> None:
+    declared = '[project]\nkeep_log_tail = true\n[dataset.raw]\n[dataset.clean]\n[job.load]\nreads = ["raw"]\nwrites = ["clean"]\n'
+    shell.write("dataflow.toml", declared)
+    shell.script("jobs/load.sh", 'echo "loading $dataid"')
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", "1", "2")
+    shell.odf("drain")
+    assert "loading 1" in shell.odf("log", "load", "1").out
+    assert "loading 2" in shell.odf("log", "load").out
+    assert shell.odf("log", "load", "3", code=2).err.startswith("UNKNOWN_RUN: nothing of load 3 ran yet")
+    (shell.folder / ".odf/logs").rename(shell.folder / "elsewhere")
+    told = shell.odf("log", "load", "1").out
+    assert "loading 1" in told
+    assert told.startswith("# the log of run 1 is not here: ")
+    shell.write("dataflow.toml", declared.replace("true", "false"))
+    shell.odf("resubmit", "clean", "2")
+    shell.odf("drain")
+    (shell.folder / ".odf/logs").rename(shell.folder / "gone")
+    refused = shell.odf("log", "load", "2", code=12).err
+    assert "it to " in refused
+    assert "keep_log_tail" in refused

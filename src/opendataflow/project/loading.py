@@ -17,7 +17,7 @@ from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_S
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
 from .locations import store_address
-from .section import Section, nearest, quoted
+from .section import FLAG, Section, nearest, quoted
 from .text import read_tables, read_text
 
 TOML = "dataflow.toml"
@@ -70,7 +70,7 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         if name not in _TABLES:
             raise root.wrong(f"[{quoted(name)}]", "there is no such table", nearest(name, _TABLES))
     project = root.inner("project")
-    project.only(("name", "jobs", "logs", "timezone"))
+    project.only(("name", "jobs", "logs", "timezone", "keep_log_tail"))
     environments = read_environments(root, folder)
     environment = select(environments, env, file.name)
     timezone = _timezone(project)
@@ -94,6 +94,7 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         spark,
         timezone,
         together(read_trust(root.inner("trust")), trust),
+        bool(project.get("keep_log_tail", FLAG, False)),
     )
 
 

@@ -132,6 +132,8 @@ def run(
                 results[claim.runid] = fail(worker, claim, Done(problem=_named(problem)))
         if not isinstance(problem, Exception):
             raise
+    if log is not None:
+        worker.keep_log_tail(claims, log)
     return [_with_log(results[claim.runid], log) for claim in claims]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BadConfig, MissingDependency, UntrustedDefinition, install_command
+from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, install_command
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
@@ -16,7 +16,7 @@ from ..secrets import Hidden, Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
 from .context import Vault, with_items
-from .process.logs import LogFile, log_path
+from .process.logs import LogFile, log_path, tail
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
@@ -176,6 +176,17 @@ class Worker:
         if log_path(self.project.logs, **names, runid=runid).exists():
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
         return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
+
+    def keep_log_tail(self, claims: Sequence[Claim], log: LogFile) -> None:
+        """The last lines of a log go to the store where the project says so; that may fail, since the run is over."""
+        if not self.project.keep_log_tail:
+            return
+        try:
+            text = tail(log.path)
+            for claim in claims:
+                self.store.keep_log_tail(claim.runid, text)
+        except (OSError, OdfError) as problem:
+            self.say(f"the last lines of the log were not kept: {problem}")
 
     def with_items(self, inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> dict[str, str]:
         """The values for whoever does the work, with the env items of the job; what is left out is said."""

@@ -232,6 +232,17 @@ def read(path: str | os.PathLike[str]) -> Iterator[str]:
         raise _unknown(path) from None
 
 
+def tail(path: str | os.PathLike[str], most: int = 65536) -> str:
+    """The last whole lines of a log, at most so many bytes."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - most, 0))
+        data = file.read(most)
+    if size > most:
+        data = data.partition(b"\n")[2] or data
+    return data.decode("utf-8", "replace").replace("\0", "")
+
+
 def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: float = 0.2) -> Iterator[str]:
     """The text of a log as it grows, in pieces that need not be whole lines, until the run is over."""
     while not os.path.exists(path):
