@@ -162,7 +162,12 @@ def report(store: Store, drained: Drained, refused: Mapping[str, OdfError] = Map
 
     refused: the jobs that could not run here; one that has work all the same was left out.
     """
-    work = {jobid: store.claimable(jobid, _MOST) for jobid in refused}
+    broken = store.catalogue().broken
+    work = {
+        # Nobody derives the candidates of a broken job: what it has not read yet counts.
+        jobid: store.claimable(jobid, _MOST) or (store.unread(jobid, _MOST) if ("job", jobid) in broken else 0)
+        for jobid in refused
+    }
     return Report(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
