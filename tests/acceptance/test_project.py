@@ -36,7 +36,7 @@ def test_apply_shows_the_difference_first_and_dry_run_writes_nothing(home: Shell
     home.odf("init", ".")
     plan = home.odf("apply", "--dry-run").out
     assert "+ job greet" in plan
-    assert home.odf("jobs", "--json").data == []
+    assert not (home.folder / "dataflow.db").exists()
     home.odf("apply", "--yes")
     assert home.odf("apply", "--dry-run", "--json").data["changes"] == []
     toml = (home.folder / "dataflow.toml").read_text()
@@ -257,7 +257,7 @@ def test_a_project_of_another_user_is_not_obeyed_in_the_folders_below(home: Shel
     assert not (home.folder / "theirs.db").exists()
     home.write("config.toml", f'safe = ["{home.folder}"]\n')
     (home.folder / "config.toml").chmod(0o600)
-    home.odf("status", ODF_CONFIG=str(home.folder / "config.toml"))
+    home.odf("migrate", ODF_CONFIG=str(home.folder / "config.toml"))
 
 
 def test_discover_all_looks_everywhere_and_a_refused_file_stops_nothing(home: Shell) -> None:

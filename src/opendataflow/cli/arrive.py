@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST = 12  # lines that people read
 
 
-@verb("ready")
+@verb("ready", creates=True)
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--unseen", is_flag=True, help="Announce without checking that something is there.")
 @click.option("--dry-run", is_flag=True, help="Say what would be announced, and change nothing.")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadConfig
+from ..errors import BadConfig, BadDefinition, StoreMissing
+from ..model.broken import BrokenDefinition
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
@@ -51,6 +52,7 @@ class App:
     env: str | None = None
     as_json: bool = False
     debug: bool = False
+    creates: bool = False  # whether a store that is missing is made: where somebody writes, never where he looks
     taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
     _project: Project | None = field(default=None, repr=False)
     _store: Store | None = field(default=None, repr=False)
@@ -84,16 +86,14 @@ class App:
         return self._store or self.open_store()
 
     def open_store(self, *, create: bool | None = None, check: bool = True) -> Store:
-        """Open the store that this command line works on; the embedded one in the current folder is made when missing."""
+        """Open the store that this command line works on; a verb that writes makes a missing embedded one."""
         from ..store import open_store
 
         url = self.url
         if create is None:
-            create = (
-                url.startswith("sqlite:///")
-                and not Path(url.removeprefix("sqlite:///")).exists()
-                and not self.store_url
-            )
+            create = self.creates and self.is_missing and not self.store_url
+            if self.is_missing and not create:
+                raise StoreMissing(f"there is no store at {url}", hint=self._how_to_get_one())
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
         self._store = open_store(
@@ -106,6 +106,29 @@ class App:
         )
         self._store.roots = self._roots
         return self._store
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the store is a file that is not there."""
+        return self.url.startswith("sqlite:///") and not Path(self.url.removeprefix("sqlite:///")).exists()
+
+    def _how_to_get_one(self) -> str:
+        if self.store_url:
+            return f"Check --store, or create it: odf migrate --store {self.store_url}"
+        if self.project.is_toml:
+            return "Make it of what the project declares: odf apply"
+        return "Is this the right folder? A project begins with: odf init"
+
+    @property
+    def shown_url(self) -> str:
+        """The address of the store, without a password."""
+        return self.url if self._store is None else self._store.url
+
+    def about(self) -> dict[str, str]:
+        """Where an overview looks: project, environment and store."""
+        project = self.project
+        facts = {"project": project.name, "environment": project.environment.name}
+        return facts | ({"store": self._store.url} if self._store is not None else {})
 
     def _declared_environment(self) -> str | None:
         """The environment that the project declares; without a project file there is none to compare a store with."""
@@ -135,14 +158,27 @@ class App:
         self.taken.hidden.add(password)
         return password
 
-    def show(self, data: Any, text: Callable[[], Iterable[Line] | None] | None = None, *, raw: bool = False) -> None:
+    def show(
+        self,
+        data: Any,
+        text: Callable[[], Iterable[Line] | None] | None = None,
+        *,
+        raw: bool = False,
+        overview: bool = False,
+    ) -> None:
         """Print facts: as JSON when asked for, else in words.
 
         raw is for a program that reads the words: into a pipe they go as they are, control characters included.
+        An overview says where it looks: to a person, and in an object of JSON.
         """
         if self.as_json:
-            click.echo(json.dumps(plain(data), indent=2 if sys.stdout.isatty() else None))
+            facts = plain(data)
+            if overview and isinstance(facts, dict):
+                facts = self.about() | facts
+            click.echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
         elif text is not None:
+            if overview and sys.stdout.isatty():
+                put([(" · ".join(f"{name} {value}" for name, value in self.about().items()), "faint")])
             for line in text() or ():
                 if raw and isinstance(line, str) and not sys.stdout.isatty():
                     click.echo(line)
@@ -203,14 +239,21 @@ _COMMON = (
 )
 
 
-def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command with the common options; the function gets an App first."""
+def verb(
+    name: str | None = None, *, creates: bool = False, **settings: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with the common options; the function gets an App first. One that creates makes a missing store."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         def call(store_url: str | None, env: str | None, as_json: bool, debug: bool, **arguments: Any) -> Any:
-            app = App(store_url, env, as_json, debug, click.get_current_context().obj or take(os.environ))
+            app = App(store_url, env, as_json, debug, creates, click.get_current_context().obj or take(os.environ))
             try:
                 return function(app, **arguments)
+            except BrokenDefinition as problem:
+                from ..insight.definitions import declared_by
+
+                broken = problem.broken
+                raise BadDefinition(broken.message, hint=broken.way_out(declared_by(app.project))) from None
             finally:
                 app.close()
 

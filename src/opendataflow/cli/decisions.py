@@ -33,12 +33,13 @@ def why_verb(app: App, job: str, dataid: str | None) -> int:
       odf why clean_flights 2013-01-05
     """
     from ..insight.why import why
+    from ..run.context import Vault
 
     if dataid is not None:
         check_id("dataid", dataid)
     jobid = check_id("job", job)
     app.store.fold_in()
-    answer = why(app.store, jobid, dataid, app.project)
+    answer = why(app.store, jobid, dataid, Vault(app.project, app.key, app.taken.hidden))
     app.show(answer, lambda: _why_lines(answer))
     return 0
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import OdfError, UsageError, exit_code_of
-from ..model import READY
+from ..errors import BadDefinition, OdfError, UsageError, exit_code_of
+from ..model import READY, BrokenDefinition
 from .common import App, Line, clean, one_line, table, verb
 from .run import known_job, terminating, worker_of
 
@@ -76,7 +76,7 @@ def drain_verb(
         except KeyboardInterrupt:
             is_stopped = True
     found = report(store, drain.drained, list(choose(store.catalogue())), refused)
-    app.show(found, lambda: _shown(found))
+    app.show(found, lambda: _shown(found), overview=True)
     if is_stopped:
         raise KeyboardInterrupt
     return 0 if found.outcome == READY else exit_code_of(found.outcome)
@@ -84,19 +84,30 @@ def drain_verb(
 
 def _with_code(app: App, worker: Worker, refused: dict[str, OdfError]) -> Callable[[Catalogue], list[str]]:
     """Which jobs can run here by these definitions; those that cannot are named once, and kept with the reason."""
+    from ..insight.definitions import declared_by
 
     def can_run(catalogue: Catalogue, jobid: str) -> bool:
         before = refused.pop(jobid, None)
         try:
             worker.check(catalogue, jobid)
             return True
+        except BrokenDefinition as error:
+            way_out = error.broken.way_out(declared_by(app.project))
+            problem: OdfError = BadDefinition(error.message, hint=way_out)
         except OdfError as error:
-            refused[jobid] = error
-            if before is None or before.message != error.message:
-                app.say(f"leaving out {jobid}: {error.name}: {error.message}")
-            return False
+            problem = error
+        refused[jobid] = problem
+        if before is None or before.message != problem.message:
+            app.say(f"leaving out {jobid}: {problem.name}: {problem.message}")
+        return False
 
-    return lambda catalogue: [jobid for jobid in catalogue.order() if can_run(catalogue, jobid)]
+    def choose(catalogue: Catalogue) -> list[str]:
+        for what, name in catalogue.broken:
+            if what == "job":
+                can_run(catalogue, name)
+        return [jobid for jobid in catalogue.order() if can_run(catalogue, jobid)]
+
+    return choose
 
 
 # While it runs ------------------------------------------------------------------------------------------------------

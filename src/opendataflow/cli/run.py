@@ -38,7 +38,8 @@ def target_of(app: App, target: str) -> tuple[str, Path | None]:
 def known_job(app: App, jobid: str, target: str) -> None:
     """UNKNOWN_JOB with the lines that would register it."""
     catalogue = app.store.catalogue()
-    if jobid in catalogue.jobs:
+    if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken:
+        catalogue.job(jobid)
         return
     if any(job.jobid == jobid for job in app.project.jobs):
         raise UnknownJob(
@@ -94,7 +95,7 @@ class RunOptions(NamedTuple):
     master: str | None
 
 
-@verb("run", context_settings=PASS_ON)
+@verb("run", creates=True, context_settings=PASS_ON)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
 @click.option(
     "--force", is_flag=True, help="Run --dataid without the five questions. The run is permanently marked as forced."
@@ -209,7 +210,7 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     return 0
 
 
-@verb("start")
+@verb("start", creates=True)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
 @click.option(
     "--lease",

@@ -32,11 +32,14 @@ def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | 
       odf runs -n 100 --before 4711
     """
     store = app.store
-    jobid = store.catalogue().job(check_id("job", job)).jobid if job else None
+    jobid = check_id("job", job) if job else None
+    catalogue = store.catalogue()
+    if jobid is not None and ("job", jobid) not in catalogue.broken:  # what it did is known, whatever became of it
+        catalogue.job(jobid)
     read = store.failed_runs if failed else store.runs
     page = read(jobid=jobid, before=before, n=most)
     command = " ".join(filter(None, ["odf runs", job, "--failed" if failed else ""]))
-    app.show(page, lambda: _lines(store, page, most, command))
+    app.show(page, lambda: _lines(store, page, most, command), overview=True)
     return 0
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import BadDefinition
 from ..model import check_id
-from .common import App, Line, table, verb
+from .common import App, Line, one_line, plain, table, verb
 
 if TYPE_CHECKING:
+    from ..insight.definitions import BrokenFact
     from ..store import Chunk
 
 
@@ -51,15 +53,29 @@ def status_verb(
         from ..insight.matrix import chunk_list
 
         listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
-        app.show(listed, lambda: _chunk_lines(listed, most))
+        app.show(listed, lambda: _chunk_lines(listed, most), overview=True)
         return 0
+    from ..insight.definitions import broken_facts
     from ..insight.matrix import overview
     from .matrix import lines, terminal_width
 
     width = terminal_width()
     result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
-    app.show(result, lambda: lines(result, width))
+    broken = broken_facts(app.store.catalogue(), app.project)
+    app.show(
+        plain(result) | {"broken": plain(broken)},
+        lambda: (line for shown in (lines(result, width), broken_lines(broken)) for line in shown),
+        overview=True,
+    )
     return 0
+
+
+def broken_lines(broken: Sequence[BrokenFact]) -> Iterator[Line]:
+    """The definitions that do not load, which jobs they stop, and the way out."""
+    for each in broken:
+        stopped = f" (stops {', '.join(each.jobs)})" if each.jobs else ""
+        yield [(f"{BadDefinition.name}: ", "no"), (one_line(f"{each.problem}{stopped}"), "")]
+        yield f"  {one_line(each.mend)}"
 
 
 def _chunk_lines(chunks: Sequence[Chunk], most: int) -> Iterator[Line]:

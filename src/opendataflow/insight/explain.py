@@ -105,10 +105,10 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
     if chunk is None:
         # A chunk that cannot be is an error, one that is not yet is a fact.
         check_dataid(dataset.partition, dataid, datasetid)
-    producer = catalogue.producer(datasetid)
+    producer = catalogue.producer_id(datasetid)
     versions = store.manifests(datasetid, dataid)
     published = next((version for version in versions if chunk and version.version == chunk.version), None)
-    runs = store.runs(jobid=producer.jobid, dataid=dataid, n=100) if producer else []
+    runs = store.runs(jobid=producer, dataid=dataid, n=100) if producer else []
     events = store.last_events(datasetid, dataid, _MOST_EVENTS)[::-1]
     status = chunk.status if chunk else None
     lock = OUT_LOCKS.get(status)
@@ -119,7 +119,7 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         dataid,
         status,
         lock.meaning if lock else "set aside by a person",
-        producer.jobid if producer else None,
+        producer,
         chunk,
         published,
         tuple(version.version for version in versions),

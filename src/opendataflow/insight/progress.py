@@ -185,7 +185,12 @@ def report(
 
     jobids: those that it worked for. refused: those that could not run here; one that has work all the same was left out.
     """
-    work = {jobid: store.claimable(jobid, _MOST) for jobid in refused}
+    broken = store.catalogue().broken
+    work = {
+        # Nobody derives the candidates of a broken job: what it has not read yet counts.
+        jobid: store.claimable(jobid, _MOST) or (store.unread(jobid, _MOST) if ("job", jobid) in broken else 0)
+        for jobid in refused
+    }
     left = tuple(_left(store, jobids))
     return Report(
         dict(sorted(drained.outcomes.items())),

@@ -113,9 +113,15 @@ class Catalogue(NamedTuple):
         """The job that writes this dataset."""
         return self.producers.get(datasetid)
 
+    def producer_id(self, datasetid: str) -> str | None:
+        """The id of the job that writes this dataset, also where it is broken."""
+        producer = self.producer(datasetid)
+        broken = None if producer else self.broken_producer(datasetid)
+        return producer.jobid if producer else broken.name if broken else None
+
     def written_together(self, datasetid: str) -> tuple[str, ...]:
         """The datasets that one run writes with this one, itself included, also where the job is broken."""
-        producer = self.producer(datasetid) or self._broken_producer(datasetid)
+        producer = self.producer(datasetid) or self.broken_producer(datasetid)
         return producer.outputs if producer is not None else (datasetid,)
 
     def broken_upstream(self, datasetid: str) -> Broken | None:
@@ -126,13 +132,14 @@ class Catalogue(NamedTuple):
             if name in seen:
                 continue
             seen.add(name)
-            if broken := self._broken_producer(name):
+            if broken := self.broken_producer(name):
                 return broken
             job = self.producer(name)
             queue += [item.datasetid for item in job.inputs] if job is not None else []
         return None
 
-    def _broken_producer(self, datasetid: str) -> Broken | None:
+    def broken_producer(self, datasetid: str) -> Broken | None:
+        """The broken job that says that it writes this dataset."""
         return next((each for each in self.broken.values() if datasetid in each.outputs), None)
 
     def consumers(self, datasetid: str) -> tuple[tuple[Job, Input], ...]:

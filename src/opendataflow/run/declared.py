@@ -67,10 +67,15 @@ def files_with_jobs(project: Project) -> list[Path]:
     return list(_files(project, "@job("))
 
 
-def is_mentioned(project: Project, jobid: str) -> bool:
+def is_mentioned(project: Project, jobid: str, word: str = "@job(") -> bool:
     """Whether the project's code seems to declare this job; nothing is loaded."""
     pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")
-    return any(pattern.search(_text(path)) for path in _files(project, "@job("))
+    return any(pattern.search(_text(path)) for path in _files(project, word))
+
+
+def has_code(project: Project, jobid: str) -> bool:
+    """Whether the project seems to have the code of a job; nothing is loaded."""
+    return code_of(project, jobid) is not None or is_mentioned(project, jobid, word="@job")
 
 
 def foreseen_distrust(project: Project, catalogue: Catalogue, job: Job) -> list[Distrust]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..errors import JobFailed, LeaseLost, UnknownJob
+from ..errors import BadDefinition, JobFailed, LeaseLost, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
 from .attempt import Result
@@ -206,8 +206,8 @@ class Drain:
             try:
                 size = self._store.known.job(jobid).batch
                 claims = self._store.claim(jobid, free * size)
-            except UnknownJob:
-                continue  # somebody removed it just now
+            except (UnknownJob, BadDefinition):
+                continue  # somebody removed or broke it just now
             if claims:
                 return [(self._store.known, claims[first : first + size]) for first in range(0, len(claims), size)]
         self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
@@ -253,7 +253,8 @@ class Drain:
             if run.jobid in self._order and run.lease_until is not None:
                 first = self._leases.setdefault(run.runid, run.lease_until)
                 # A lease that is far longer than its job's is somebody's who does the handshake by hand.
-                by_hand = run.lease_until - now > 2 * self._store.known.job(run.jobid).lease
+                job = self._store.known.jobs.get(run.jobid)
+                by_hand = job is not None and run.lease_until - now > 2 * job.lease
                 silent = silent or (run.lease_until == first and not by_hand)
         return silent
 

@@ -9,6 +9,7 @@ from . import migrations
 from .backend import Backend
 from .records import (
     Announced,
+    Applied,
     Attempt,
     Change,
     Chunk,
@@ -29,6 +30,7 @@ from .store import Store
 
 __all__ = [
     "Announced",
+    "Applied",
     "Attempt",
     "Change",
     "Chunk",

@@ -13,7 +13,6 @@ from .rows import CandidateRow, PairFacts, compact
 
 _BATCH = 20_000
 _MOST_PAIR_LOCKS = 200
-_BROKEN_JOBS = "broken jobs"
 
 PairId = tuple[str, str]
 
@@ -156,13 +155,16 @@ def _split(statuses: str | None) -> list[str]:
 
 
 def catch_up(tx: Transaction, catalogue: Catalogue) -> None:
-    """Remember which jobs are broken, since nobody derives their candidates meanwhile; those that no longer are get theirs."""
-    stored = tx.value("meta_get", name=_BROKEN_JOBS)
-    was, now = set(stored.split()) if stored else set(), {name for what, name in catalogue.broken if what == "job"}
-    if was == now:
-        return
-    tx.run("meta_put", name=_BROKEN_JOBS, value=" ".join(sorted(now)))
-    for jobid in sorted(was - now):
+    """Mark the jobs that are broken, since nobody derives their candidates meanwhile; those that no longer are get theirs.
+
+    A worker of a hardened store may add marks and change none, so what was put right gets a mark of its own.
+    """
+    marks = {mark.partition(" ")[0]: mark for mark in tx.values("broken_marks")}
+    now = {name for what, name in catalogue.broken if what == "job"}
+    for jobid in sorted(now - marks.keys()):
+        tx.run("meta_put_once", name=f"broken {jobid} {tx.value('revision')}", value="since")
+    for jobid in sorted(marks.keys() - now):
+        tx.run("meta_put_once", name=f"mended {marks[jobid]}", value="since")
         rebuild(tx, catalogue, jobid)
         for datasetid in catalogue.jobs[jobid].outputs if jobid in catalogue.jobs else ():
             tx.run("note_put", datasetid=datasetid, dataid=None, after=None)  # whoever waits for all of it

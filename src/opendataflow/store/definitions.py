@@ -12,7 +12,7 @@ from ..tokens import is_token
 from .backend import Transaction
 from .inputs import in_order
 from .loading import dataset_data, job_data, pool_data
-from .records import Change
+from .records import Applied, Change
 from .rows import JobItem, compact
 
 
@@ -48,6 +48,7 @@ def register(
     given = {("dataset", dataset.datasetid) for dataset in datasets}
     given |= {("job", job.jobid) for job in jobs} | {("pool", pool.poolid) for pool in pools}
     gone = {("job", jobid) for jobid in retired} - given
+    # What is broken and given, or goes, is not there any more; the rest stays as it is.
     kept = {name: each for name, each in stored.broken.items() if not prune and name not in given | gone}
     going_on = {name: job for name, job in stored.jobs.items() if ("job", name) not in gone}
     wanted = Catalogue.of_what_fits(
@@ -71,6 +72,24 @@ def register(
     if not dry_run:
         _write(tx, stored, wanted, changes)
     return changes
+
+
+def no_longer_declared(tx: Transaction, applied: Applied, jobs: Iterable[Job]) -> set[str]:
+    """The jobs that this project applied before and does not have any more; those of SQL and of others are not its own."""
+    if not applied.is_whole:
+        return set()
+    return _applied_before(tx, applied) - {job.jobid for job in jobs}
+
+
+def remember_applied(tx: Transaction, applied: Applied, jobs: Iterable[Job]) -> None:
+    """Remember what a project applied: the digest of it, and the names of its jobs."""
+    names = {job.jobid for job in jobs} | (set() if applied.is_whole else _applied_before(tx, applied))
+    tx.run("meta_put", name="applied", value=applied.digest)
+    tx.run("meta_put", name=f"jobs of project {applied.project}", value=" ".join(sorted(names)))
+
+
+def _applied_before(tx: Transaction, applied: Applied) -> set[str]:
+    return set((tx.value("meta_get", name=f"jobs of project {applied.project}") or "").split())
 
 
 def _merged(stored: dict[str, Any], given: dict[str, Any], prune: bool, keep: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]

@@ -58,6 +58,10 @@ class Looking(Session):
         """How many chunks a job could take now; counting stops at most."""
         return int(self._value("claimable_count", jobid=jobid, most=most))
 
+    def unread(self, jobid: str, most: int) -> int:
+        """How many READY chunks of its inputs a job has not read, by its rows alone; counting stops at most."""
+        return int(self._value("unread_count", jobid=jobid, most=most))
+
     def claimable_jobs(self) -> set[str]:
         """Every job that has something to claim, whatever limits say; with an empty name while a claim has to look first."""
         return set(self._values("jobs_claimable"))

@@ -192,6 +192,14 @@ class Rescued(NamedTuple):
     status: str
 
 
+class Applied(NamedTuple):
+    """A project whose definitions are stored: by its digest a worker tells a changed store from another version of it."""
+
+    digest: str
+    project: str
+    is_whole: bool = True  # whether all its jobs are given, also those that only its code declares
+
+
 class Change(NamedTuple):
     """One difference between what is declared and what is stored."""
 

@@ -10,7 +10,7 @@ from . import definitions, migrations
 from .backend import Migration, Row, Transaction
 from .looking import Looking
 from .reading import Reading
-from .records import Change
+from .records import Applied, Change
 from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
@@ -82,19 +82,22 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         *,
         prune: bool = False,
         dry_run: bool = False,
-        applied: str | None = None,
+        applied: Applied | None = None,
     ) -> list[Change]:
         """Register definitions in one transaction; what is the same already is left alone. prune removes all others.
 
-        applied is the digest of a whole project: by it a worker tells a changed store from another version of the project.
+        applied says that they are those of a whole project: a job that it applied before and no longer has is retired.
         """
         datasets, jobs, pools = list(datasets), list(jobs), list(pools)
 
         def work(tx: Transaction) -> list[Change]:
             catalogue = self._known(tx)
-            changes = definitions.register(tx, catalogue, datasets, jobs, pools, prune=prune, dry_run=dry_run)
+            retired = definitions.no_longer_declared(tx, applied, jobs) if applied is not None else ()
+            changes = definitions.register(
+                tx, catalogue, datasets, jobs, pools, retired=retired, prune=prune, dry_run=dry_run
+            )
             if applied is not None and not dry_run:
-                tx.run("meta_put", name="applied", value=applied)
+                definitions.remember_applied(tx, applied, jobs)
             return changes
 
         return self._do(work)

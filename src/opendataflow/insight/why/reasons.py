@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...errors import DataNotReady, Locked, UntrustedDefinition
+from ...errors import BadConfig, DataNotReady, Locked, OdfError, UntrustedDefinition
 from ...model import Answer, Catalogue, Job, Limit
 from ...project import Project
 from ...project.trust import told
-from ...run.declared import foreseen_distrust
+from ...run.context import Vault
+from ...run.declared import foreseen_distrust, has_code
 from ...store import Run, Store
 from ..pools import change_text
 from ..usual import so_far
@@ -47,6 +48,18 @@ def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reas
     problems = foreseen_distrust(project, catalogue, job)
     if problems:
         yield Reason(UntrustedDefinition.name, told(problems), ways_to_trust(project))
+
+
+def cannot_run_here(catalogue: Catalogue, job: Job, vault: Vault) -> Iterator[Reason]:
+    """Why no chunk of a job can run here, whatever the store says: its code is missing, or a password stays shut."""
+    project = vault.project
+    try:
+        if project.job(job.jobid) is not None and "copy" not in job.options and not has_code(project, job.jobid):
+            folders = ", ".join(map(str, project.job_folders))
+            yield Reason(BadConfig.name, f"no code for job {job.jobid} was found in {folders}")
+        vault.passwords(catalogue, job)
+    except OdfError as problem:
+        yield Reason(problem.name, problem.message, because=(problem.hint,) if problem.hint else ())
 
 
 def ways_to_trust(project: Project) -> tuple[str, ...]:

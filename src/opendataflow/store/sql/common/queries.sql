@@ -111,6 +111,11 @@ insert into meta (name, value) values (:name, :value) on conflict (name) do upda
 -- Set one fact about the store itself, unless it is set already.
 insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
 
+-- name: broken_marks
+-- The jobs that were broken and not put right since, each with the revision of then.
+select substr(b.name, 8) as mark from meta b
+where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
+
 -- name: lease_clock
 -- The clock that leases are measured by.
 select lease_now() as now
@@ -404,6 +409,16 @@ select dataid, state, inputs from candidate where jobid = :jobid order by dataid
 -- name: candidates_deferred_page
 -- The deferred candidates of a job, the next one first; || names the index of what is deferred.
 select dataid, not_before from candidate where state = 'DEFERRED' and jobid || '' = :jobid order by not_before limit :n
+
+-- name: unread_count
+-- How many READY chunks of the datasets that a job reads it has not read, whether or not its definition loads.
+select count(*) as n from (
+    select 1 from job i
+    join datastatus s on s.datasetid = i.datasetid and s.locktype = 'OUT' and s.status = 'READY'
+    where i.jobid = :jobid and i.itemtype = 'IN' and not exists (
+        select 1 from datastatus r
+        where r.datasetid = s.datasetid and r.dataid = s.dataid and r.jobid = i.jobid and r.locktype = 'IN')
+    limit :most) unread
 
 -- name: changes_wait
 -- Whether something was changed from outside that no claim has seen yet, or something that was deferred is due.

@@ -212,9 +212,10 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 
 -- name: versions_given
 -- The highest version that each given chunk ever had.
--- SQLite: a list is read by json_each.
+-- SQLite: a list is read by json_each, and a column of numbers may hold a text, which is no version.
 select c.value ->> 1 as dataid,
-       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1) as version
+       (select max(m.version) from data_manifest m
+        where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and typeof(m.version) = 'integer') as version
 from json_each(:chunks) c
 
 -- name: events_put
