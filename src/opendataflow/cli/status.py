@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model import check_id
-from .common import App, Line, table, verb
+from .common import App, Line, table, up_to_date, verb
 
 if TYPE_CHECKING:
     from ..store import Chunk
@@ -46,18 +46,19 @@ def status_verb(
       odf status flights_raw --chunks --status FAILED
     """
     names = [check_id("dataset", name) for name in datasets]
-    app.store.fold_in()
     if chunks:
         from ..insight.matrix import chunk_list
 
-        listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
+        with up_to_date(app):
+            listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
         app.show(listed, lambda: _chunk_lines(listed, most))
         return 0
     from ..insight.matrix import overview
     from .matrix import lines, terminal_width
 
     width = terminal_width()
-    result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
+    with up_to_date(app):
+        result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
     app.show(result, lambda: lines(result, width))
     return 0
 

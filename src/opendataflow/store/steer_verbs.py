@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from ..errors import InvalidPath, StoreReadOnly
 from ..model import Manifest
 from . import announcing, folding, steering, versions
 from .announcing import Act, Announcement
-from .backend import Transaction
+from .backend import ConnectionLost, Retry, Transaction
 from .records import Announced, RolledBack, Steered
 from .session import Session
 
@@ -158,6 +158,37 @@ class SteerVerbs(Session):
 
         with suppress(StoreReadOnly, InvalidPath):
             self._do(work)
+
+    @contextmanager
+    def as_if_folded(self) -> Iterator[bool]:
+        """Everything that is read inside is as the next claim would find it, and nothing of that is written.
+
+        False when it cannot be: whoever may only read sees what was folded in already.
+        """
+        if not self._value("changes_wait"):
+            yield True
+            return
+        is_open = False
+        with self._lock:
+            try:
+                with self._backend.writing() as tx:
+                    folding.fold(tx, self._known(tx))
+                    tx.run("candidates_due")
+                    self._open, is_open = tx, True
+                    yield True
+                    raise _Undo
+            except _Undo:
+                return
+            except (StoreReadOnly, Retry, ConnectionLost):
+                if is_open:
+                    raise
+            finally:
+                self._open, self._catalogue = None, None  # what was read may not have been committed
+            yield False
+
+
+class _Undo(Exception):
+    """Ends a transaction without a trace."""
 
 
 def _listed(dataids: Iterable[str]) -> list[str]:
