@@ -137,9 +137,10 @@ def lose(tx: Transaction, runid: int | None, detail: str, *, who: str | None = N
         outputs = _outputs_of_run(tx, lost)
         ended = end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
         # A row that says something else already keeps it: the history still tells how its run ended.
-        about = {"who": who, "why": detail, "epoch": lost.epoch, "runid": lost.runid}
         taken = [
-            EventRow("lost", name, lost.dataid, lost.jobid, **about) for name in (*outputs, *gone) if name not in ended
+            EventRow("lost", name, lost.dataid, lost.jobid, who=who, why=detail, epoch=lost.epoch, runid=lost.runid)
+            for name in (*outputs, *gone)
+            if name not in ended
         ]
         if taken:
             tx.run("events_put", events=as_objects(taken))

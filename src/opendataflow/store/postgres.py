@@ -25,6 +25,7 @@ from .backend import (
     Retry,
     Row,
     Transaction,
+    lacks,
     not_encrypted,
     took_too_long,
 )
@@ -89,7 +90,10 @@ class _PostgresTransaction(Transaction):
         prepared = self._prepared.get((query, types))
         if prepared is None:
             prepared = self._prepared[query, types] = f"{query}_{len(self._prepared)}".encode()
-            check(self._connection.prepare(prepared, sql, types))
+            try:
+                check(self._connection.prepare(prepared, sql, types))
+            except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction) as error:
+                raise lacks(_first_line(error)) from error
         texts: Any = [None if value is None else str(value).encode() for value in values]
         return check(self._connection.exec_prepared(prepared, texts))
 

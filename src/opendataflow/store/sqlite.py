@@ -17,7 +17,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, not_encrypted, took_too_long
+from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, lacks, not_encrypted, took_too_long
 from .typed import changes_no_tables, with_columns
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
@@ -93,6 +93,10 @@ def _statements() -> dict[str, tuple[str, ...]]:
     return {name: tuple(part.strip() for part in sql.split(";\n")) for name, sql in queries.load("sqlite").items()}
 
 
+def _missing(error: apsw.SQLError) -> Exception:
+    return lacks(str(error)) if "no such " in str(error) or "has no column" in str(error) else error
+
+
 class _SqliteTransaction(Transaction):
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute: Any = connection.execute
@@ -100,11 +104,17 @@ class _SqliteTransaction(Transaction):
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         # Of the statements of a query one at most returns rows.
-        return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
+        try:
+            return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
+        except apsw.SQLError as error:
+            raise _missing(error) from error
 
     def run(self, query: str, /, **parameters: Any) -> None:
-        for statement in self._named[query]:
-            self._execute(statement, parameters).fetchall()
+        try:
+            for statement in self._named[query]:
+                self._execute(statement, parameters).fetchall()
+        except apsw.SQLError as error:
+            raise _missing(error) from error
 
     def lock(self, query: str, /, **parameters: Any) -> None:
         """Nothing to do: a writing transaction is alone in its file."""

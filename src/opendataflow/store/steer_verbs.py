@@ -121,7 +121,7 @@ class SteerVerbs(Session):
     def rollback(
         self, datasetid: str, dataid: str, to: int | None = None, *, why: str | None = None, dry_run: bool = False
     ) -> list[RolledBack]:
-        """Let a READY chunk be an older published version again, by default the one before.
+        """Let a chunk be an older published version again, by default the one before; what is FAILED or RESUBMIT is READY again.
 
         What the same run produced with it goes back too. Whoever reads it next reads that version; who consumed another
         one keeps saying so.

@@ -14,6 +14,15 @@ order by relname
 -- PostgreSQL: what there is, is told by its catalogue.
 select exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum') as has_schema
 
+-- name: columns
+-- Every column of every table, and every view.
+-- PostgreSQL: what there is, is told by its catalogue.
+select t.relname as relation, c.attname as "column" from pg_class t
+join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdropped
+where t.relnamespace = to_regnamespace('dataflow') and t.relkind in ('r', 'p')
+union all
+select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow') and relkind = 'v'
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 -- PostgreSQL: timestamps have a type.

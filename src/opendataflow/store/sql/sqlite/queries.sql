@@ -14,6 +14,14 @@ order by name
 -- SQLite: what there is, is told by pragmas.
 select exists (select 1 from pragma_table_info('migration') where name = 'checksum') as has_schema
 
+-- name: columns
+-- Every column of every table, and every view.
+-- SQLite: what there is, is told by pragmas; the columns of a view are not, while a table is missing.
+select t.name as relation, c.name as "column" from sqlite_master t join pragma_table_info(t.name) c
+where t.type = 'table' and t.name not like 'sqlite_%'
+union all
+select name, '' from sqlite_master where type = 'view'
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 -- SQLite: it has no type for timestamps.
