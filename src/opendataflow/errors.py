@@ -37,7 +37,7 @@
         ├── StoreReadOnly       STORE_READ_ONLY    2   the store cannot be written
         ├── SchemaOlder         SCHEMA_OLDER       2   the store's schema is older than this program: odf migrate
         ├── SchemaNewer         SCHEMA_NEWER       2   the store's schema is newer than this program: upgrade
-        ├── SchemaChanged       SCHEMA_CHANGED     2   an applied migration is not the one this program carries
+        ├── SchemaChanged       SCHEMA_CHANGED     2   an applied migration is not this program's, or a table is missing
         └── MissingDependency   MISSING_DEPENDENCY 2   an optional package or program is not installed
 
 Tests and callers branch on the class or the name, never on the prose.

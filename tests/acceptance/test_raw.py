@@ -84,6 +84,66 @@ def test_dml_that_the_store_refuses_changes_nothing(flow: Store, odf: Odf, state
     assert dump(flow) == before
 
 
+TABLES_CHANGED = {
+    "drop table run": "DROP TABLE",
+    "drop table event": "DROP TABLE",
+    "alter table datastatus drop column epoch": "ALTER TABLE",
+    "create table mine (a text)": "CREATE TABLE",
+    "drop trigger event_is_never_deleted": "DROP TRIGGER",
+    "delete from candidate; drop view job_status": "DROP VIEW",
+    "delete from candidate; commit; drop table run": "",
+    "pragma foreign_keys = off": "PRAGMA",
+    "attach database 'other.db' as other": "ATTACH",
+}
+
+
+@pytest.mark.parametrize("statement", TABLES_CHANGED)
+def test_dml_changes_rows_and_never_tables(flow: Store, odf: Odf, statement: str, tmp_path: Path):
+    before = dump(flow)
+    err = odf("dml", statement, code=2).err
+    assert err.startswith("USAGE")
+    if flow.url.startswith("sqlite"):
+        assert f"{TABLES_CHANGED[statement]} " in err
+    assert dump(flow) == before
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    ["truncate datastatus", "drop table event cascade", "do $$ begin drop table run; end $$", "/* */ commit"],
+)
+def test_nor_does_it_on_a_server(postgres_url: str, statement: str):
+    with opendataflow.open(postgres_url, create=True) as store:
+        chain(store)
+        before = dump(store)
+        with pytest.raises(UsageError, match="is refused"):
+            store.dml(statement)
+        assert dump(store) == before
+
+
+ORIGINAL = [
+    "insert into dataset values ('bobin', 'localhost', 'dataflow', 'testdata', 'bobdata', 'etl', '')",
+    "INSERT INTO dataset VALUES ('bobout', 'localhost', 'dataflow', 'testdata', 'bobdata', 'etl', '')",
+    "insert into job values ('loadbob', 'IN', 'bobin', null, now())",
+    "insert into job values ('loadbob', 'OUT', 'bobout', null, now())",
+    "insert into datastatus values ('bobin', 'fakejob', '1.0', 'OUT', 'READY', now())",
+]
+
+
+@pytest.mark.parametrize("how", ["one by one", "in one go"])
+def test_inserts_of_the_original_without_names_of_columns_mean_what_they_say(store: Store, odf: Odf, how: str):
+    if how == "one by one":
+        assert [odf("dml", statement).out for statement in ORIGINAL] == ["1 row changed\n"] * len(ORIGINAL)
+    else:
+        assert odf("dml", stdin=";\n".join(ORIGINAL)).out == "5 rows changed\n"
+    chunk = store.chunk("bobin", "1.0")
+    assert chunk is not None
+    assert (chunk.status, chunk.jobid) == ("READY", "fakejob")
+    assert store.catalogue().dataset("bobout").username == "etl"
+    assert [claim.dataid for claim in store.claim("loadbob")] == ["1.0"]
+
+
 SLOW = {
     "sqlite": "with recursive n (x) as (select 1 union all select x + 1 from n) select count(*) from n",
     "postgresql": "select pg_sleep(60)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from opendataflow import Dataset, Store
 from opendataflow.errors import BadDefinition, UsageError
 from opendataflow.store import open_store
 from tests.support.flows import chain, claim_one, dump, kinds, produce, status
+from tests.support.stores import type_sql
 
 OURS = "odf1:" + "A" * 80
 JAVA = "A" * 38 + "=="
@@ -30,19 +32,7 @@ def flow(store: Store) -> Store:
 @pytest.fixture
 def plain(flow: Store, store_url: str) -> Callable[[str], None]:
     """Runs SQL as a client that is not ours, with none of our settings; refused statements raise."""
-
-    def run(statement: str) -> None:
-        if store_url.startswith("sqlite"):
-            connection = sqlite3.connect(store_url.removeprefix("sqlite:///"))
-            try:
-                connection.executescript(statement)
-            finally:
-                connection.close()
-        else:
-            with psycopg.connect(store_url, autocommit=True, options="-c search_path=dataflow") as connected:
-                connected.execute(statement.encode())
-
-    return run
+    return partial(type_sql, store_url)
 
 
 # History -------------------------------------------------------------------------------------------------------------
@@ -235,17 +225,11 @@ def test_what_is_encrypted_or_empty_is_stored(flow: Store, plain: Callable[[str]
 @pytest.fixture
 def old(store_url: str) -> str:
     """A store from before the rule, with a password in plain text."""
-    with opendataflow.open(store_url, create=True) as store:
-        drop = (
-            ["drop trigger encryptedpass_is_encrypted"]
-            if store_url.startswith("sqlite")
-            else ["alter table dataset drop constraint encryptedpass_is_encrypted"]
-        )
-        for statement in [
-            *drop,
-            "insert into dataset (datasetid, encryptedpass) values ('orders', 'sesame'), ('fine', '')",
-        ]:
-            store.dml(statement)
+    opendataflow.open(store_url, create=True).close()
+    is_file = store_url.startswith("sqlite")
+    rule = "trigger" if is_file else "alter table dataset drop constraint"
+    type_sql(store_url, f"{'drop ' * is_file}{rule} encryptedpass_is_encrypted")
+    type_sql(store_url, "insert into dataset (datasetid, encryptedpass) values ('orders', 'sesame'), ('fine', '')")
     return store_url
 
 

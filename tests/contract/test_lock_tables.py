@@ -32,10 +32,10 @@ IN_ROWS = [  # status, output says RESUBMIT, the same job may take it
     ("RUNNING", True, False),
     ("DONE", False, False),
     ("DONE", True, True),
-    ("FAILED", False, False),
+    ("FAILED", False, True),
     ("FAILED", True, True),
     ("ERROR", True, True),
-    ("error", False, False),
+    ("error", False, True),
     ("done", False, False),
 ]
 

@@ -111,19 +111,45 @@ def test_all_outputs_of_a_run_go_back_together(store: Store) -> None:
     assert version(store, "b")[1] == 1
 
 
-@pytest.mark.parametrize("word", [None, "RUNNING", "FAILED", "RESUBMIT", "HOLD"])
-def test_only_a_ready_chunk_goes_back(store: Store, word: str | None) -> None:
+@pytest.mark.parametrize("word", [None, "RUNNING", "HOLD"])
+def test_what_runs_is_held_or_was_never_produced_does_not_go_back(store: Store, word: str | None) -> None:
     three_versions(store)
     if word is None:
         store.forget("product", ["1"])
     elif word == "HOLD":
         store.hold("product", ["1"])
-    elif word == "FAILED":
-        store.fail_chunks("product", ["1"])
     else:
         store.resubmit("product", ["1"])
-        if word == "RUNNING":
-            claim_one(store, "make")
+        claim_one(store, "make")
+    refused(store)
+
+
+@pytest.mark.parametrize("word", ["FAILED", "RESUBMIT"])
+def test_what_a_re_run_took_off_line_comes_back_as_it_was(store: Store, word: str) -> None:
+    three_versions(store)
+    store.resubmit("product", ["1"])
+    if word == "FAILED":
+        store.fail(claim_one(store, "make"))
+    assert store.claim("use") == []
+    assert store.rollback("product", "1", why="the new code is wrong") == [("product", "1", 6, 6)]
+    assert version(store)[:2] == ("READY", 6)
+    event = store.events("product", "1")[-1]
+    assert (event.kind, event.before, event.after) == ("rolled back", word, "READY")
+    assert store.claim("make") == [], "it is not to be made again"
+    assert claim_one(store, "use").inputs[0].version == 6
+
+
+def test_a_version_that_somebody_called_bad_is_not_the_one_to_go_back_to(store: Store) -> None:
+    three_versions(store)
+    store.fail_chunks("product", ["1"], why="half the carriers are missing")
+    assert store.rollback("product", "1", dry_run=True) == [("product", "1", 6, 4)]
+    assert store.rollback("product", "1", 6) == [("product", "1", 6, 6)], "unless somebody names it"
+
+
+def test_a_chunk_that_was_never_published_has_nothing_to_go_back_to(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
     refused(store)
 
 

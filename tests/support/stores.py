@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import opendataflow
@@ -20,6 +22,19 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+def type_sql(url: str, statement: str) -> None:
+    """Runs SQL as a client that is not ours, with none of our settings; refused statements raise."""
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        try:
+            connection.executescript(statement)
+        finally:
+            connection.close()
+    else:
+        with psycopg.connect(url, autocommit=True, options="-c search_path=dataflow") as connected:
+            connected.execute(statement.encode())
 
 
 @pytest.fixture

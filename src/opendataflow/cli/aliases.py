@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..errors import Locked, NothingToDo
-from ..model import RUNNING, check_id
+from ..model import RESUBMIT, RUNNING, canonical, check_id
 from .common import App, plain, verb
 
 
@@ -119,16 +119,23 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> in
 @click.option("--dry-run", is_flag=True, help="Say what would be ended, and change nothing.")
 @click.argument("jobid")
 @click.argument("dataid")
-@click.argument("status", metavar="READY|FAILED")
+@click.argument("status", metavar="READY|FAILED|RESUBMIT")
 def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -> Any:
-    """End the run of a job that startjob began. Our name: odf end RUN STATUS.
+    """End the run of a job that startjob began, or have its chunk made again. Our names: odf end RUN STATUS, odf resubmit.
 
     \b
       odf endjob loadbob 1.0 READY
+      odf endjob loadbob 1.0 RESUBMIT
     """
     from .run import end_verb
 
-    app.store.catalogue().job(check_id("job", jobid))
+    job = app.store.catalogue().job(check_id("job", jobid))
+    if canonical(status) == RESUBMIT:  # whether or not it runs, as the original does it
+        wanted = [check_id("dataid", dataid)]
+        changed = app.store.resubmit(job.outputs[0], wanted, why="endjob", force=True, dry_run=dry_run)
+        would = "would be" if dry_run else "is"
+        app.show({"changed": changed, "dry_run": dry_run}, lambda: [f"{jobid} {dataid} {would} RESUBMIT"])
+        return 0
     found = next(
         (run for run in app.store.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING), None
     )

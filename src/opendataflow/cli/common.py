@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -286,6 +287,15 @@ def named_facts(facts: Iterable[tuple[str, object]]) -> list[str]:
     known = [(name, value) for name, value in facts if value not in ("", None)]
     width = max((len(name) for name, _ in known), default=0)
     return [f"{name.ljust(width)}  {one_line(value)}" for name, value in known]
+
+
+@contextmanager
+def up_to_date(app: App) -> Iterator[None]:
+    """What is looked at inside is as the next claim would find it; the look itself changes nothing."""
+    with app.store.as_if_folded() as is_folded:
+        if not is_folded:
+            app.say("somebody changed statuses by SQL; until the next claim this is shown as far as a reader can tell")
+        yield
 
 
 def confirm(app: App, question: str, yes: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model import YES, Answer, check_id
-from .common import App, Line, named_facts, one_line, table, verb
+from .common import App, Line, named_facts, one_line, table, up_to_date, verb
 from .runs import how_it_went
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def why_verb(app: App, job: str, dataid: str | None) -> int:
     if dataid is not None:
         check_id("dataid", dataid)
     jobid = check_id("job", job)
-    app.store.fold_in()
-    answer = why(app.store, jobid, dataid, Vault(app.project, app.key, app.taken.hidden))
+    with up_to_date(app):
+        answer = why(app.store, jobid, dataid, Vault(app.project, app.key, app.taken.hidden))
     app.show(answer, lambda: _why_lines(answer))
     return 0
 
@@ -72,8 +72,8 @@ def explain_verb(app: App, dataset: str, dataid: str, receipt: bool) -> int:
 
     datasetid = check_id("dataset", dataset)
     check_id("dataid", dataid)
-    app.store.fold_in()
-    explanation = explain(app.store, datasetid, dataid, app.project)
+    with up_to_date(app):
+        explanation = explain(app.store, datasetid, dataid, app.project)
     if receipt:
         last = explanation.decisions[-1] if explanation.decisions else None
         app.show(last, lambda: _last_receipt(explanation, last))

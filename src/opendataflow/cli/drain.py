@@ -13,7 +13,7 @@ import click
 
 from ..errors import BadDefinition, OdfError, UsageError, exit_code_of
 from ..model import READY, BrokenDefinition
-from .common import App, Line, clean, one_line, table, verb
+from .common import App, Line, clean, one_line, table, up_to_date, verb
 from .run import known_job, terminating, worker_of
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def drain_verb(
     choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker, refused)
     wanted = list(choose(store.catalogue()))
     if dry_run:
-        store.fold_in()
-        first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
+        with up_to_date(app):
+            first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
         app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
         return 0
     with terminating(), _display(app, Watch(store, wanted)) as (tell, look):

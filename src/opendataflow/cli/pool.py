@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError
 from ..model import check_id
-from .common import App, table, verb
+from .common import App, table, up_to_date, verb
 
 _EXAMPLE = "For instance: odf pool set etl 8"
 
@@ -70,8 +70,8 @@ def pool_verb(
 def _list(app: App) -> int:
     from ..insight.pools import pools
 
-    app.store.fold_in()
-    uses = pools(app.store)
+    with up_to_date(app):
+        uses = pools(app.store)
     rows = []
     for use in uses:
         name = use.poolid if use.what == "pool" else f"readers of {use.poolid}"

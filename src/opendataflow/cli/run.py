@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
-from .common import App, plain, table, verb
+from .common import App, plain, table, up_to_date, verb
 
 if TYPE_CHECKING:
     from ..run.attempt import Asked, Executor, Result
@@ -193,12 +193,12 @@ def report(app: App, result: Result, fail_if_none: bool) -> int:
 
 
 def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
-    app.store.fold_in()
-    wanted = [dataid] if dataid is not None else app.store.next_dataids(jobid, 1)
-    if not wanted:
+    with up_to_date(app):
+        wanted = [dataid] if dataid is not None else app.store.next_dataids(jobid, 1)
+        receipt = worker.forecast(jobid, wanted[0], "a dry run does not look at the data") if wanted else None
+    if receipt is None:
         app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])
         return 0
-    receipt = worker.forecast(jobid, wanted[0], "a dry run does not look at the data")
     lines = [
         f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run, as far as the store knows'}"
     ]

@@ -9,7 +9,7 @@ import click
 
 from ..errors import BadDefinition
 from ..model import check_id
-from .common import App, Line, one_line, plain, table, verb
+from .common import App, Line, one_line, plain, table, up_to_date, verb
 
 if TYPE_CHECKING:
     from ..insight.definitions import BrokenFact
@@ -48,11 +48,11 @@ def status_verb(
       odf status flights_raw --chunks --status FAILED
     """
     names = [check_id("dataset", name) for name in datasets]
-    app.store.fold_in()
     if chunks:
         from ..insight.matrix import chunk_list
 
-        listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
+        with up_to_date(app):
+            listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
         app.show(listed, lambda: _chunk_lines(listed, most), overview=True)
         return 0
     from ..insight.definitions import broken_facts
@@ -60,8 +60,9 @@ def status_verb(
     from .matrix import lines, terminal_width
 
     width = terminal_width()
-    result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
-    broken = broken_facts(app.store.catalogue(), app.project)
+    with up_to_date(app):
+        result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
+        broken = broken_facts(app.store.catalogue(), app.project)
     app.show(
         plain(result) | {"broken": plain(broken)},
         lambda: (line for shown in (lines(result, width), broken_lines(broken)) for line in shown),

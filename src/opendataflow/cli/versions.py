@@ -18,10 +18,11 @@ _LISTED = 50
 @click.argument("dataset")
 @click.argument("dataid")
 def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str | None, dry_run: bool) -> int:
-    """Make an older version of a READY chunk the current one again: the previous one, or --to. The next reader reads it.
+    """Make an older version of a chunk the current one again: the previous one, or --to. The next reader reads it.
 
-    Nothing is copied or removed, so it can be undone the same way. What was made from the newer version stays as it is;
-    odf resubmit has it made again. To see the versions: odf explain DATASET DATAID
+    A chunk that is RESUBMIT, or FAILED because it was run again, becomes READY with the version that it had. Nothing is
+    copied or removed, so it can be undone the same way. What was made from the newer version stays as it is; odf resubmit
+    has it made again. To see the versions: odf explain DATASET DATAID
 
     \b
       odf rollback flights_clean 2013-01-05
@@ -32,7 +33,9 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
     changed = rollback(app.store, app.project, dataset, dataid, to, why=why, dry_run=dry_run)
     would = "would be" if dry_run else "is"
     lines = [
-        f"{change.datasetid} {change.dataid} {would} version {change.after}; it was {change.before}"
+        f"{change.datasetid} {change.dataid} {would} READY again: readers get version {change.after}"
+        if change.after == change.before
+        else f"{change.datasetid} {change.dataid} {would} version {change.after}; it was {change.before}"
         for change in changed
     ]
     app.show({"verb": "rollback", "dry_run": dry_run, "changed": changed}, lambda: lines)

@@ -144,6 +144,10 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(
         "store", not readable, f"{store.url}{readable and ' can be read by every user of this machine'}", readable
     )
+    if gone := store.missing():
+        mend = "Put it back, or go back to a backup: docs/how-to/backup-and-restore.md"
+        yield Finding("tables", False, f"the store lacks {', '.join(gone)}", mend)
+        return
     stamped = store.environment()
     name = app.project.environment.name
     yield Finding(

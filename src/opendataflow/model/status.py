@@ -49,7 +49,7 @@ IN_LOCKS: dict[str | None, InLock] = {
     None: InLock(True, True, "not consumed by this job"),
     RUNNING: InLock(False, False, "being consumed now"),
     DONE: InLock(False, True, "consumed; the row stays, with the version consumed"),
-    FAILED: InLock(False, True, "read lock released, once the output says RESUBMIT"),
+    FAILED: InLock(True, True, "the attempt failed; read lock released"),
 }
 
 SYNONYMS = {"COMPLETE": READY, "ERROR": FAILED, "RERUN": RESUBMIT}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
-from ..errors import BadDefinition, TimedOut
+from ..errors import BadDefinition, SchemaChanged, TimedOut
 
 Row = Sequence[Any]
 
@@ -120,6 +120,14 @@ def not_encrypted() -> BadDefinition:
     return BadDefinition(
         "the encryptedpass of a dataset must be an encrypted password",
         hint="Encrypt it, and store what is printed: odf crypt encrypt --for DATASET",
+    )
+
+
+def lacks(problem: str) -> SchemaChanged:
+    """The error for a query of ours that did not find its table or column."""
+    return SchemaChanged(
+        f"the store is not as odf migrate made it: {problem}",
+        hint="Somebody removed or renamed what it needs. See what: odf doctor",
     )
 
 

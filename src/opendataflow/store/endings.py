@@ -13,7 +13,7 @@ from . import candidates, records
 from .backend import Transaction
 from .inputs import ChunkId
 from .records import Claim, Rescued, Run
-from .rows import Expired, compact, manifest_data
+from .rows import EventRow, Expired, as_objects, compact, manifest_data
 
 LOST = "LOST"
 
@@ -38,10 +38,10 @@ class Done(NamedTuple):
     exit_code: int | None = None
 
 
-def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> bool:
-    """End a run that still holds its chunks; False when it does not hold all of them any more."""
+def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> list[str]:
+    """End a run; returns the outputs that it still held."""
     inputs: str | Sequence[Consumed] = run.inputs
-    ended = tx.values(
+    return tx.values(
         "end_run",
         runid=run.runid,
         jobid=run.jobid,
@@ -52,7 +52,6 @@ def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], end
         outputs=compact(outputs),
         **ending._asdict(),
     )
-    return len(ended) == len(outputs)
 
 
 def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
@@ -61,8 +60,8 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
     chunks: list[ChunkId] = []
     contents: list[tuple[str, str, str]] = []
     for claim, given, exit_code in done:
-        detail = remarks(given) or None
-        if not end(tx, claim, claim.outputs, Ending("published", READY, READY, DONE, READY, detail, exit_code)):
+        published = Ending("published", READY, READY, DONE, READY, remarks(given) or None, exit_code)
+        if len(end(tx, claim, claim.outputs, published)) < len(claim.outputs):
             raise lease_lost(claim)
         for datasetid in claim.outputs:
             manifest = given.get(datasetid, Manifest())
@@ -99,7 +98,8 @@ def fail(
     job = catalogue.jobs.get(claim.jobid)
     again = job is not None and not claim.forced and job.retry.applies(claim.tries, outcome)
     out_status = RESUBMIT if again else FAILED
-    if not end(tx, claim, claim.outputs, Ending("failed", FAILED, out_status, FAILED, outcome, detail, exit_code)):
+    failed = Ending("failed", FAILED, out_status, FAILED, outcome, detail, exit_code)
+    if len(end(tx, claim, claim.outputs, failed)) < len(claim.outputs):
         raise lease_lost(claim)
     if job is not None and again:
         _come_back(tx, catalogue, job, claim.dataid, claim.tries)
@@ -131,12 +131,20 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[Rescued
     return rescued
 
 
-def lose(tx: Transaction, runid: int | None, detail: str) -> None:
-    """End a run whose chunk is no longer its own."""
+def lose(tx: Transaction, runid: int | None, detail: str, *, who: str | None = None, gone: Sequence[str] = ()) -> None:
+    """End a run whose chunk is no longer its own; gone are outputs whose rows are no longer there."""
     lost = tx.first(records.run, "run_row", runid=runid)
     if lost is not None:
         outputs = _outputs_of_run(tx, lost)
-        end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
+        ended = end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
+        # A row that says something else already keeps it: the history still tells how its run ended.
+        taken = [
+            EventRow("lost", name, lost.dataid, lost.jobid, who=who, why=detail, epoch=lost.epoch, runid=lost.runid)
+            for name in (*outputs, *gone)
+            if name not in ended
+        ]
+        if taken:
+            tx.run("events_put", events=as_objects(taken))
 
 
 def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:
@@ -144,7 +152,7 @@ def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:
     detail = f"cancelled by {who}" + (f": {why}" if why else "")
     outputs = _outputs_of_run(tx, run)
     ending = Ending("cancelled", FAILED, FAILED, FAILED, Cancelled.name, detail)
-    return bool(outputs) and end(tx, run._replace(owner=who), outputs, ending)
+    return bool(outputs) and len(end(tx, run._replace(owner=who), outputs, ending)) == len(outputs)
 
 
 def _outputs_of_run(tx: Transaction, run: Run | Expired) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import BadDataid, BadId
 from ..model import FAILED, IN, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
@@ -10,7 +10,7 @@ from . import candidates, definitions, records, status_rows
 from .backend import Transaction
 from .endings import lose
 from .inputs import ChunkId
-from .rows import EventRow, Note, OutRow, Reader, Standing, StatusKey, as_objects, compact
+from .rows import EventRow, Note, OutRow, Reader, Standing, as_objects, compact
 
 _BATCH = 50_000
 
@@ -48,14 +48,8 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     tx.rows("deferred_given", pairs=compact(list(candidates.touched(catalogue, chunks))))
     rows = list(status_rows.standing(tx, chunks).values())
     notes, unfit = _sorted_out(tx, notes, rows)
-    _end_lost_runs(tx, rows)
-    _forget_deleted_runs(tx, notes, rows)
-    siblings = _siblings(tx, catalogue, rows)
-    status_rows.put(
-        tx, [*(_as_it_is(catalogue, row) for row in rows), *(_written(row, RESUBMIT, row.sort_key) for row in siblings)]
-    )
     events = [
-        EventRow("sql", *_chunk(note), note.jobid, note.before, note.after, note.who)
+        EventRow("sql", *_chunk(note), note.jobid, note.before, note.after, note.who, at=str(note.at))
         for note in notes
         if note.who is not None
     ]
@@ -63,13 +57,20 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
         EventRow("unfit note", *_chunk(note), note.jobid, who=note.who, why=f"it says {note.before} → {note.after}")
         for note in unfit
     ]
-    told = "its sibling was resubmitted"
-    events += [
-        EventRow("resubmitted", row.datasetid, row.dataid, row.jobid, row.status, RESUBMIT, why=told)
-        for row in siblings
-    ]
     tx.run("events_put", events=as_objects(events))
-    pairs = candidates.touched(catalogue, [*chunks, *((row.datasetid, row.dataid) for row in siblings)])
+    tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
+    _end_lost_runs(tx, notes, rows)
+    deleted = _deleted(notes, rows)
+    _forget_deleted_runs(tx, catalogue, deleted)
+    siblings = _siblings(tx, catalogue, [_id(row) for row in rows if row.status == RESUBMIT], deleted)
+    status_rows.put(
+        tx,
+        [OutRow(*_id(row), row.jobid, RESUBMIT, row.epoch, row.version, None, row.sort_key) for row in siblings],
+    )
+    told = "another output of its run was resubmitted or removed"
+    resubmitted = [EventRow("resubmitted", *_id(row), row.jobid, row.status, RESUBMIT, why=told) for row in siblings]
+    tx.run("events_put", events=as_objects(resubmitted))
+    pairs = candidates.touched(catalogue, [*chunks, *map(_id, siblings)])
     pairs |= _pairs_of_readings(catalogue, (note for note in notes if note.locktype != OUT))
     candidates.derive(tx, catalogue, pairs)
 
@@ -120,53 +121,60 @@ def _pairs_of_readings(catalogue: Catalogue, notes: Iterable[Note]) -> dict[cand
     return pairs
 
 
-def _siblings(tx: Transaction, catalogue: Catalogue, rows: Sequence[Standing]) -> list[Standing]:
-    """The other outputs of a run that was resubmitted by one of its outputs: one run writes them all."""
+def _siblings(
+    tx: Transaction, catalogue: Catalogue, resubmitted: Sequence[ChunkId], deleted: Mapping[ChunkId, Note]
+) -> list[Standing]:
+    """The other outputs of a run of which one was resubmitted or removed: one run writes them all."""
+    given = {*resubmitted, *deleted}
     wanted = []
-    given = {(row.datasetid, row.dataid) for row in rows}
-    for row in rows:
-        producer = catalogue.producer(row.datasetid)
-        if row.status == RESUBMIT and producer is not None:
-            wanted += [(other, row.dataid) for other in producer.outputs if (other, row.dataid) not in given]
-    return [row for row in status_rows.standing(tx, wanted).values() if row.status in (READY, FAILED)]
+    for datasetid, dataid in given:
+        producer = catalogue.producer(datasetid)
+        if producer is not None:
+            wanted += [(other, dataid) for other in producer.outputs if (other, dataid) not in given]
+    return [row for row in status_rows.standing(tx, sorted(wanted)).values() if row.status in (READY, FAILED)]
 
 
-def _end_lost_runs(tx: Transaction, rows: Sequence[Standing]) -> None:
+def _end_lost_runs(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standing]) -> None:
     """A chunk that was taken away from its running attempt: the attempt is over, and can neither commit nor fail."""
-    lost = dict.fromkeys(row.runid for row in rows if row.run_status == RUNNING and row.status != RUNNING)
-    for runid in lost:
-        lose(tx, runid, "the status was changed from outside")
+    who = {_chunk(note): note.who for note in notes}
+    lost = {row.runid: who.get(_id(row)) for row in rows if row.run_status == RUNNING and row.status != RUNNING}
+    for runid, by in lost.items():
+        lose(tx, runid, "the status was changed from outside", who=by)
 
 
-def _forget_deleted_runs(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standing]) -> None:
-    """Somebody deleted the row of a running chunk: its attempt is over, and its inputs are as if it had never been.
-
-    Where the status was changed first, it was that which ended the attempt, and it was made in vain.
-    """
-    there = {(row.datasetid, row.dataid) for row in rows}
+def _deleted(notes: Sequence[Note], rows: Sequence[Standing]) -> dict[ChunkId, Note]:
+    """The chunks whose OUT row is no longer there, with the first note of them."""
+    there = set(map(_id, rows))
+    deleted: dict[ChunkId, Note] = {}
     for note in notes:
-        if note.locktype != OUT or note.before != RUNNING or _chunk(note) in there:
-            continue
-        how = "deleted" if note.after is None else "changed and deleted"
-        for run in tx.fetch(records.run, "runs_of_dataid", jobid=note.jobid, dataid=note.dataid):
+        if note.locktype == OUT and note.who is not None and _chunk(note) not in there:
+            deleted.setdefault(_chunk(note), note)
+    return deleted
+
+
+def _forget_deleted_runs(tx: Transaction, catalogue: Catalogue, deleted: Mapping[ChunkId, Note]) -> None:
+    """Somebody deleted the row of a chunk: it was never produced, and what its run read is as if it had never been."""
+    for (datasetid, dataid), note in deleted.items():
+        for run in tx.fetch(records.run, "runs_of_dataid", jobid=note.jobid, dataid=dataid):
             if run.status == RUNNING:
-                lose(tx, run.runid, f"its row was {how} from outside")
-                if note.after is None:
-                    status_rows.remove(
-                        tx, [StatusKey(item.datasetid, item.dataid, run.jobid, IN) for item in run.inputs]
-                    )
+                lose(tx, run.runid, "its row was deleted from outside", who=note.who, gone=[datasetid])
+        producer = catalogue.producer(datasetid)
+        if producer is not None:
+            try:
+                status_rows.remove(tx, status_rows.readings_of(tx, catalogue, producer, [dataid]))
+            except (BadDataid, BadId):
+                continue  # a malformed dataid has no inputs
 
 
-def _as_it_is(catalogue: Catalogue, row: Standing) -> OutRow:
-    """The same row with the position that its dataid has, or none where it is malformed."""
-    key = row.sort_key
-    if row.datasetid in catalogue.datasets:
-        try:
-            key = sort_key(catalogue.datasets[row.datasetid].partition, row.dataid)
-        except (BadDataid, BadId):
-            key = ""
-    return _written(row, row.status, key, row.held)
+def _id(row: Standing) -> ChunkId:
+    return row.datasetid, row.dataid
 
 
-def _written(row: Standing, status: str, key: str, held: str | None = None) -> OutRow:
-    return OutRow(row.datasetid, row.dataid, row.jobid, status, row.epoch, row.version, held, key)
+def _position(catalogue: Catalogue, row: Standing) -> str:
+    """The position that the dataid of a row has, or none where it is malformed."""
+    if row.datasetid not in catalogue.datasets:
+        return row.sort_key
+    try:
+        return sort_key(catalogue.datasets[row.datasetid].partition, row.dataid)
+    except (BadDataid, BadId):
+        return ""

@@ -62,6 +62,31 @@ def migrate(backend: Backend) -> list[Migration]:
     return steps
 
 
+def missing(backend: Backend) -> list[str]:
+    """The tables, columns and views that the migrations made and that are no longer there."""
+    import apsw
+
+    # What there should be is what the migrations make; they make the same in every dialect.
+    with apsw.Connection(":memory:") as made:
+        for step in carried("sqlite"):
+            made.execute(step.sql).fetchall()
+        wanted = set(made.execute(queries.load("sqlite")["columns"]))
+    with backend.reading() as transaction:
+        there = {(str(relation), str(column)) for relation, column in transaction.rows("columns")}
+    relations = {relation for relation, _ in there}
+    gone = {relation if relation not in relations else f"{relation}.{column}" for relation, column in wanted - there}
+    return sorted(gone)
+
+
+def refuse_missing(backend: Backend) -> None:
+    """Refuse a store that somebody took tables or columns from."""
+    if gone := missing(backend):
+        raise SchemaChanged(
+            f"{backend.shown_url} lacks {', '.join(gone)}: somebody removed or renamed what the store needs",
+            hint="Put it back, or go back to a backup: docs/how-to/backup-and-restore.md",
+        )
+
+
 def check(backend: Backend) -> None:
     """Refuse a store whose schema is not exactly the one this program works with."""
     if not backend.has_schema():

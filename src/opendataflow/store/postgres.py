@@ -25,9 +25,11 @@ from .backend import (
     Retry,
     Row,
     Transaction,
+    lacks,
     not_encrypted,
     took_too_long,
 )
+from .typed import changes_no_tables, refuse_transactions
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -41,6 +43,19 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
 _KNOWS_REQUIRE_AUTH = 160000  # libpq before 16 does not
 # What a person's read-only statement begins with; COPY, DO, CALL, SET and the like reach beyond their transaction.
 _READS = ("select", "with", "values", "show", "explain")
+# What the server may say of a statement that a person changes the store with: of rows, or of who may see and change them.
+_CHANGES_ROWS = {
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "MERGE",
+    "SELECT",
+    "GRANT",
+    "REVOKE",
+    "CREATE ROLE",
+    "ALTER ROLE",
+    "DROP ROLE",
+}
 _SKIPPED = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
 _MARK = re.compile(r"/\*|\*/")
 _WORD = re.compile(r"[A-Za-z]+\b")
@@ -75,7 +90,10 @@ class _PostgresTransaction(Transaction):
         prepared = self._prepared.get((query, types))
         if prepared is None:
             prepared = self._prepared[query, types] = f"{query}_{len(self._prepared)}".encode()
-            check(self._connection.prepare(prepared, sql, types))
+            try:
+                check(self._connection.prepare(prepared, sql, types))
+            except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction) as error:
+                raise lacks(_first_line(error)) from error
         texts: Any = [None if value is None else str(value).encode() for value in values]
         return check(self._connection.exec_prepared(prepared, texts))
 
@@ -271,14 +289,27 @@ class PostgresBackend(Backend):
             raise UsageError(f"the statement is wrong: {_first_line(error)}") from None
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
+        refuse_transactions(sql)
         try:
             with self._a_persons_transaction(force_rollback=dry_run):
-                return max(self._connection.execute(sql.encode()).rowcount, 0)
+                return _rows_changed(self._connection.execute(sql.encode()))
         except psycopg.Error as error:
             raise UsageError(f"the store refused it: {_first_line(error)}") from None
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _rows_changed(cursor: psycopg.Cursor[Any]) -> int:
+    """How many rows the statements changed; UsageError when one of them changed more than rows."""
+    rows = 0
+    while True:
+        said = str(cursor.statusmessage or "").rstrip("0123456789 ")
+        if said not in _CHANGES_ROWS:
+            raise changes_no_tables(said or "it")
+        rows += 0 if said == "SELECT" else max(cursor.rowcount, 0)
+        if not cursor.nextset():
+            return rows
 
 
 def _first_word(sql: str) -> str:

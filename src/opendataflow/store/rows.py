@@ -284,6 +284,7 @@ class EventRow(NamedTuple):
     epoch: int | None = None
     runid: int | None = None
     receipt: str | None = None
+    at: str | None = None  # now, unless it happened before
 
 
 class CandidateRow(NamedTuple):

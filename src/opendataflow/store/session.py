@@ -58,6 +58,7 @@ class Session:
         self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
+        self._open: Transaction | None = None  # in which everything is read, until it is undone
 
     @property
     def url(self) -> str:
@@ -74,6 +75,8 @@ class Session:
     def _do(self, work: Callable[[Transaction], _T], *, reading: bool = False) -> _T:
         """Run one transaction; lost races are run again, and a broken connection is waited for."""
         with self._lock:
+            if self._open is not None and reading:
+                return work(self._open)
             deadline = 0.0
             while True:
                 try:

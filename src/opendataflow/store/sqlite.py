@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,8 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, not_encrypted, took_too_long
+from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, lacks, not_encrypted, took_too_long
+from .typed import changes_no_tables, with_columns
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
@@ -38,6 +40,9 @@ _PATIENCE = 60.0
 _STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
+_TOO_FEW = re.compile(r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied")
+_READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
+_CHANGES_ROWS = _READS | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 
 
 def wal_is_safe(version: str, file_system: str) -> tuple[bool, str]:
@@ -78,15 +83,18 @@ def _boot() -> str:
 
 def _only_reads(action: int, what: str | None, value: str | None, *_: str | None) -> int:
     """What a person's read-only statement may do."""
-    reads = (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
     describes = action == apsw.SQLITE_PRAGMA and (value is None or str(what).endswith(("_info", "_xinfo", "_list")))
-    return apsw.SQLITE_OK if action in reads or describes else apsw.SQLITE_DENY
+    return apsw.SQLITE_OK if action in _READS or describes else apsw.SQLITE_DENY
 
 
 @cache
 def _statements() -> dict[str, tuple[str, ...]]:
     # One by one, because only single statements are kept compiled.
     return {name: tuple(part.strip() for part in sql.split(";\n")) for name, sql in queries.load("sqlite").items()}
+
+
+def _missing(error: apsw.SQLError) -> Exception:
+    return lacks(str(error)) if "no such " in str(error) or "has no column" in str(error) else error
 
 
 class _SqliteTransaction(Transaction):
@@ -96,11 +104,17 @@ class _SqliteTransaction(Transaction):
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         # Of the statements of a query one at most returns rows.
-        return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
+        try:
+            return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
+        except apsw.SQLError as error:
+            raise _missing(error) from error
 
     def run(self, query: str, /, **parameters: Any) -> None:
-        for statement in self._named[query]:
-            self._execute(statement, parameters).fetchall()
+        try:
+            for statement in self._named[query]:
+                self._execute(statement, parameters).fetchall()
+        except apsw.SQLError as error:
+            raise _missing(error) from error
 
     def lock(self, query: str, /, **parameters: Any) -> None:
         """Nothing to do: a writing transaction is alone in its file."""
@@ -283,7 +297,27 @@ class SqliteBackend(Backend):
             connection.execute("pragma query_only = off")
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
+        try:
+            return self._execute(sql, dry_run)
+        except (apsw.SQLError, apsw.ConstraintError) as error:
+            problem = error
+        # SQLite wants a value for every column, where PostgreSQL takes the first ones: the original's have names here.
+        if _TOO_FEW.search(str(problem)) and (named := with_columns(sql)) != sql:
+            try:
+                return self._execute(named, dry_run)
+            except (apsw.SQLError, apsw.ConstraintError) as error:
+                problem = error
+        raise UsageError(f"the store refused it: {problem}") from None
+
+    def _execute(self, sql: str, dry_run: bool) -> int:
         changed: set[tuple[str, int]] = set()
+        refused: list[str] = []
+
+        def may(action: int, what: str | None, value: str | None, *_: str | None) -> int:
+            if action in _CHANGES_ROWS:
+                return apsw.SQLITE_OK
+            refused.append(str(apsw.mapping_authorizer_function[action]).removeprefix("SQLITE_").replace("_", " "))
+            return apsw.SQLITE_DENY
 
         def see(kind: int, database: str, table: str, rowid: int) -> None:
             if table not in _WRITTEN_BY_TRIGGERS:
@@ -293,15 +327,19 @@ class SqliteBackend(Backend):
         self._connection.set_update_hook(see)
         try:
             with self.writing():
-                self._connection.execute(sql).fetchall()
+                self._connection.authorizer = may
+                try:
+                    self._connection.execute(sql).fetchall()
+                finally:
+                    self._connection.authorizer = None
                 n = max(len(changed), self._connection.changes())
                 if dry_run:
                     self._connection.execute(
                         "rollback; begin"
                     )  # what was done is undone; the transaction around it still ends
                 return n
-        except (apsw.SQLError, apsw.ConstraintError) as error:
-            raise UsageError(f"the store refused it: {error}") from None
+        except apsw.AuthError:
+            raise changes_no_tables(refused[-1] if refused else "it") from None
         finally:
             self._connection.set_update_hook(None)
 

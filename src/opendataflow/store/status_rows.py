@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..model import IN, Catalogue, Job, ReadFact
 from .backend import Transaction
 from .inputs import ChunkId
 from .rows import OutRow, Standing, StatusKey, as_objects, compact
@@ -23,6 +24,19 @@ def standing(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[ChunkId, Standi
 def put(tx: Transaction, rows: Iterable[OutRow]) -> None:
     """Write OUT rows as the engine decided."""
     tx.run("chunks_put", chunks=as_objects(rows))
+
+
+def readings_of(tx: Transaction, catalogue: Catalogue, job: Job, dataids: Iterable[str]) -> list[StatusKey]:
+    """The IN rows of a job's runs for these dataids, where the input belongs to that output alone."""
+    needed = [
+        (item.datasetid, input_id)
+        for item in job.inputs
+        if not item.mapping.is_shared
+        for dataid in dataids
+        for input_id in catalogue.needed(job, item, dataid)
+    ]
+    read = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, chunks=compact(needed))
+    return [StatusKey(row.datasetid, row.dataid, job.jobid, IN) for row in read]
 
 
 def remove(tx: Transaction, rows: Iterable[StatusKey]) -> None:

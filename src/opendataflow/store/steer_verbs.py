@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from ..errors import BadTransition, InvalidPath, StoreReadOnly, UnknownRun
 from ..model import RUNNING, Manifest
 from . import announcing, endings, folding, records, steering, versions
 from .announcing import Act, Announcement
-from .backend import Transaction
+from .backend import ConnectionLost, Retry, Transaction
 from .records import Announced, RolledBack, Run, Steered
 from .rows import EventRow, as_objects
 from .session import Session
@@ -123,7 +123,7 @@ class SteerVerbs(Session):
     def rollback(
         self, datasetid: str, dataid: str, to: int | None = None, *, why: str | None = None, dry_run: bool = False
     ) -> list[RolledBack]:
-        """Let a READY chunk be an older published version again, by default the one before.
+        """Let a chunk be an older published version again, by default the one before; what is FAILED or RESUBMIT is READY again.
 
         What the same run produced with it goes back too. Whoever reads it next reads that version; who consumed another
         one keeps saying so.
@@ -200,6 +200,37 @@ class SteerVerbs(Session):
 
         with suppress(StoreReadOnly, InvalidPath):
             self._do(work)
+
+    @contextmanager
+    def as_if_folded(self) -> Iterator[bool]:
+        """Everything that is read inside is as the next claim would find it, and nothing of that is written.
+
+        False when it cannot be: whoever may only read sees what was folded in already.
+        """
+        if not self._value("changes_wait"):
+            yield True
+            return
+        is_open = False
+        with self._lock:
+            try:
+                with self._backend.writing() as tx:
+                    folding.fold(tx, self._known(tx))
+                    tx.run("candidates_due")
+                    self._open, is_open = tx, True
+                    yield True
+                    raise _Undo
+            except _Undo:
+                return
+            except (StoreReadOnly, Retry, ConnectionLost):
+                if is_open:
+                    raise
+            finally:
+                self._open, self._catalogue = None, None  # what was read may not have been committed
+            yield False
+
+
+class _Undo(Exception):
+    """Ends a transaction without a trace."""
 
 
 def _remember(tx: Transaction, kind: str, jobid: str, act: Act) -> None:

@@ -8,15 +8,12 @@ from ..errors import BadTransition, Locked
 from ..model import (
     FAILED,
     HOLD,
-    IN,
     OUT,
     PENDING,
     READY,
     RESUBMIT,
     RUNNING,
     Catalogue,
-    Job,
-    ReadFact,
     check_dataid,
     sort_key,
 )
@@ -93,7 +90,7 @@ def steer(
     if dry_run:
         return changed
     if verb == "forget" and producer is not None:
-        gone += _inputs_to_forget(tx, catalogue, producer, wanted)
+        gone += status_rows.readings_of(tx, catalogue, producer, wanted)
     for runid in dict.fromkeys(lost):
         lose(tx, runid, f"{PAST[verb]} by {act.who}")
     if put:
@@ -141,16 +138,3 @@ def _after(verb: str, row: Standing | None, datasetid: str, dataid: str, force: 
         held = row.held if row else None
         return FAILED if held == RUNNING else held
     return None if after == GONE else after
-
-
-def _inputs_to_forget(tx: Transaction, catalogue: Catalogue, producer: Job, dataids: Sequence[str]) -> list[StatusKey]:
-    """The IN rows of the forgotten runs, where the input belongs to that output alone."""
-    needed = [
-        (item.datasetid, input_id)
-        for item in producer.inputs
-        if not item.mapping.is_shared
-        for dataid in dataids
-        for input_id in catalogue.needed(producer, item, dataid)
-    ]
-    read = tx.fetch(ReadFact._make, "readings_given", jobid=producer.jobid, chunks=compact(needed))
-    return [StatusKey(row.datasetid, row.dataid, producer.jobid, IN) for row in read]

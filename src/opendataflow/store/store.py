@@ -36,11 +36,17 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def migrate(self, *, dry_run: bool = False) -> list[Migration]:
         """Bring the tables up to date; returns the migrations that were (or would be) applied."""
         with self._lock:
-            if dry_run:
-                return migrations.pending(self._backend)
-            if self._backend.has_schema():
+            if self._backend.has_schema() and not dry_run:
                 self._do(lambda tx: None)  # not the tables of another environment
-            return migrations.migrate(self._backend)
+            steps = migrations.pending(self._backend) if dry_run else migrations.migrate(self._backend)
+            if not steps:
+                migrations.refuse_missing(self._backend)
+            return steps
+
+    def missing(self) -> list[str]:
+        """The tables, columns and views that somebody took from the store."""
+        with self._lock:
+            return migrations.missing(self._backend)
 
     def keep_relative(self, *, dry_run: bool = False) -> int:
         """Keep the locations of all versions relative to the roots that they lie in; returns how many were not."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import BadTransition
-from ..model import READY, RUNNING, Catalogue, check_dataid
-from . import records, status_rows
+from ..model import FAILED, READY, RESUBMIT, RUNNING, Catalogue, check_dataid
+from . import candidates, records, status_rows
 from .announcing import OUTSIDE, Act, refuse_repeat
 from .backend import Transaction
 from .records import RolledBack
@@ -23,46 +23,56 @@ def rollback(
     *,
     dry_run: bool,
 ) -> list[RolledBack]:
-    """Let a READY chunk be another of its published versions, by default the one before.
+    """Let a chunk be another of its published versions, by default the one before; READY if it was not.
 
+    What a re-run took away from its readers comes back: the version that was current when it was resubmitted.
     One run writes all its outputs, so its other outputs go back with it. Epochs stay: the next one is still a new one.
     """
     dataset = catalogue.dataset(datasetid)
     check_dataid(dataset.partition, dataid, datasetid)
     group = catalogue.written_together(datasetid)
     there = status_rows.standing(tx, [(name, dataid) for name in group])
-    current = _ready(datasetid, dataid, there.get((datasetid, dataid)))
-    version = _version_before(tx, current) if to is None else to
+    current = _settled(datasetid, dataid, there.get((datasetid, dataid)))
+    version = _version_to_be(tx, current) if to is None else to
     changed, put, events = [], [], []
     for name in group:
-        row = _ready(name, dataid, there.get((name, dataid)))
-        if row.version == version and name != datasetid:
+        row = _settled(name, dataid, there.get((name, dataid)))
+        if (row.status, row.version) == (READY, version) and name != datasetid:
             continue
         _must_be_there(tx, catalogue, row, version)
         put.append(OutRow(name, dataid, row.jobid, READY, row.epoch, version, None, row.sort_key))
         told = f"version {row.version} → {version}" + (f": {act.why}" if act.why else "")
-        events.append(EventRow("rolled back", name, dataid, row.jobid, READY, READY, act.who, told, row.epoch))
+        events.append(EventRow("rolled back", name, dataid, row.jobid, row.status, READY, act.who, told, row.epoch))
         changed.append(RolledBack(name, dataid, row.version, version))
     if not dry_run:
         status_rows.put(tx, put)
         tx.run("events_put", events=as_objects(events))
+        if any(event.before != READY for event in events):
+            candidates.settle(tx, catalogue, [(row.datasetid, row.dataid) for row in put], by_person=True)
     return changed
 
 
-def _ready(datasetid: str, dataid: str, row: Standing | None) -> Standing:
-    if row is None or row.status != READY:
+def _settled(datasetid: str, dataid: str, row: Standing | None) -> Standing:
+    if row is None or row.status not in (READY, FAILED, RESUBMIT):
         state = "was never produced" if row is None else f"is {row.status}"
         raise BadTransition(
-            f"{datasetid} {dataid} {state}: rollback needs READY", hint=f"See: odf explain {datasetid} {dataid}"
+            f"{datasetid} {dataid} {state}: rollback needs READY, FAILED or RESUBMIT",
+            hint=f"See: odf explain {datasetid} {dataid}",
         )
     return row
 
 
-def _version_before(tx: Transaction, current: Standing) -> int:
+def _version_to_be(tx: Transaction, current: Standing) -> int:
+    """The version before; the current one where it is only off line: resubmitted, or a later attempt failed.
+
+    A chunk that failed without an attempt is one that somebody called bad.
+    """
     datasetid, dataid = current.datasetid, current.dataid
+    published = _published_versions(tx, datasetid, dataid)
+    is_off_line = current.status == RESUBMIT or (current.status == FAILED and current.epoch > max(published, default=0))
     gone = removed(tx, datasetid, dataid)
-    for version in _published_versions(tx, datasetid, dataid):
-        if version < current.version and version not in gone:
+    for version in published:
+        if (version < current.version or (is_off_line and version == current.version)) and version not in gone:
             return version
     raise BadTransition(
         f"{datasetid} {dataid} has no version before {current.version} that is still there",
@@ -91,7 +101,7 @@ def _must_be_there(tx: Transaction, catalogue: Catalogue, current: Standing, ver
             f"dataset {datasetid} {what}: a new version replaces the old one, which is gone",
             hint=f"Have it produced again: odf resubmit {here}",
         )
-    if version == current.version:
+    if version == current.version and current.status == READY:
         raise BadTransition(f"{here} is version {version} already")
     published = tx.first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
     if published is None:

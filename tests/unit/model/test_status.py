@@ -38,7 +38,7 @@ IN_TABLE = [
     (None, True, True),
     (RUNNING, False, False),
     (DONE, False, True),
-    (FAILED, False, True),
+    (FAILED, True, True),
     ("SOMETHING_ELSE", False, False),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ...errors import BadDataid, BadId, UntrustedDefinition
@@ -254,15 +255,15 @@ def _already_read(asked: _Asked, read: ReadFact) -> Reason:
     force = (f"odf run {job.jobid} --dataid {asked.dataid} --force",)
     if read.status == DONE:
         version = f" (version {row.version})" if row else ""
-        told = ("the IN row says DONE and there is no OUT row: somebody removed the output by SQL",)
+        told = ("the IN row says DONE and there is no OUT row",)
         return Reason(LOCKED, f"{job.jobid} consumed {here}{version}, but {output} is not there", force, told)
-    return Reason(LOCKED, f"{job.jobid} failed on {here}, and {output} is not there to be resubmitted", force)
+    return Reason(LOCKED, f"{job.jobid} has {here} as {read.status}, and {output} is not there", force)
 
 
 def _deferred(asked: _Asked, seconds: float) -> Reason:
     job, dataid = asked.job, asked.dataid
     events = asked.store.last_events(job.outputs[0], dataid, 20)
-    last = next((event for event in events if event.kind in ("refused", "failed")), None)
+    last = next((event for event in events if event.kind in ("refused", "failed", "rescued", "lost")), None)
     because: tuple[str, ...] = ()
     if last is not None and last.receipt is not None:
         no = last.receipt.no
@@ -270,7 +271,11 @@ def _deferred(asked: _Asked, seconds: float) -> Reason:
         because = (f"refused at {when(last.at)} with {last.receipt.verdict}" + (f": {reason}" if reason else ""),)
     elif last is not None:
         because = (f"the last attempt failed at {when(last.at)}" + (f": {last.why}" if last.why else ""),)
+    again = when(datetime.now(UTC) + timedelta(seconds=seconds))
     text = f"{job.jobid} {dataid} is deferred for another {duration(seconds)}, unless somebody names it"
+    if last is not None and last.kind in ("rescued", "lost"):
+        because = (last.why,) if last.why else ()
+        text = f"run {last.runid} lost its lease; {job.jobid} {dataid} is taken up at {again}, or as soon as somebody names it"
     commands = (f"odf run {job.jobid} --dataid {dataid}", f"odf explain {job.outputs[0]} {dataid}")
     return Reason(LOCKED, text, commands, because)
 

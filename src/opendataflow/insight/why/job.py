@@ -105,7 +105,7 @@ def _deferred(store: Store, job: Job) -> Iterator[Reason]:
     if later:
         first = ", ".join(f"{each.dataid} for another {duration(each.not_before - now)}" for each in later)
         command = f"odf why {job.jobid} {later[0].dataid}"
-        yield Reason(LOCKED, f"deferred after a refusal or a failure: {first}", (command,))
+        yield Reason(LOCKED, f"deferred after a refusal, a failure or a lost lease: {first}", (command,))
 
 
 def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:

@@ -14,6 +14,15 @@ order by relname
 -- PostgreSQL: what there is, is told by its catalogue.
 select exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum') as has_schema
 
+-- name: columns
+-- Every column of every table, and every view.
+-- PostgreSQL: what there is, is told by its catalogue.
+select t.relname as relation, c.attname as "column" from pg_class t
+join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdropped
+where t.relnamespace = to_regnamespace('dataflow') and t.relkind in ('r', 'p')
+union all
+select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow') and relkind = 'v'
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 -- PostgreSQL: timestamps have a type.
@@ -223,10 +232,10 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:c
 -- name: events_put
 -- Append events.
 -- PostgreSQL: a list of objects is a record set with types; timestamps have their default.
-insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
-select kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
-from json_to_recordset(:events::json) as e (kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint, before text, after text, who text, why text,
-    receipt text)
+insert into event (at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
+select coalesce(at, now()), kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from json_to_recordset(:events::json) as e (at timestamptz, kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint,
+    before text, after text, who text, why text, receipt text)
 
 -- name: chunks_mark
 -- Mark rows that the engine itself is about to remove, so that no note is taken of it.
@@ -256,6 +265,15 @@ select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
 from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
+
+-- name: chunks_noted
+-- Take note of chunks that a person wrote: their positions, and that they are tried anew; the time that was written stays.
+-- PostgreSQL: a list is joined by LATERAL, and an UPDATE with a list would not be driven by it.
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
+select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
+from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
+cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1
 
 -- name: pool_row
 -- The slots of a pool, its hours, and the time of day.

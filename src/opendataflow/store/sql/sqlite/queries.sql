@@ -14,6 +14,14 @@ order by name
 -- SQLite: what there is, is told by pragmas.
 select exists (select 1 from pragma_table_info('migration') where name = 'checksum') as has_schema
 
+-- name: columns
+-- Every column of every table, and every view.
+-- SQLite: what there is, is told by pragmas; the columns of a view are not, while a table is missing.
+select t.name as relation, c.name as "column" from sqlite_master t join pragma_table_info(t.name) c
+where t.type = 'table' and t.name not like 'sqlite_%'
+union all
+select name, '' from sqlite_master where type = 'view'
+
 -- name: migration_table
 -- The table that remembers which migrations were applied.
 -- SQLite: it has no type for timestamps.
@@ -223,7 +231,7 @@ from json_each(:chunks) c
 -- SQLite: a list of objects is read by json_each.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
 select e.value ->> 'kind', e.value ->> 'datasetid', e.value ->> 'dataid', e.value ->> 'jobid', e.value ->> 'runid', e.value ->> 'epoch',
-       e.value ->> 'before', e.value ->> 'after', e.value ->> 'who', e.value ->> 'why', e.value ->> 'receipt', now()
+       e.value ->> 'before', e.value ->> 'after', e.value ->> 'who', e.value ->> 'why', e.value ->> 'receipt', coalesce(e.value ->> 'at', now())
 from json_each(:events) e
 
 -- name: chunks_mark
@@ -253,6 +261,16 @@ from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
+
+-- name: chunks_noted
+-- Take note of chunks that a person wrote: their positions, and that they are tried anew; the time that was written stays.
+-- SQLite: a list is read by json_each, and an UPDATE with a list would not be driven by it.
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
+select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
+from json_each(:chunks) c
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+where true
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1
 
 -- name: pool_row
 -- The slots of a pool, its hours, and the time of day.

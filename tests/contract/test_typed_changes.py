@@ -1,0 +1,148 @@
+"""What a person changes by SQL, as the original's users do: it means what it says, and the history tells it as it was."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from opendataflow import Store
+from opendataflow.errors import LeaseLost
+from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, kinds, produce, status
+
+LONG_AGO = "2020-02-29 12:00:00"
+
+
+def modified(store: Store, datasetid: str, dataid: str, locktype: str = "OUT") -> str:
+    """The time in a row, as text without its zone."""
+    statement = f"select modified from datastatus where datasetid = '{datasetid}' and dataid = '{dataid}'"
+    ((value,),) = store.sql(f"{statement} and locktype = '{locktype}'")[1]
+    return str(value)[:19]
+
+
+# Releasing and restarting ----------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_whose_out_row_is_deleted_is_made_again(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    produce(store, "make", "1")
+    produce(store, "make", "2")
+    store.dml("delete from datastatus where jobid = 'make' and dataid = '1' and locktype = 'OUT'")
+    assert following(store, "make") == ["1"]
+    assert in_status(store, "raw", "2", "make") == "DONE", "the others stay as they are"
+    assert produce(store, "make", "1").epoch == 2, "an epoch only grows"
+
+
+@pytest.mark.parametrize("first", ["", "update datastatus set status = 'FAILED' where datasetid = 'product'"])
+def test_so_is_one_that_failed_or_was_changed_first(store: Store, first: str) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"))
+    if first:
+        store.dml(first)
+    store.dml("delete from datastatus where datasetid = 'product'")
+    assert produce(store, "make", "1").epoch == 2
+
+
+def test_a_run_of_which_one_output_is_deleted_makes_all_of_them_again(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "a", "b")], [job("split", "raw", writes=("a", "b"))])
+    store.announce("raw", ["1"])
+    produce(store, "split", "1")
+    store.dml("delete from datastatus where datasetid = 'a'")
+    assert following(store, "split") == ["1"]
+    assert status(store, "b", "1") == "RESUBMIT"
+    produce(store, "split", "1")
+
+
+def test_an_in_row_that_says_error_holds_nothing_back(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim_one(store, "make")
+    store.dml("delete from datastatus where datasetid = 'product'")
+    store.dml(
+        "insert into datastatus (datasetid, jobid, dataid, locktype, status) values ('raw', 'other', '1', 'IN', 'ERROR')"
+    )
+    store.dml("update datastatus set status = 'ERROR' where datasetid = 'raw' and locktype = 'IN'")
+    assert following(store, "make") == ["1"]
+
+
+@pytest.mark.parametrize("word", ["RESUBMIT", "rerun"])
+def test_a_chunk_is_restarted_by_its_job_and_dataid(store: Store, word: str) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    produce(store, "make", "1")
+    assert store.dml(f"update datastatus set status = '{word}' where jobid = 'make' and dataid = '1'") == 2
+    assert (status(store, "product", "1"), in_status(store, "raw", "1", "make")) == ("RESUBMIT", "FAILED")
+    assert claim_one(store, "make").was_resubmit
+    assert in_status(store, "raw", "1", "make") == "RUNNING"
+
+
+def test_so_is_one_that_is_running(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    first = claim_one(store, "make")
+    store.dml("update datastatus set status = 'RESUBMIT' where jobid = 'make' and dataid = '1'")
+    second = claim_one(store, "make")
+    assert second.epoch == 2
+    with pytest.raises(LeaseLost):
+        store.commit(first)
+    store.commit(second)
+
+
+# The history -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    claim_one(store, "make")
+    claim_one(store, "make")
+    change(store, "product", "1", "FAILED")
+    store.dml("delete from datastatus where datasetid = 'product' and dataid = '2'")
+    store.fold_in()
+    for dataid, runid in (("1", 1), ("2", 2)):
+        assert kinds(store, "product", dataid) == ["claimed", "sql", "lost"]
+        assert store.events("product", dataid)[-1].runid == runid
+        assert store.run(runid).status == "LOST"
+        assert store.events("product", dataid)[-1].who == store.events("product", dataid)[-2].who
+
+
+def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    before = datetime.now(UTC) - timedelta(seconds=2)
+    change(store, "raw", "1", "HOLD")
+    typed = datetime.now(UTC)
+    time.sleep(1.2)
+    store.fold_in()
+    event = store.events("raw", "1")[-1]
+    assert event.kind == "sql"
+    assert event.at is not None
+    assert before < event.at < typed + timedelta(seconds=0.6)
+
+
+# Times -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_that_somebody_wrote_stays(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["2"])
+    store.dml(
+        "insert into datastatus (datasetid, jobid, dataid, locktype, status, modified) "
+        f"values ('raw', 'me', '1', 'OUT', 'READY', '{LONG_AGO}')"
+    )
+    store.dml(f"update datastatus set status = 'HOLD', modified = '{LONG_AGO}' where dataid = '2'")
+    produce(store, "make", "1")
+    store.dml(f"update job_status set status = 'FAILED', modified = '{LONG_AGO}' where dataid = '1'")
+    store.fold_in()
+    assert [modified(store, *chunk) for chunk in (("raw", "1"), ("raw", "2"), ("product", "1"))] == [LONG_AGO] * 3
+
+
+def test_a_status_that_is_changed_without_a_time_gets_the_time_of_the_change(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    store.dml(f"update datastatus set modified = '{LONG_AGO}'")
+    store.dml("update datastatus set status = 'HOLD'")
+    assert modified(store, "raw", "1") > LONG_AGO
