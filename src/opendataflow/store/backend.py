@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
-from ..errors import BadDefinition, TimedOut
+from ..errors import BadDefinition, StoreDamaged, StoreUnreachable, TimedOut
 
 Row = Sequence[Any]
 
@@ -105,6 +105,10 @@ class Backend(ABC):
     def reconnect(self) -> None:  # noqa: B027  (a file has nothing to reconnect to)
         """A fresh connection after the old one broke."""
 
+    def was_committed(self, transaction: str) -> bool:
+        """Whether a transaction whose commit was not answered is committed; ConnectionLost while it may still be."""
+        raise NotImplementedError
+
     @abstractmethod
     def close(self) -> None:
         """Give the connection back."""
@@ -123,9 +127,30 @@ def not_encrypted() -> BadDefinition:
     )
 
 
+def no_space(url: str) -> StoreUnreachable:
+    """The error for a store whose disk is full."""
+    return StoreUnreachable(
+        f"NO_SPACE: no space left for the store {url}",
+        hint="Free some space. Nothing was written, and reading goes on: odf status",
+    )
+
+
+def damaged(url: str, why: str) -> StoreDamaged:
+    """The error for a store that its database cannot read any more."""
+    return StoreDamaged(
+        f"the store {url} is damaged: {why}",
+        hint="Stop the workers, keep its files, and restore a backup: docs/how-to/backup-and-restore.md",
+    )
+
+
 class Retry(Exception):
     """The transaction lost against another one and may simply be run again."""
 
 
 class ConnectionLost(Exception):
-    """The connection broke: whether a commit in flight succeeded is not known."""
+    """The connection broke; where it broke inside a commit, `transaction` is what to ask about, and `answer` what it did."""
+
+    def __init__(self, why: str, transaction: str = "") -> None:
+        super().__init__(why)
+        self.transaction = transaction
+        self.answer: Any = None

@@ -34,10 +34,18 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         """Bring the tables up to date; returns the migrations that were (or would be) applied."""
         with self._lock:
             if dry_run:
-                return migrations.pending(self._backend)
-            if self._backend.has_schema():
+                return self._patiently(lambda: migrations.pending(self._backend))
+            if self._patiently(self._backend.has_schema):
                 self._do(lambda tx: None)  # not the tables of another environment
-            return migrations.migrate(self._backend)
+            return self._patiently(lambda: migrations.migrate(self._backend))
+
+    def create(self) -> None:
+        """Make the tables that are missing, before anything is known about the store."""
+        self._patiently(lambda: migrations.migrate(self._backend))
+
+    def check_schema(self) -> None:
+        """Refuse a store whose schema is not exactly the one this program works with."""
+        self._patiently(lambda: migrations.check(self._backend))
 
     def environment(self) -> str | None:
         """The environment that this store belongs to, if it was stamped."""
@@ -111,10 +119,10 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         Without as_superuser a superuser of the server is refused: what is read-only for others is not for one.
         """
         with self._lock:
-            return self._backend.select(statement, timeout=timeout, as_superuser=as_superuser)
+            return self._patiently(lambda: self._backend.select(statement, timeout=timeout, as_superuser=as_superuser))
 
     def dml(self, statement: str, *, dry_run: bool = False) -> int:
         """A statement that may write; the next claim acts on what it changed. Number of rows changed; dry_run undoes it."""
         with self._lock:
             self._do(lambda tx: None)  # not in the store of another environment
-            return self._backend.execute(statement, dry_run=dry_run)
+            return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))
