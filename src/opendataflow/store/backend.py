@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ..errors import BadDefinition, StoreDamaged, StoreUnreachable, TimedOut
+from ..errors import BadDefinition, StoreDamaged, StoreUnreachable, TimedOut, UsageError
 
 Row = Sequence[Any]
 
@@ -109,6 +110,17 @@ class Backend(ABC):
         """Whether a transaction whose commit was not answered is committed; ConnectionLost while it may still be."""
         raise NotImplementedError
 
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its files, where it can be asked."""
+        return []
+
+    def back_up(self, path: Path) -> None:
+        """Copy the whole store into a new file, as it is at one moment, while others work."""
+        raise UsageError(
+            f"{self.shown_url} is backed up by its server",
+            hint=f"Let it write the store's schema: pg_dump --format=custom --schema=dataflow --file={path} {self.shown_url}",
+        )
+
     @abstractmethod
     def close(self) -> None:
         """Give the connection back."""
@@ -130,8 +142,8 @@ def not_encrypted() -> BadDefinition:
 def no_space(url: str) -> StoreUnreachable:
     """The error for a store whose disk is full."""
     return StoreUnreachable(
-        f"NO_SPACE: no space left for the store {url}",
-        hint="Free some space. Nothing was written, and reading goes on: odf status",
+        f"no space left for the store {url} (NO_SPACE)",
+        hint="Free some space, then do it again: nothing was written. Verbs that only look still answer.",
     )
 
 

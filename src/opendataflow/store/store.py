@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from ..errors import BadDefinition
 from ..model import Dataset, Job, Pool
@@ -66,6 +67,14 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def check_environment(self, environment: str) -> None:
         """InvalidPath when this store was stamped for another environment."""
         refuse_other_environment(self.environment(), environment)
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its files."""
+        return self._patiently(self._backend.damage)
+
+    def back_up(self, path: Path) -> None:
+        """Copy the whole store into a new file, as it is at one moment, while workers work."""
+        self._patiently(lambda: self._backend.back_up(path))
 
     # Definitions -------------------------------------------------------------------------------------------------
 
