@@ -148,6 +148,10 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         mend = "Put it back, or go back to a backup: docs/how-to/backup-and-restore.md"
         yield Finding("tables", False, f"the store lacks {', '.join(gone)}", mend)
         return
+    for problem in store.damage():
+        yield Finding(
+            "store", False, f"STORE_DAMAGED: {problem}", "Restore a backup: docs/how-to/backup-and-restore.md"
+        )
     stamped = store.environment()
     name = app.project.environment.name
     yield Finding(

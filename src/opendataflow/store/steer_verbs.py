@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from ..errors import BadTransition, InvalidPath, StoreReadOnly, UnknownRun
+from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
 from ..model import RUNNING, Manifest
 from . import announcing, endings, folding, records, steering, versions
 from .announcing import Act, Announcement
@@ -198,7 +198,7 @@ class SteerVerbs(Session):
             folding.fold(tx, self._known(tx))
             tx.run("candidates_due")
 
-        with suppress(StoreReadOnly, InvalidPath):
+        with suppress(StoreReadOnly, StoreUnreachable, InvalidPath):
             self._do(work)
 
     @contextmanager
@@ -221,7 +221,7 @@ class SteerVerbs(Session):
                     raise _Undo
             except _Undo:
                 return
-            except (StoreReadOnly, Retry, ConnectionLost):
+            except (StoreReadOnly, StoreUnreachable, Retry, ConnectionLost):
                 if is_open:
                     raise
             finally:
