@@ -6,16 +6,19 @@ import shutil
 import sys
 from collections.abc import Iterator
 
+from ..insight.absent import MISSING, REFUSED
 from ..insight.axis import Column
-from ..insight.matrix import LONGEST_NAME, Block, Cell, Exceptions, Line, Overview
+from ..insight.exceptions import Exceptions
+from ..insight.matrix import LONGEST_NAME, Block, Cell, Line, Overview
 from ..insight.words import ranges_text
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
 from .common import Line as Printed
-from .common import Segment
+from .common import Segment, one_line
 
-_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING)
-_GLYPHS = {READY: "●", RUNNING: "▶", FAILED: "✗", RESUBMIT: "↻", HOLD: "‖", PENDING: "P", None: "·", "PARTLY": "◐"}
-_LETTERS = {READY: "#", RUNNING: ">", FAILED: "X", RESUBMIT: "r", HOLD: "H", PENDING: "P", None: ".", "PARTLY": "+"}
+_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING)
+_GLYPHS = dict(zip((*_ORDER, None, "PARTLY"), "●▶✗↻‖P⊘○·◐", strict=True))
+_LETTERS = dict(zip((*_ORDER, None, "PARTLY"), "#>XrHP!?.+", strict=True))
+_MEANINGS = {REFUSED: "REFUSED when it arrived", MISSING: "MISSING although expected"}
 _RANGES = 4
 
 
@@ -152,7 +155,9 @@ def _counts(line: Line) -> Iterator[Segment]:
 
 
 def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) -> Iterator[Printed]:
-    meanings = {status: status for status in _ORDER} | {"PARTLY": "READY with holes", None: "never produced"}
+    meanings = (
+        {status: status for status in _ORDER} | _MEANINGS | {"PARTLY": "READY with holes", None: "never produced"}
+    )
     segments: list[Segment] = []
     length = 0
     for status, meaning in meanings.items():
@@ -170,7 +175,11 @@ def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) 
 def _exceptions(exceptions: tuple[Exceptions, ...], width: int) -> Iterator[Printed]:
     for exception in exceptions:
         shown = ranges_text(exception.ranges, _RANGES, more=exception.more)
-        yield _cut([(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", "")], width)
+        why = f": {one_line(exception.why)}" if exception.why else ""
+        yield _cut(
+            [(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", ""), (why, "faint")],
+            width,
+        )
 
 
 def _hints(overview: Overview) -> Iterator[Printed]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..errors import MissingDependency, UsageError
 from . import migrations
+from .announcing import OUTSIDE
 from .backend import Backend
 from .records import (
     Announced,
@@ -19,6 +20,7 @@ from .records import (
     Past,
     Position,
     Published,
+    Remarked,
     Rescued,
     RolledBack,
     Run,
@@ -28,6 +30,7 @@ from .records import (
 from .store import Store
 
 __all__ = [
+    "OUTSIDE",
     "Announced",
     "Attempt",
     "Change",
@@ -39,6 +42,7 @@ __all__ = [
     "Past",
     "Position",
     "Published",
+    "Remarked",
     "Rescued",
     "RolledBack",
     "Run",

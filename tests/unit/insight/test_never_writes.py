@@ -17,8 +17,9 @@ import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid
 from opendataflow.insight.doctor import examine
+from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
-from opendataflow.insight.matrix import chunk_list, chunks_in, overview
+from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
