@@ -63,7 +63,9 @@ def test_a_refused_arrival_has_a_sign_of_its_own(shop: Odf) -> None:
     assert [cell["status"] for cell in orders["cells"]] == ["READY", None, "REFUSED"]
     (refused,) = (each for each in matrix["exceptions"] if each["datasetid"] == "orders")
     assert (refused["status"], refused["n"]) == ("REFUSED", 1)
-    assert "amount DOUBLE dropped" in refused["why"]
+    (reason,) = matrix["reasons"]
+    assert reason[:3] == ["orders", "2025-11-14", "REFUSED"]
+    assert "amount DOUBLE dropped" in reason[3]
     told = shop("status").out
     assert "⊘ REFUSED" in told
     assert "REFUSED  orders  2025-11-14: NOT_VALIDATED" in told

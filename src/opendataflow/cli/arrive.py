@@ -45,9 +45,9 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     result = announce(worker_of(app), registered, wanted, look=not unseen, why=why, dry_run=dry_run)
     would = "would be " if dry_run else ""
     lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
-    app.show(
-        {"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "dry_run": dry_run}, lambda: lines
-    )
+    lines += [result.remarks] if result.remarks else []
+    facts = {"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "remarks": result.remarks}
+    app.show({**facts, "dry_run": dry_run}, lambda: lines)
     return 0
 
 
@@ -88,9 +88,9 @@ def discover_verb(app: App, dataset: str, quiet_for: float | None, dry_run: bool
 
 
 def _told(arrived: list[Arrived]) -> list[str]:
-    """A line for each chunk; of many, only for those that were refused, and how many have which verdict."""
+    """A line for each chunk; of many, only for those with something to say, and how many have which verdict."""
     many = len(arrived) > _MOST
-    rows = [(chunk.dataid, chunk.verdict, chunk.why) for chunk in arrived if not many or chunk.exit_code]
+    rows = [(chunk.dataid, chunk.verdict, chunk.why) for chunk in arrived if not many or chunk.exit_code or chunk.why]
     lines = table(["dataid", "verdict", "why"], rows) if rows else []
     if many:
         lines.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,11 @@ from .common import App, Line, clean, table, verb
 
 if TYPE_CHECKING:
     from ..store import Run
+
+
+_LONGEST_DETAIL = 200
+# The exit code and the time are columns of their own; what the script said last is not.
+_how_a_script_ended = re.compile(r"^exit code -?[0-9]+ after [0-9.]+ s: ")
 
 
 @verb("runs")
@@ -54,7 +60,9 @@ def how_it_went(run: Run) -> tuple[str, str, str, str]:
     """How a run ended, when it started, how long it took, and the beginning of its detail."""
     from ..insight.words import when
 
-    return outcome(run), when(run.started, ""), _took(run), (run.detail or "")[:60]
+    detail = _how_a_script_ended.sub("", run.detail or "", 1)
+    detail = detail if len(detail) <= _LONGEST_DETAIL else detail[: _LONGEST_DETAIL - 1] + "…"
+    return outcome(run), when(run.started, ""), _took(run), detail
 
 
 def outcome(run: Run) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..model import Partition, sort_key
 from ..store import Chunk, Store
@@ -28,7 +29,15 @@ class Exceptions:
     n: int
     ranges: tuple[DataidRange, ...]
     more: bool
-    why: str = ""  # of the last of them, where somebody said so
+
+
+class Reason(NamedTuple):
+    """Why one chunk was refused, or the remark that it was published with."""
+
+    datasetid: str
+    dataid: str
+    status: str
+    why: str
 
 
 def exceptional_chunks(
@@ -40,28 +49,31 @@ def exceptional_chunks(
     return Exceptions(datasetid, status, n, tuple(listed), len(chunks) >= _LISTED)
 
 
-def absent_chunks(partition: Partition, datasetid: str, sign: str, known: Absent) -> Exceptions:
-    """The chunks that are not there, with why the last of them was refused."""
-    whys = {**known.refused, **known.again} if sign == REFUSED else {}
-    dataids = sorted(whys, key=lambda dataid: sort_key(partition, dataid)) if whys else known.of(sign)
-    listed = ranges(partition, dataids[:_LISTED])
-    why = whys[dataids[-1]] if whys else ""
-    return Exceptions(datasetid, sign, len(dataids), tuple(listed), len(dataids) > _LISTED, why)
+def listed_chunks(partition: Partition, datasetid: str, status: str, dataids: Iterable[str]) -> Exceptions:
+    """The chunks that are known by their dataids."""
+    ordered = sorted(dataids, key=lambda dataid: sort_key(partition, dataid))
+    listed = tuple(ranges(partition, ordered[:_LISTED]))
+    return Exceptions(datasetid, status, len(ordered), listed, len(ordered) > _LISTED)
 
 
-def warned_chunks(store: Store, spans: Mapping[str, tuple[Partition, Span]]) -> Iterator[Exceptions]:
-    """The chunks of these datasets that were published lately with a remark, with that of the last one."""
-    remarked: dict[str, dict[str, str]] = {}
+def reasons_of_refusals(known: Mapping[str, Absent]) -> list[Reason]:
+    """Why arrivals were refused, chunk by chunk."""
+    return [
+        Reason(name, dataid, REFUSED, why)
+        for name, each in known.items()
+        for dataid, why in {**each.refused, **each.again}.items()
+    ]
+
+
+def remarks_on_chunks(store: Store, spans: Mapping[str, Span]) -> list[Reason]:
+    """With which remark chunks of these datasets were published lately, in the order of the datasets."""
+    found: dict[str, list[Reason]] = {name: [] for name in spans}
     for chunk in store.remarked():
         own = f"{chunk.datasetid}: "
-        low, high = spans[chunk.datasetid][1] if chunk.datasetid in spans else ("", "")
+        low, high = spans.get(chunk.datasetid, ("", ""))
         if low <= chunk.sort_key <= high and own in chunk.remark:
-            remarked.setdefault(chunk.datasetid, {}).setdefault(chunk.dataid, chunk.remark.partition(own)[2])
-    for name, (partition, _) in spans.items():
-        if some := remarked.get(name):
-            dataids = sorted(some, key=lambda dataid, partition=partition: sort_key(partition, dataid))  # type: ignore[misc]
-            listed = tuple(ranges(partition, dataids[:_LISTED]))
-            yield Exceptions(name, WARNED, len(dataids), listed, len(dataids) > _LISTED, some[dataids[-1]])
+            found[chunk.datasetid].append(Reason(chunk.datasetid, chunk.dataid, WARNED, chunk.remark.partition(own)[2]))
+    return [reason for some in found.values() for reason in some]
 
 
 def chunks_in(

@@ -26,7 +26,16 @@ from ..model import (
 from ..store import Chunk, Store
 from .absent import MISSING, REFUSED, SIGNS, Absent, absent, count_within
 from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, single_columns
-from .exceptions import WARNED, Exceptions, absent_chunks, chunks_in, exceptional_chunks, warned_chunks
+from .exceptions import (
+    WARNED,
+    Exceptions,
+    Reason,
+    chunks_in,
+    exceptional_chunks,
+    listed_chunks,
+    reasons_of_refusals,
+    remarks_on_chunks,
+)
 from .flow import chosen
 
 # The worst first: what a cell that stands for many chunks shows.
@@ -91,6 +100,7 @@ class Overview:
     blocks: tuple[Block, ...]
     exceptions: tuple[Exceptions, ...]
     untouched: tuple[str, ...] = field(default=())  # datasets without any chunk in the window
+    reasons: tuple[Reason, ...] = ()  # why chunks were refused, and the remarks on those that were published
 
 
 def overview(
@@ -134,19 +144,25 @@ def overview(
         )
         for type_name in types
     ]
-    exceptions = [
-        absent_chunks(partitions[line.datasetid], line.datasetid, bad, known[line.datasetid])
-        if bad in SIGNS
-        else exceptional_chunks(store, partitions[line.datasetid], line.datasetid, bad, line.counts[bad], window)
-        for line in filled.values()
-        for window in [windows[line.datasetid] or EVERYTHING]
-        for bad in WORST_FIRST
-        if line.counts.get(bad) and wanted in (None, bad)
-    ]
-    if wanted in (None, WARNED):
-        exceptions += warned_chunks(store, {name: (partitions[name], windows[name] or EVERYTHING) for name in filled})
+    reasons = reasons_of_refusals({name: known[name] for name in filled})
+    reasons += remarks_on_chunks(store, {name: within[name] for name in filled})
+    exceptions = []
+    for name, line in filled.items():
+        own = {reason.dataid: reason.status for reason in reasons if reason.datasetid == name}
+        listed = {sign: [dataid for dataid in own if own[dataid] == sign] for sign in (REFUSED, WARNED)}
+        listed[MISSING] = [*known[name].missing]
+        exceptions += [
+            listed_chunks(partitions[name], name, bad, listed[bad])
+            if bad in listed
+            else exceptional_chunks(store, partitions[name], name, bad, line.counts[bad], within[name])
+            for bad in (*WORST_FIRST, WARNED)
+            if (listed[bad] if bad in listed else line.counts.get(bad)) and wanted in (None, bad)
+        ]
     return Overview(
-        tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled)
+        tuple(blocks),
+        tuple(exceptions),
+        () if wanted else tuple(name for name in names if name not in filled),
+        tuple(reason for reason in reasons if wanted in (None, reason.status)),
     )
 
 

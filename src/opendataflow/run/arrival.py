@@ -12,6 +12,7 @@ from .. import files
 from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, NotValidated, OdfError, WrongData
 from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..model.ids import shown
+from ..model.remarks import remarks
 from ..project import Project, is_inside, misplaced
 from ..project.trust import require
 from ..store import Announced
@@ -50,12 +51,13 @@ def announce(
     for dataid in dataids:
         check_dataid(dataset.partition, dataid, dataset.datasetid)
     seen = {dataid: _seen(worker, dataset, dataid, dry_run) for dataid in dataids if look}
+    manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
+    told = remarks({f"{dataset.datasetid} {dataid}": manifest for dataid, manifest in manifests.items()})
     if dry_run:
         chunks = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
         known = tuple(dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY)
-        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known)
-    manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
-    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)
+        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known, told)
+    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)._replace(remarks=told)
 
 
 def _seen(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Manifest | None:
@@ -136,10 +138,10 @@ def _look(location: str) -> Seen:
 
 def _arrived(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Arrived:
     try:
-        announce(worker, dataset, [dataid], dry_run=dry_run)
+        announced = announce(worker, dataset, [dataid], dry_run=dry_run)
     except OdfError as problem:
         return _refused(dataid, problem, worker)
-    return Arrived(dataid, READY)
+    return Arrived(dataid, READY, announced.remarks)
 
 
 def _refused(dataid: str, problem: OdfError, worker: Worker) -> Arrived:

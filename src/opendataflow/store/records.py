@@ -172,6 +172,7 @@ class Announced(NamedTuple):
 
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
+    remarks: str = ""  # on what was announced all the same
 
 
 class Steered(NamedTuple):

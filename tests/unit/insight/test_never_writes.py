@@ -114,6 +114,9 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 }
 # These are reached through the functions above.
 INSIDE = {
+    "absent.absent": overview,
+    "exceptions.exceptional_chunks": overview,
+    "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,

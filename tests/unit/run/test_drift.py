@@ -74,14 +74,12 @@ def test_what_is_no_parquet_is_refused_where_columns_are_promised(tmp_path: Path
     assert looked(tmp_path / "1", "parquet", ddl="").rows is None
 
 
-def test_a_chunk_without_rows_is_told_of(tmp_path: Path) -> None:
+def test_a_chunk_without_rows_is_refused_unless_it_is_fine(tmp_path: Path) -> None:
     parquet.write_table(TABLE.slice(0, 0), tmp_path / "1")
-    assert [(check.check, check.passed) for check in looked(tmp_path / "1", "parquet").checks] == [
-        ("drift", True),
-        ("empty", False),
-    ]
-    with pytest.raises(NotValidated, match="empty: rows 0"):
-        looked(tmp_path / "1", "parquet", empty="refuse")
+    with pytest.raises(NotValidated, match="raw 1: empty: rows 0"):
+        looked(tmp_path / "1", "parquet")
+    seen = looked(tmp_path / "1", "parquet", empty="warn")
+    assert [(check.check, check.passed) for check in seen.checks] == [("drift", True), ("empty", False)]
 
 
 def test_text_tells_the_names_of_its_columns(tmp_path: Path) -> None:
