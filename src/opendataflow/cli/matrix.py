@@ -205,11 +205,8 @@ def _exceptions(overview: Overview, width: int) -> Iterator[Printed]:
     for exception in overview.exceptions:
         shown = ranges_text(exception.ranges, _RANGES, more=exception.more)
         reason = whys.get((exception.datasetid, exception.status))
-        why = f": {one_line(reason)}" if reason else ""
-        yield _cut(
-            [(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", ""), (why, "faint")],
-            width,
-        )
+        segments = [(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", "")]
+        yield _cut([*segments, (f": {one_line(reason)}", "faint")] if reason else segments, width)
 
 
 def _hints(overview: Overview) -> Iterator[Printed]:
