@@ -46,9 +46,9 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     result = announce(worker_of(app), registered, wanted, look=not unseen, why=why, dry_run=dry_run)
     would = "would be " if dry_run else ""
     lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
-    app.show(
-        {"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "dry_run": dry_run}, lambda: lines
-    )
+    lines += [result.remarks] if result.remarks else []
+    facts = {"dataset": dataset, "ready": result.ready, "unchanged": result.unchanged, "remarks": result.remarks}
+    app.show({**facts, "dry_run": dry_run}, lambda: lines)
     return 0
 
 
@@ -119,10 +119,14 @@ def _to_look_at(app: App, named: tuple[str, ...], everything: bool) -> list[Data
 
 
 def _told(arrived: dict[str, list[Arrived]]) -> list[str]:
-    """A line for each chunk; of many, only for those that were refused, and how many have which verdict."""
+    """A line for each chunk; of many, only for those with something to say, and how many have which verdict."""
     chunks = [(name, chunk) for name, found in arrived.items() for chunk in found]
     is_long = len(chunks) > _MOST
-    rows = [(name, chunk.dataid, chunk.verdict, chunk.why) for name, chunk in chunks if not is_long or chunk.exit_code]
+    rows = [
+        (name, chunk.dataid, chunk.verdict, chunk.why)
+        for name, chunk in chunks
+        if not is_long or chunk.exit_code or chunk.why
+    ]
     first = 0 if len(arrived) > 1 else 1  # one dataset need not be named on every line
     lines = table(["dataset", "dataid", "verdict", "why"][first:], [row[first:] for row in rows]) if rows else []
     if is_long:

@@ -98,6 +98,8 @@ def _last_receipt(explanation: Explanation, last: Decision | None) -> Iterator[L
 def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield _headline(explanation)
     yield f"produced by {explanation.producer or 'something outside'}"
+    if explanation.refused and explanation.status:
+        yield [("a later delivery was refused: ", "no"), (one_line(explanation.refused), "")]
     yield ""
     yield [("The five questions, for a job that reads it now", "strong")]
     yield from map(_answer, explanation.answers)
@@ -172,6 +174,7 @@ def _published(published: Published, versions: tuple[int, ...]) -> Iterator[Line
         ("  files", f"{len(manifest.files):,}" if manifest.files else ""),
         ("  bytes", f"{manifest.bytes:,}" if manifest.bytes is not None else ""),
         ("  rows", f"{manifest.rows:,}" if manifest.rows is not None else ""),
+        ("  rejected", _rejected(published)),
         ("  span", f"{manifest.span_lower} to {manifest.span_upper}" if manifest.span_lower is not None else ""),
         ("  schema", manifest.schema),
         ("  fingerprint", manifest.fingerprint or ""),
@@ -181,10 +184,24 @@ def _published(published: Published, versions: tuple[int, ...]) -> Iterator[Line
     yield from named_facts(facts)
     for result in manifest.checks:
         figures = ", ".join(f"{name} = {value}" for name, value in result.figures.items())
+        word, style = ("passed", "yes") if result.passed else ("failed" if result.refuses else "warned", "no")
         yield [
-            (f"  {'passed' if result.passed else 'failed':<8}", "yes" if result.passed else "no"),
+            (f"  {word:<8}", style),
             (one_line(f"{result.check}  {figures}"), ""),
         ]
+
+
+def _rejected(published: Published) -> str:
+    """How many rows were kept aside, and where; or of what these are the rows that were."""
+    from ..files.quarantine import rejected_id
+    from ..insight.words import count
+
+    extra = published.manifest.extra
+    if source := extra.get("rejected_from"):
+        return f"these are the rows of {source} {published.dataid} that run {published.runid} of {published.jobid} rejected"
+    rows = extra.get("rejected")
+    aside = f"{rejected_id(published.datasetid)} {published.dataid}"
+    return f"{count(rows, 'row')}, kept in {aside}" if isinstance(rows, int) and rows else ""
 
 
 def _source(source: Source) -> Line:

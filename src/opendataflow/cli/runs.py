@@ -15,7 +15,10 @@ from .common import App, Line, clean, one_line, table, verb
 if TYPE_CHECKING:
     from ..store import Run, Store
 
-_LONGEST_REASON = 200
+
+_LONGEST_DETAIL = 200
+# The exit code and the time are columns of their own; what the script said last is not.
+_how_a_script_ended = re.compile(r"^exit code -?[0-9]+ after [0-9.]+ s: ")
 
 
 @verb("runs")
@@ -65,12 +68,9 @@ def how_it_went(run: Run) -> tuple[str, str, str, str]:
     """How a run ended, when it started, how long it took, and the beginning of its detail."""
     from ..insight.words import when
 
-    return outcome(run), when(run.started, ""), _took(run), _reason(run)
-
-
-def _reason(run: Run) -> str:
-    """Why a run ended as it did, in one line, without what other columns say already."""
-    return one_line(re.sub(r"^exit code -?[0-9]+ after [0-9.]+ s(: |$)", "", run.detail or ""))[:_LONGEST_REASON]
+    detail = _how_a_script_ended.sub("", one_line(run.detail or ""), 1)
+    detail = detail if len(detail) <= _LONGEST_DETAIL else detail[: _LONGEST_DETAIL - 1] + "…"
+    return outcome(run), when(run.started, ""), _took(run), detail
 
 
 def outcome(run: Run) -> str:

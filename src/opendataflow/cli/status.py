@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @verb("status")
 @click.option("--from", "since", metavar="DATAID", help="From this dataid or period on: 2013, 2013-01, 2013-01-05, 7.")
 @click.option("--to", "until", metavar="DATAID", help="Up to and including this dataid or period.")
-@click.option("--status", metavar="STATUS", help="Only datasets with chunks of this status.")
+@click.option("--status", metavar="STATUS", help="Only datasets with chunks of this status or sign.")
 @click.option("--chunks", is_flag=True, help="A line for each chunk instead of the matrix.")
 @click.option("--exact", is_flag=True, help="Count every chunk, however many there are.")
 @click.option(
@@ -39,7 +39,9 @@ def status_verb(
     """The matrix of datasets and dataids, along the flow.
 
     Where the dataids do not fit, a cell stands for a month, a year or a thousand numbers, and shows the worst status
-    in it. A look at a million chunks costs no more than one at a thousand.
+    in it. A look at a million chunks costs no more than one at a thousand. Beside the statuses there are signs: REFUSED
+    (it came, and was not taken), MISSING (expected on the dataset, and not there), and WARNED below the matrix (READY,
+    with rejected rows or a check that warned).
 
     \b
       odf status

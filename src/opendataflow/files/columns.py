@@ -148,9 +148,10 @@ def _lines(path: str, stream: BinaryIO, options: Mapping[str, Any]) -> Iterator[
     import io
 
     suffix = posixpath.splitext(path)[1]
-    unpacked: Any = gzip.open(stream) if suffix == ".gz" else bz2.open(stream) if suffix == ".bz2" else stream
+    unpack: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
     if suffix in (".zst", ".lz4", ".snappy", ".deflate"):
         return
+    unpacked = unpack[suffix](stream) if suffix in unpack else stream
     encoding = str(options.get("encoding", options.get("charset", "utf-8-sig")))
     try:
         while line := unpacked.readline(_LONGEST_LINE):

@@ -6,9 +6,10 @@ import re
 from posixpath import splitext
 from typing import Any
 
-from ..errors import UnknownDataset
+from ..errors import BadDefinition, UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
 from ..model.dataset import AUTH, KINDS, POSTGRES
+from ..model.duration import seconds
 from ..model.ids import shown
 from ..model.plain import plain
 from ..model.size import is_size
@@ -29,6 +30,15 @@ _SIZE = Shape(is_size, 'a number of bytes, or text like "64MiB"')
 
 def _are_methods(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(method in AUTH for method in value)
+
+
+def _is_expected(value: object) -> bool:
+    if isinstance(value, bool):
+        return True
+    try:
+        return bool(seconds(value))
+    except BadDefinition:
+        return False
 
 
 def _is_quarantine(value: object) -> bool:
@@ -57,6 +67,7 @@ OPTIONS: dict[str, Shape] = {
     "options": TABLE,
     "schema": TEXT,
     "max_line": _SIZE,
+    "expected": Shape(_is_expected, 'true, or a time after the end of a period like "6h"'),
     "unsafe_sql": FLAG,
     "compression": TEXT,
     "readers": SLOTS,

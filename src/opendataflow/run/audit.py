@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _MISSING = "Is the location right, and did the producer finish?"
 
 
+class NothingThere(InvalidPath):
+    """Nothing is at the location of a chunk."""
+
+
 def seen_at_location(
     worker: Worker, dataset: Dataset, dataid: str, inputs: tuple[Consumed, ...] = (), hint: str = _MISSING
 ) -> Manifest | None:
@@ -33,7 +37,7 @@ def seen_at_location(
     if not location or dataset.kind == "table":
         return None
     if not files.exists(location):
-        raise InvalidPath(f"{here}: nothing is at {location}", hint=hint)
+        raise NothingThere(f"{here}: nothing is at {location}", hint=hint)
     outside = leads_outside(environment, location)
     if outside:
         raise InvalidPath(

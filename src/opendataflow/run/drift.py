@@ -16,6 +16,7 @@ _HINT = (
     'If these columns are right, declare them: [dataset.{0}] schema = "…". '
     'To take such chunks with a warning, set drift = "warn".'
 )
+_EMPTY = "If an empty chunk is fine, set empty = true on the dataset."
 _MOST = 5  # files that are named
 
 
@@ -37,11 +38,11 @@ def looked_into(dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
         results.append(_drift(dataset, expected, told, is_whole=dataset.format != "json"))
     rows = _rows(told) if names_chunk(dataset, dataid) else None
     if rows == 0:
-        severity = policy(dataset, "empty", WARN)
+        severity = policy(dataset, "empty", "refuse")
         results.append(CheckResult("empty", "empty", severity or WARN, not severity, {"rows": 0}))
     for result in results:
         if result.refuses:
-            hint = _HINT.format(dataset.datasetid) if result.kind == "drift" else ""
+            hint = _HINT.format(dataset.datasetid) if result.kind == "drift" else _EMPTY
             raise NotValidated(f"{here}: {described(result)}", hint=hint)
     return replace(manifest, rows=rows, checks=(*manifest.checks, *results)) if told else manifest
 

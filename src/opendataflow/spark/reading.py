@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -160,14 +161,15 @@ def read_with_misfits(
     return spark.read.format(format_of(dataset)).options(**options).schema(whole).load(location)
 
 
-class Malformed(NamedTuple):
+@dataclass(frozen=True)
+class Malformed:
     """Rows whose values do not fit the declared types, each with what is wrong with it; how many; and what to release."""
 
     df: DataFrame
     rows: int
     kept: tuple[DataFrame, ...] = ()
 
-    def __add__(self, other: Malformed) -> Malformed:  # type: ignore[override]
+    def __add__(self, other: Malformed) -> Malformed:
         """Those of two inputs, which may have other types under the same name: the reason holds the row itself."""
         both = self.df.select(BECAUSE).unionByName(other.df.select(BECAUSE))
         return Malformed(both, self.rows + other.rows, self.kept + other.kept)

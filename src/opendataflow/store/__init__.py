@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import MissingDependency, UsageError, install_command
+from .announcing import OUTSIDE
 from .backend import Backend
 from .records import (
     Announced,
@@ -19,6 +20,7 @@ from .records import (
     Past,
     Position,
     Published,
+    Remarked,
     Rescued,
     RolledBack,
     Run,
@@ -28,6 +30,7 @@ from .records import (
 from .store import Store
 
 __all__ = [
+    "OUTSIDE",
     "Announced",
     "Applied",
     "Attempt",
@@ -40,6 +43,7 @@ __all__ = [
     "Past",
     "Position",
     "Published",
+    "Remarked",
     "Rescued",
     "RolledBack",
     "Run",

@@ -132,9 +132,9 @@ def refuse_repeat(
         )
 
 
-def remember_refusal(tx: Transaction, datasetid: str, problem: Repeat, who: str) -> None:
+def remember_refusal(tx: Transaction, datasetid: str, dataid: str, name: str, act: Act) -> None:
     """Remember that a chunk was not taken, for whoever asks why it is not there; once, however often it is offered."""
-    last = tx.first(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=problem.dataid, n=1)
-    if last is None or last.why != problem.message:
-        refusal = EventRow("refused", datasetid, problem.dataid, OUTSIDE, None, problem.name, who, problem.message)
+    last = tx.first(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=1)
+    if last is None or (last.after, last.why) != (name, act.why):
+        refusal = EventRow("refused", datasetid, dataid, OUTSIDE, None, name, *act)
         tx.run("events_put", events=as_objects([refusal]))

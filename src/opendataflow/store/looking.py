@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from ..model import Limit
 from . import limits, records
 from .backend import Transaction
-from .records import Deferred, Event, Position, Sample
+from .records import Deferred, Event, Position, Remarked, Sample
 from .rows import JobCount, PoolNow, SpanCounts, Status, compact
 from .session import Session
+
+_LOOK_BACK = 100_000  # events or runs
+_MOST_LISTED = 1000
 
 
 class Looking(Session):
@@ -51,6 +54,14 @@ class Looking(Session):
         """The statuses of these chunks, without those that were never produced."""
         rows = self._fetch(Status._make, "statuses_given", chunks=compact(chunks)) if chunks else []
         return {(row.datasetid, row.dataid): str(row.status) for row in rows}
+
+    def refused_arrivals(self, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED) -> list[Event]:
+        """Chunks from outside whose last event is that they were not taken, newest first, among the last events."""
+        return self._fetch(records.event, "arrivals_refused", look_back=look_back, n=n)
+
+    def remarked(self, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED) -> list[Remarked]:
+        """READY chunks that were published with a remark, newest first, among the last runs."""
+        return self._fetch(Remarked._make, "runs_remarked", look_back=look_back, n=n)
 
     # Candidates --------------------------------------------------------------------------------------------------
 

@@ -115,6 +115,15 @@ class Event(NamedTuple):
     receipt: Receipt | None
 
 
+class Remarked(NamedTuple):
+    """A READY chunk that was published with a remark."""
+
+    datasetid: str
+    dataid: str
+    sort_key: str
+    remark: str
+
+
 class Published(NamedTuple):
     """The manifest of one version of a chunk, and who published it when."""
 
@@ -163,6 +172,7 @@ class Announced(NamedTuple):
 
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
+    remarks: str = ""  # on what was announced all the same
 
 
 class Steered(NamedTuple):

@@ -43,9 +43,13 @@ class SteerVerbs(Session):
         try:
             return self._do(work)
         except announcing.Repeat as problem:
-            repeat = problem
-            self._do(lambda tx: announcing.remember_refusal(tx, datasetid, repeat, self._who))
+            self.refuse_arrival(datasetid, problem.dataid, problem.name, problem.message)
             raise
+
+    def refuse_arrival(self, datasetid: str, dataid: str, name: str, why: str) -> None:
+        """Something from outside was offered and not taken: nothing changes, and the reason stays."""
+        act = Act(self._who, why)
+        self._do(lambda tx: announcing.remember_refusal(tx, datasetid, dataid, name, act))
 
     def _steer(
         self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool

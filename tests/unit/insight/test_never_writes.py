@@ -17,9 +17,10 @@ import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid
 from opendataflow.insight.doctor import examine
+from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
 from opendataflow.insight.health import health
-from opendataflow.insight.matrix import chunk_list, chunks_in, overview
+from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
@@ -115,6 +116,9 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 }
 # These are reached through the functions above.
 INSIDE = {
+    "absent.absent": overview,
+    "exceptions.exceptional_chunks": overview,
+    "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,

@@ -293,6 +293,23 @@ from event where kind = 'unfit note' order by eventid desc limit :n
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where eventid > :after order by eventid limit :n
 
+-- name: arrivals_refused
+-- Chunks from outside that were offered and not taken, and to which nothing has happened since, newest first, among the last events.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event e
+where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and kind = 'refused' and jobid = 'outside'
+  and not exists (select 1 from event later
+                  where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid)
+order by eventid desc limit :n
+
+-- name: runs_remarked
+-- READY chunks whose run published them with a remark (rows kept aside, a check that only warns), newest first, among the last runs.
+select s.datasetid, s.dataid, s.sort_key, r.detail
+from run r
+join datastatus s on s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid and s.status = 'READY'
+where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.detail is not null
+order by r.runid desc limit :n
+
 -- name: events_of_chunk_page
 -- Events of one chunk, oldest first, after a given one.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
