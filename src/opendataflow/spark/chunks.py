@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from . import TAG
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
+from .problems import whole_of
 from .reading import Password, is_readable, read_chunks
 from .running import failed, run_code
 from .session import app_id
@@ -124,7 +124,7 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     except OdfError:
         raise
     except Exception as problem:
-        app.log.error("%s", "".join(traceback.format_exception(problem)))
+        app.log.error("%s", whole_of(problem))
         raise failed(job.jobid, problem) from problem
     manifests = {datasetid: output.manifest for datasetid, output in staged.items()}
     for datasetid, output in staged.items():
