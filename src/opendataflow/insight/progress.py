@@ -222,8 +222,9 @@ def causes(failures: Iterable[Failure]) -> list[Cause]:
 
 
 def _alike(failure: Failure) -> str:
-    """What a failure has in common with others: its words without the dataid and without numbers."""
-    dataid, detail = (re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", text) for text in (failure.dataid, failure.detail))
+    """What a failure has in common with others: its words without the dataid, numbers, paths and values of the data."""
+    detail = re.sub(r"""'[^']*'|"[^"]*"|record \[.*?\]|(?<!\w)(?:\w+:)?/\S+|\bexamples [^;]*""", "#", failure.detail)
+    dataid, detail = (re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", text) for text in (failure.dataid, detail))
     return re.sub(rf"(?<!\w){re.escape(dataid)}(?!\w)", "#", detail)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import operator
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -22,6 +21,7 @@ from . import TAG
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
+from .problems import whole_of
 from .reading import Malformed, Password, is_readable, read_apart, read_chunks
 from .running import failed, run_code
 from .session import app_id
@@ -127,7 +127,7 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     except OdfError:
         raise
     except Exception as problem:
-        app.log.error("%s", "".join(traceback.format_exception(problem)))
+        app.log.error("%s", whole_of(problem))
         raise failed(job.jobid, problem) from problem
     finally:
         for frame in (frame for each in malformed.values() for frame in each.kept):

@@ -14,6 +14,7 @@ from ...model import InputChunk, Manifest
 from ..attempt import Attempt, Done, cause
 from ..audit import past_of, published_chunks
 from ..heartbeat import Heartbeat
+from ..spoken import spoken
 
 if TYPE_CHECKING:
     from ...spark.chunks import Application, ChunkWork
@@ -62,8 +63,8 @@ class Spark:
 
         words = [str(self.path) if self.path else f"copy {attempt.job.options.get('copy')}"]
         try:
-            with _own(spark, attempt, heartbeat) as own:
-                log.begin(words, self.worker.project.folder)
+            log.begin(words, self.worker.project.folder)
+            with _own(spark, attempt, heartbeat) as own, spoken(log, is_shown=self.worker.echo):
                 application = self._application(own, attempt, log)
                 manifests = run_chunk(application, self._work(attempt), attempt.job, self.code)
         except Exception as problem:
@@ -90,22 +91,25 @@ class Spark:
     ) -> dict[int, Done]:
         """What was done, by run; a run that is missing is left for its own way."""
         from ...spark.batches import run_batch
+        from ...spark.problems import reason_of, whole_of
 
         job = attempts[0].job
         try:
-            with _own(spark, attempts[0], heartbeat) as own:
-                log.begin([f"{job.jobid}, {len(attempts)} chunks together"], self.worker.project.folder)
+            log.begin([f"{job.jobid}, {len(attempts)} chunks together"], self.worker.project.folder)
+            with _own(spark, attempts[0], heartbeat) as own, spoken(log, is_shown=self.worker.echo):
                 application = self._application(own, attempts[0], log)
                 outcomes = run_batch(application, self._works(attempts), job, self.code)
         except Exception as problem:
-            log.end(f"{type(problem).__name__}: {problem}")
+            if not isinstance(problem, OdfError):
+                log.note(whole_of(problem))
+            reason = problem.message if isinstance(problem, OdfError) else reason_of(problem)
+            log.end(reason)
             heartbeat.check()
             if self.worker.cancelled.is_set():
                 raise
             if len(attempts) > 1:
                 # One bad chunk must not fail the others: each on its own tells which it is.
                 first, last = attempts[0].claim, attempts[-1].claim
-                reason = problem.message if isinstance(problem, OdfError) else f"{type(problem).__name__}: {problem}"
                 told = self.worker.vault.redact(reason)[:500]
                 self.worker.say(f"{first.jobid} {first.dataid}..{last.dataid} one by one, because: {told}")
             return {}
