@@ -26,6 +26,7 @@ from ..model import (
 from ..project import Project
 from ..project.trust import distrust_of, told
 from ..store import Chunk, Event, Published, Run, Store
+from .changed import ways_to_accept
 
 _MOST_EVENTS = 500
 _MOST_OUTPUTS = 1000
@@ -95,6 +96,7 @@ class Explanation:
     decisions: tuple[Decision, ...]
     events: tuple[Event, ...]
     more_events: bool
+    ways_out: tuple[str, ...] = ()
 
 
 def explain(store: Store, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
@@ -114,6 +116,8 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
     place, validated = _looks(dataset, chunk, published, project)
+    facts = _facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)
+    answers = answer_reader(facts)
     return Explanation(
         datasetid,
         dataid,
@@ -123,7 +127,7 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         chunk,
         published,
         tuple(version.version for version in versions),
-        answer_reader(_facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)),
+        answers,
         sources,
         tuple(_readers(store, catalogue, datasetid, dataid)),
         tuple(runs),
@@ -134,6 +138,7 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         ),
         tuple(events),
         len(events) == _MOST_EVENTS,
+        ways_to_accept(catalogue, answers),
     )
 
 

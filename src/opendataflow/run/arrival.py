@@ -43,8 +43,12 @@ def announce(
     look: bool = True,
     why: str | None = None,
     dry_run: bool = False,
+    again: bool = False,
 ) -> Announced:
-    """Announce chunks, all of them or none; with a look at each first where the dataset has a location."""
+    """Announce chunks, all of them or none; with a look at each first where the dataset has a location.
+
+    again accepts them as they are now, as a new version of each, also where nobody can tell that they changed.
+    """
     store = worker.store
     store.check_environment(worker.project.environment.name)
     for dataid in dataids:
@@ -52,10 +56,12 @@ def announce(
     seen = {dataid: seen_at_location(worker, dataset, dataid, hint=_UNSEEN) for dataid in dataids if look}
     if dry_run:
         chunks = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
-        known = tuple(dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY)
+        known = tuple(
+            dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY and not again
+        )
         return Announced(tuple(dataid for dataid in dataids if dataid not in known), known)
     manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
-    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)
+    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why, again=again)
 
 
 def discover(

@@ -16,6 +16,7 @@ import pytest
 import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid
+from opendataflow.insight.content import published_versions
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.explain import explain
 from opendataflow.insight.matrix import chunk_list, chunks_in, overview
@@ -80,6 +81,7 @@ def look_at_a_drain(store: Store) -> None:
 def look_at_one_dataid_each(store: Store) -> None:
     verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
     assert verdicts == {"DATA_NOT_READY", "LOCKED"}
+    why(store, "cleaning", "2013-01-03", without_file(Path("/data"), None))
     with pytest.raises(BadDataid):
         why(store, "cleaning", "13")
     for jobid, dataid in (("report", "2013-01"), ("total", "all")):
@@ -110,9 +112,11 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     Watch: look_at_a_drain,
     report: look_at_a_drain,
     examine: examine_everything,
+    published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.
 INSIDE = {
+    "changed.changed_input": why,
     "reconcile.reconciled": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,
