@@ -20,20 +20,27 @@ _MOST = 12  # lines that people read
 
 @verb("ready", creates=True)
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
+@click.option(
+    "--again", is_flag=True, help="Accept what is there now as a new version, also where nothing seems to have changed."
+)
 @click.option("--unseen", is_flag=True, help="Announce without checking that something is there.")
 @click.option("--dry-run", is_flag=True, help="Say what would be announced, and change nothing.")
 @click.argument("dataset")
 @click.argument("dataids", metavar="DATAID…|FROM..TO", nargs=-1, required=True)
-def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None, unseen: bool, dry_run: bool) -> int:
+def ready_verb(
+    app: App, dataset: str, dataids: tuple[str, ...], why: str | None, again: bool, unseen: bool, dry_run: bool
+) -> int:
     """Announce chunks that something outside produced: they become READY.
 
     First a look at the dataset's location: the data must be there, and it must not be the content of another chunk
-    (WRONG_DATA). Announcing a chunk again changes nothing unless its content is new.
+    (WRONG_DATA). Announcing a chunk again changes nothing unless its content is new: a file that only has another time is
+    the same file. To accept a file as it is now, whatever it was, say --again.
 
     \b
       odf ready flights_raw 2013-01-01
       odf ready flights_raw 2013-01-01..2013-01-31
       odf ready orders 1 2 3 --why "loaded by hand"
+      odf ready --again flights_raw 2013-01-05 --why "corrected by hand"
     """
     from ..model import dataids as between
     from ..run.arrival import announce
@@ -43,7 +50,7 @@ def ready_verb(app: App, dataset: str, dataids: tuple[str, ...], why: str | None
     for word in dataids:
         first, dots, last = word.partition("..")
         wanted += between(registered.partition, first, last) if dots else [word]
-    result = announce(worker_of(app), registered, wanted, look=not unseen, why=why, dry_run=dry_run)
+    result = announce(worker_of(app), registered, wanted, look=not unseen, why=why, dry_run=dry_run, again=again)
     would = "would be " if dry_run else ""
     lines = [f"{dataset}: {len(result.ready)} {would}READY, {len(result.unchanged)} unchanged"]
     lines += [result.remarks] if result.remarks else []

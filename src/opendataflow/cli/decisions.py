@@ -103,6 +103,8 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield ""
     yield [("The five questions, for a job that reads it now", "strong")]
     yield from map(_answer, explanation.answers)
+    for command in explanation.ways_out:
+        yield [("  → ", "faint"), (one_line(command), "command")]
     if explanation.published is not None:
         yield from ("", [("What was published", "strong")])
         yield from _published(explanation.published, explanation.versions)

@@ -34,6 +34,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
     "check": ("oncall", "One line and an exit code for monitoring."),
     "prove": ("shard", "Show that the published chunks cover the source exactly once, or what is missing."),
+    "audit": ("audit", "Read published files again, and name each one that differs."),
     "ready": ("arrive", "Announce chunks that something outside produced."),
     "discover": ("arrive", "Find chunks that arrived at a dataset's location, and announce them."),
     "shard": ("shard", "Cut a table or file set into key ranges, evenly by its data."),

@@ -30,6 +30,7 @@ from ..project import Project
 from ..project.trust import distrust_of, told
 from ..store import OUTSIDE, Chunk, Event, Published, Run, Store
 from .absent import last_expected
+from .changed import ways_to_accept
 from .words import when
 
 _MOST_EVENTS = 500
@@ -101,6 +102,7 @@ class Explanation:
     events: tuple[Event, ...]
     more_events: bool
     refused: str = ""  # what came last from outside and was not taken: when, and why
+    ways_out: tuple[str, ...] = ()
 
 
 def explain(store: Store, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
@@ -120,7 +122,8 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
     place, validated = _looks(dataset, chunk, published, project)
-    answers = answer_reader(_facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated))
+    facts = _facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)
+    answers = answer_reader(facts)
     refusal = events[-1] if events and (events[-1].kind, events[-1].jobid) == ("refused", OUTSIDE) else None
     refused = f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else ""
     meaning = lock.meaning if lock else "set aside by a person"
@@ -152,6 +155,7 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         tuple(events),
         len(events) == _MOST_EVENTS,
         refused,
+        ways_to_accept(catalogue, answers),
     )
 
 

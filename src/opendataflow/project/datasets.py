@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from posixpath import splitext
 from typing import Any
 
@@ -56,9 +57,11 @@ OF_POSTGRES: dict[str, Shape] = {
     "loaders": COUNT,
     "replace": one_of("table"),
 }
+VERIFY = one_of("content", "stat")
 OPTIONS: dict[str, Shape] = {
     "layout": one_of("versioned", "plain"),
     "repeats": FLAG,
+    "verify": VERIFY,
     "fingerprint": FLAG,
     "drift": one_of("refuse", "warn", "allow"),
     "empty": either(FLAG, TEXT),
@@ -126,6 +129,13 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     with homes.get("location", section).at("location"):
         check_written(values.get("location", ""))
         return Dataset(datasetid, partition=partition, checks=checks, options=options, **values)
+
+
+def verified(dataset: Dataset, verify: str | None) -> Dataset:
+    """A dataset as its environment verifies it, unless it says so itself."""
+    if verify is None or dataset.kind != "file" or "verify" in dataset.options:
+        return dataset
+    return replace(dataset, options={**dataset.options, "verify": verify})
 
 
 def check_complete(section: Section, dataset: Dataset) -> None:

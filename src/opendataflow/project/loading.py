@@ -12,7 +12,7 @@ from ..model.ids import shown
 from ..model.plain import plain_table
 from ..model.timezone import time_zone
 from .config import read_config, read_trust, refuse_foreign, together
-from .datasets import check_complete, check_references, read_dataset
+from .datasets import VERIFY, check_complete, check_references, read_dataset, verified
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
@@ -117,6 +117,9 @@ def _datasets(root: Section, selected: str) -> list[Dataset]:
             changed = read_dataset(sections[override.name], override)
             if environment.name == selected:
                 datasets[override.name] = changed
+        verify = environment.get("verify", VERIFY)
+        if environment.name == selected:
+            datasets = {name: verified(dataset, verify) for name, dataset in datasets.items()}
     for name, dataset in datasets.items():
         check_complete(sections[name], dataset)
         check_references(sections[name], dataset, {TODAY.datasetid, *datasets})

@@ -29,7 +29,7 @@ _REMARKS = ("description", "owner", "tags", "readers", "expected")
 FORMATS = ("", "csv", "json", "text", "parquet", "orc", "postgres", "postgresql")
 KEYS = (
     *_REMARKS,
-    *("repeats", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "keep", "max_line"),
+    *("repeats", "verify", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "keep", "max_line"),
     *("timezone", "as_text", "numeric", "loaders", "replace"),
 )
 COMPRESSIONS = ("none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "snappy", "zstd", "lzo", "brotli")

@@ -44,8 +44,12 @@ def announce(
     look: bool = True,
     why: str | None = None,
     dry_run: bool = False,
+    again: bool = False,
 ) -> Announced:
-    """Announce chunks, all of them or none; with a look at each first where the dataset has a location."""
+    """Announce chunks, all of them or none; with a look at each first where the dataset has a location.
+
+    again accepts them as they are now, as a new version of each, also where nobody can tell that they changed.
+    """
     store = worker.store
     store.check_environment(worker.project.environment.name)
     for dataid in dataids:
@@ -55,9 +59,12 @@ def announce(
     told = remarks({f"{dataset.datasetid} {dataid}": manifest for dataid, manifest in manifests.items()})
     if dry_run:
         chunks = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
-        known = tuple(dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY)
+        known = tuple(
+            dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY and not again
+        )
         return Announced(tuple(dataid for dataid in dataids if dataid not in known), known, told)
-    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)._replace(remarks=told)
+    announced = store.announce(dataset.datasetid, dataids, manifests=manifests, why=why, again=again)
+    return announced._replace(remarks=told)
 
 
 def _seen(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Manifest | None:

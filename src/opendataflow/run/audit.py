@@ -44,7 +44,7 @@ def seen_at_location(
             f"{here}: {outside} leads outside the roots of environment {environment.name}",
             hint="Put the file itself there instead of a link.",
         )
-    manifest = files.light_manifest(location, dataset.format, inputs=inputs)
+    manifest = files.light_manifest(location, dataset.format, dataset.options.get("verify"), inputs=inputs)
     if not manifest.bytes and dataset.options.get("empty") not in (True, "allow", "warn"):
         raise NotValidated(
             f"{here} is empty ({location})", hint="If an empty chunk is fine, set empty = true on the dataset."

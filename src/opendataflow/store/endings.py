@@ -69,7 +69,7 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
             chunks.append(chunk)
             manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
             dataset = catalogue.datasets.get(datasetid)
-            if manifest.fingerprint and manifest.rows and dataset and not dataset.options.get("repeats"):
+            if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
                 contents.append((datasetid, manifest.fingerprint, claim.dataid))
     tx.run("manifest_put", manifests=compact(manifests))
     for datasetid, fingerprint, dataid in sorted(contents):

@@ -27,13 +27,14 @@ class SteerVerbs(Session):
         bounds: Mapping[str, tuple[str, str]] | None = None,
         why: str | None = None,
         only_new: bool = False,
+        again: bool = False,
     ) -> Announced:
         """An outside producer says that chunks are there: they become READY, all of them or none.
 
-        only_new refuses, as Locked, chunks that are there already.
+        only_new refuses, as Locked, chunks that are there already; again makes a new version even of what has not changed.
         """
         kept = {dataid: manifest.at(self.roots().kept) for dataid, manifest in (manifests or {}).items()}
-        announcement = Announcement(datasetid, _listed(dataids), kept, bounds or {}, only_new=only_new)
+        announcement = Announcement(datasetid, _listed(dataids), kept, bounds or {}, only_new=only_new, again=again)
 
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)

@@ -16,6 +16,7 @@ import pytest
 import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid
+from opendataflow.insight.content import published_versions
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
@@ -82,6 +83,7 @@ def look_at_a_drain(store: Store) -> None:
 def look_at_one_dataid_each(store: Store) -> None:
     verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
     assert verdicts == {"DATA_NOT_READY", "LOCKED"}
+    why(store, "cleaning", "2013-01-03", without_file(Path("/data"), None))
     with pytest.raises(BadDataid):
         why(store, "cleaning", "13")
     for jobid, dataid in (("report", "2013-01"), ("total", "all")):
@@ -113,10 +115,12 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     report: look_at_a_drain,
     examine: examine_everything,
     health: health,
+    published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.
 INSIDE = {
     "absent.absent": overview,
+    "changed.changed_input": why,
     "exceptions.exceptional_chunks": overview,
     "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,

@@ -38,6 +38,7 @@ from ...project.trust import looks
 from ...run.declared import foreseen_distrust
 from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
+from ..changed import changed_input, ways_to_accept
 from ..words import duration, ranges_text, state, when
 from .reasons import (
     LOCKED,
@@ -73,6 +74,8 @@ def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, proje
     check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
     untrusted: Any = looks(foreseen_distrust(project, catalogue, job)) if project else {}
     known = store.facts(job.jobid, dataid)._replace(**untrusted)
+    changed = changed_input(store, project, catalogue, known) if project and not untrusted else None
+    known = known._replace(validated=changed) if changed else known
     facts = known._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     answers = answer_all(facts)
     asked = _Asked(store, catalogue, job, dataid, facts, project)
@@ -89,7 +92,7 @@ def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     else:
         is_untrusted = answer.refusal == UntrustedDefinition.name
         commands = ways_to_trust(asked.project) if asked.project is not None and is_untrusted else ()
-        yield Reason(answer.refusal, answer.why, commands)
+        yield Reason(answer.refusal, answer.why, (*commands, *ways_to_accept(asked.catalogue, [answer])))
 
 
 def _nothing_in_the_way(asked: _Asked) -> Reason:
