@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -287,8 +287,12 @@ class RunVerbs(Session):
         done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
         *,
         beside: Mapping[str, Manifest] | None = None,
+        settle: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema."""
+        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema.
+
+        `settle` comes last, once every epoch was found to be current: what raises there undoes the commit.
+        """
         runs = [Done(*run) for run in done]
         schemas = {
             datasetid: manifest.schema
@@ -311,6 +315,8 @@ class RunVerbs(Session):
                 claim = runs[0].claim
                 kept = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest}, repeats=True)
                 announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid}"))
+            for step in settle:
+                step()
 
         self._do(work)
         self._pinned |= schemas.keys()  # known only now that it is committed
