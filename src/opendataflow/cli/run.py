@@ -111,7 +111,8 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
     """Run one chunk of a job, if the five questions allow it.
 
     SCRIPT is the path of any executable; its job has the name of the file without the suffix. JOB is a registered job whose
-    code is found in the project's folders. Everything after it is passed to the script unchanged.
+    code is found in the project's folders. Everything after it is passed to the script unchanged. A SCRIPT starts in the
+    current folder, the code of a JOB in the project's folder, unless dataflow.toml names a folder.
 
     \b
       RunJob ./load.sh                     the next chunk of job load
@@ -139,7 +140,9 @@ def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) ->
     if script is not None:
         from ..run.executors.script import Script
 
-        executor = Script(worker, [str(script), *arguments], script.parent)
+        # A path starts where its caller is, as it would without us; a name starts in the project's folder.
+        here = Path.cwd() if Path(target).absolute() == script else None
+        executor = Script(worker, [str(script), *arguments], worker.folder(jobid, here))
     else:
         worker.check(app.store.catalogue(), jobid)
     with terminating():
@@ -250,13 +253,16 @@ def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] |
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
     from ..run.attempt import Done, Result, begin, fail
     from ..run.context import variables
+    from ..run.executors.script import own_locations
 
     worker = worker_of(app, items=items)
     attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
     try:
-        values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+        own = own_locations(app.project, attempt)
+        given = attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets
+        values = variables(*given, own)
     except OdfError as problem:  # nobody learns of the run, so nobody would end it
         return report(app, fail(worker, attempt.claim, Done(problem=problem)), fail_if_none=True)
     return worker.with_items(os.environ, attempt.job, values)

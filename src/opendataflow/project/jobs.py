@@ -17,6 +17,7 @@ from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, eith
 OPTIONS: dict[str, Shape] = {
     "copy": TABLE,
     "script": TEXT,
+    "folder": TEXT,
     "secrets": one_of("env", "file"),
     "batch": COUNT,
     "spark": TABLE,
@@ -171,6 +172,11 @@ def _options(section: Section, folder: Path) -> dict[str, Any]:
             raise section.wrong(
                 "script", f"{shown(options['script'])} lies outside the project", f"The project is {folder}."
             )
+    if "folder" in options:
+        if "copy" in options:
+            raise section.wrong("folder", "a copy starts no script", "Leave it out.")
+        if not section.text("folder") or "\0" in options["folder"]:
+            raise section.wrong("folder", "it names no folder", 'Write a path, relative to this file: folder = "work".')
     return options
 
 

@@ -99,6 +99,11 @@ def require(project: Project, dataset: Dataset, applied: Callable[[], str | None
         raise UntrustedDefinition(told(problems), hint=way_out(project, problems, applied))
 
 
+def may_write(project: Project, dataset: Dataset) -> bool:
+    """Whether we may write to the location of a dataset and move what is there: the project declares it, or it is inside."""
+    return _declaration(project, dataset.datasetid) is not None or not any(_elsewhere(project, dataset))
+
+
 def looks(problems: Iterable[Distrust]) -> dict[str, Look]:
     """The same as answers: a no to question 2, to question 3, or to both."""
     by_question: dict[str, list[Distrust]] = {}

@@ -7,8 +7,9 @@ An executor does the middle: a script, chunks on Spark, or whoever shook hands b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -68,6 +69,7 @@ class Done(NamedTuple):
     problem: Exception | None = None
     exit_code: int | None = None
     ended: Ended | None = None
+    settle: Callable[[], None] | None = None  # what is left to do inside the commit
 
 
 class Result(NamedTuple):
@@ -94,6 +96,9 @@ class Executor(Protocol):
 
     def audit(self, attempt: Attempt, done: Done) -> Mapping[str, Manifest]:
         """The manifests of what was produced; raises when it may not be published."""
+
+    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        """What makes it visible outside the store, inside the commit; it may be asked again. What raises undoes the commit."""
 
 
 # The whole way --------------------------------------------------------------------------------------------------------
@@ -167,7 +172,7 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
     if done.problem is not None:
         return fail(worker, claim, done)
     attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
-    published = Done(executor.audit(attempt, done))
+    published = _audited(executor, attempt, done)
     publish(worker, [(attempt, published)])
     return _ready(claim, published)
 
@@ -276,8 +281,7 @@ def audit(
         claim, work = attempt.claim, done[attempt.claim.runid]
         if work.problem is None:
             try:
-                manifests = executor.audit(attempt, work)
-                produced.append((attempt, Done(manifests, None, work.exit_code, work.ended)))
+                produced.append((attempt, _audited(executor, attempt, work)))
                 continue
             except Exception as problem:
                 work = Done(problem=problem, exit_code=work.exit_code, ended=work.ended)
@@ -319,7 +323,7 @@ def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
         catalogue = produced[0][0].catalogue
         sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
         worker.store.register([rejected_dataset(source) for source in sources])
-    worker.store.commit_many(outputs, beside=aside)
+    worker.store.commit_many(outputs, beside=aside, settle=[done.settle for _, done in produced if done.settle])
 
 
 def fail(worker: Worker, claim: Claim, done: Done) -> Result:
@@ -366,6 +370,11 @@ def _no(worker: Worker, receipt: Receipt, untrusted: Sequence[Distrust]) -> Resu
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
+
+
+def _audited(executor: Executor, attempt: Attempt, done: Done) -> Done:
+    manifests = executor.audit(attempt, done)
+    return done._replace(manifests=manifests, settle=partial(executor.settle, attempt, manifests))
 
 
 def _nothing(worker: Worker, jobid: str) -> Result:

@@ -70,7 +70,13 @@ class Worker:
             return Spark(self, code.loaded, code.path)
         from .executors.script import Script
 
-        return Script(self, [str(code.path)], code.path.parent, in_drain=True)
+        return Script(self, [str(code.path)], self.folder(job.jobid), in_drain=True)
+
+    def folder(self, jobid: str, otherwise: Path | None = None) -> Path:
+        """Where a script starts: as the project file says of its job, or else here, or else in the project's folder."""
+        in_file = self.project.job(jobid)  # not as the store says
+        declared = in_file.options.get("folder") if in_file else None
+        return self.project.folder / str(declared) if declared else otherwise or self.project.folder
 
     def distrust(self, catalogue: Catalogue, job: Job, *, on_spark: bool) -> list[Distrust]:
         """What a run of this job would act on and may not, by this project's own files; compared once."""

@@ -117,9 +117,9 @@ class FileSink(Sink):
 
     def publish(self) -> None:
         if is_one_file(self.dataset):
-            swap_in(self.spark, self.location, self.target, self.files[0].path)
+            swap_in(self.spark, self.location, self.target, self.epoch, self.files[0].path)
         elif is_plain(self.dataset):
-            swap_in(self.spark, self.location, self.target)
+            swap_in(self.spark, self.location, self.target, self.epoch)
 
     def discard(self) -> None:
         pass  # nobody sees it, somebody may want to look at it, and vacuum takes it away

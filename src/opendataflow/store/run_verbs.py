@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -294,8 +294,12 @@ class RunVerbs(Session):
         done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
         *,
         beside: Mapping[str, Manifest] | None = None,
+        settle: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema."""
+        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema.
+
+        `settle` comes last, once every epoch was found to be current: what raises there undoes the commit.
+        """
         kept = self.roots().kept
         runs = [
             Done(claim, {name: manifest.at(kept) for name, manifest in made.items()}, code)
@@ -318,6 +322,8 @@ class RunVerbs(Session):
                 aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)
                 aside = aside._replace(jobid=claim.jobid, runid=claim.runid)
                 announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
+            for step in settle:
+                step()
 
         self._do(work, is_so=lambda tx, _: _are_runs(tx, [run.claim for run in runs], READY))
         self._pinned |= schemas.keys()  # known only now that it is committed

@@ -56,6 +56,9 @@ class Spark:
         """Spark judges in the pass that writes: what it handed over has passed."""
         return done.manifests
 
+    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        """Nothing: what is at a fixed location was put there under the fence, and no earlier attempt can replace it."""
+
     # One chunk ----------------------------------------------------------------------------------------------------
 
     def _alone(self, spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat, log: LogFile) -> Done:

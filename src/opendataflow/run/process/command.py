@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...errors import BadConfig, JobFailed
 from ...secrets import child_environment
@@ -71,16 +71,11 @@ class Program:
             raise _not_started(self.words[0], self.executable, self.cwd, error) from None
 
     def _run(self, words: list[str], file: str) -> Child:
-        begin = partial(
-            subprocess.Popen,
-            words,
-            executable=file,
-            env=self.env,
-            cwd=self.cwd,
-            stdin=subprocess.DEVNULL if self.stdin is None else self.stdin,
-            bufsize=0,
-            start_new_session=True,
-        )
+        def begin(**streams: Any) -> subprocess.Popen[bytes]:
+            stdin = subprocess.DEVNULL if self.stdin is None else self.stdin
+            place: Any = {"executable": file, "env": self.env, "cwd": self.cwd, "stdin": stdin}
+            return subprocess.Popen(words, bufsize=0, start_new_session=True, **place, **streams)
+
         if sys.platform == "linux":
             return reaper.start(begin, self.stdin, self.env.get(MARKER, ""))
         return Group(begin)
