@@ -185,7 +185,9 @@ def _shown(found: Report) -> Iterator[Line]:
                 (f": {one_line(cause.example.detail)[:200]}", ""),
             ]
             more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
-            yield f"    {', '.join(cause.dataids[:5])}{more}; see: odf log {cause.example.runid}"
+            first = cause.example
+            see = f"odf log {first.runid}" if first.has_log else f"odf why {first.jobid} {first.dataid}"
+            yield f"    {', '.join(cause.dataids[:5])}{more}; see: {see}"
     for job in found.left_out:
         yield ""
         yield [(f"{job.chunks:,} × {job.jobid} left out: {job.outcome}", "no"), (f": {one_line(job.why)}", "")]
