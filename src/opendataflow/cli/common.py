@@ -22,6 +22,8 @@ from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ..model.roots import Roots
     from ..project import Project
     from ..secrets import Key
@@ -242,6 +244,45 @@ _COMMON = (
     click.option("--store", "store_url", metavar="URL", help="The store (or ODF_STORE)."),
 )
 
+item_option = click.option(
+    "--item",
+    "items",
+    metavar="NAME",
+    multiple=True,
+    help="Give this item of the job under its own name too, beside item_NAME. May be repeated.",
+)
+
+
+class StoreName(click.types.StringParamType):
+    """A text that names something in the store, for the completion of a shell."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names that go on from what is typed."""
+        from .completion import complete
+
+        return complete(self.kind, ctx, incomplete)
+
+
+class Verb(click.Command):
+    """A command of ours; while a shell completes the value of an option, the words before it are known."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_open = ctx.resilient_parsing and args and args[-1].startswith("-")
+        return super().parse_args(ctx, args[:-1] if is_open else args)
+
+
+# What a parameter of this name is completed with.
+_COMPLETED = {
+    **dict.fromkeys(("job", "jobid", "jobids"), "job"),
+    **dict.fromkeys(("dataset", "datasets"), "dataset"),
+    **dict.fromkeys(("dataid", "dataids"), "dataid"),
+    "target": "target",
+    "env": "env",
+}
+
 
 def verb(
     name: str | None = None, *, creates: bool = False, **settings: Any
@@ -267,8 +308,11 @@ def verb(
         made: Any = call
         for option in _COMMON:
             made = option(made)
-        decorated: Any = click.command(name or function.__name__.removesuffix("_verb"), **settings)
+        decorated: Any = click.command(name or function.__name__.removesuffix("_verb"), **({"cls": Verb} | settings))
         command: click.Command = decorated(made)
+        for param in command.params:
+            if param.type is click.STRING and param.name in _COMPLETED:
+                param.type = StoreName(_COMPLETED[param.name])
         return command
 
     return decorate

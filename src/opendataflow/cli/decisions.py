@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..model import YES, Answer, check_id
+from ..errors import NothingToDo
+from ..model import RUNNING, YES, Answer, check_id
 from .common import App, Line, named_facts, one_line, table, up_to_date, verb
 from .runs import how_it_went
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 200  # characters of evidence in one line
 _OUTPUTS = 5
+_STYLES = {YES: "yes", RUNNING: "RUNNING", NothingToDo.name: "faint"}  # of the reasons that are no refusal
 
 
 @verb("why")
@@ -46,7 +48,7 @@ def why_verb(app: App, job: str, dataid: str | None) -> int:
 
 def _why_lines(answer: Why) -> Iterator[Line]:
     for reason in answer.reasons:
-        style = "yes" if reason.name in (YES, "RUNNING") else "no"
+        style = _STYLES.get(reason.name, "no")
         yield [(f"{reason.name}: ", style), (one_line(reason.text), "")]
         for line in reason.because:
             yield [(f"    {one_line(line)}", "faint")]

@@ -203,7 +203,9 @@ def _shown(found: Report) -> Iterator[Line]:
                 (f": {one_line(cause.example.detail)[:200]}", ""),
             ]
             more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
-            yield f"    {', '.join(cause.dataids[:5])}{more}; see: odf log {cause.example.runid}"
+            first = cause.example
+            see = f"odf log {first.runid}" if first.has_log else f"odf why {first.jobid} {first.dataid}"
+            yield f"    {', '.join(cause.dataids[:5])}{more}; see: {see}"
     if found.left:
         yield ""
         yield from (_left_line(left) for left in found.left)

@@ -190,8 +190,7 @@ def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Resu
     if untrusted and (refused := _refused(worker, asked, untrusted)):
         return refused
     worker.vault.passwords(catalogue, job)  # a wrong key is no reason to take a chunk
-    receipt = Receipt(asked.jobid, asked.dataid)
-    for _ in range(3):  # what another process held a moment ago may be free when we ask why
+    for rest in (2, 1, 0):  # what another process held a moment ago may be free when we ask why
         claims = store.claim(asked.jobid, dataid=asked.dataid, force=asked.force, lease=asked.lease)
         if claims:
             if asked.force:
@@ -200,17 +199,12 @@ def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Resu
                     f"run {claims[0].runid} is permanently marked as forced"
                 )
             return claims[0]
-        if asked.dataid is None:
-            return _nothing(worker, asked.jobid)
         receipt = worker.forecast(asked.jobid, asked.dataid, "nothing was claimed")
-        if receipt.verdict != YES:
+        if receipt is None:
             break
-    if receipt.no is None:
-        taken = Answer("safe", False, why="another process took it at the same moment")
-        receipt = Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], taken))
-    why = receipt.no.why if receipt.no else ""
-    store.refuse(receipt, why)
-    return Result(receipt.verdict, exit_code_of(receipt.verdict), why, receipt=receipt)
+        if receipt.verdict != YES or not rest:
+            return _not_claimed(worker, asked, receipt)
+    return Result(NothingToDo.name, 0, f"no chunk of {asked.jobid} may be processed now; see: odf why {asked.jobid}")
 
 
 def admit(
@@ -377,12 +371,21 @@ def _audited(executor: Executor, attempt: Attempt, done: Done) -> Done:
     return done._replace(manifests=manifests, settle=partial(executor.settle, attempt, manifests))
 
 
-def _nothing(worker: Worker, jobid: str) -> Result:
-    full = [str(limit) for limit in worker.store.limits(jobid) if not limit.free]
-    worker.store.fold_in()
-    if full and worker.store.next_dataids(jobid, 1):
-        return Result("LOCKED", exit_code_of("LOCKED"), "; ".join(full))
-    return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
+def _not_claimed(worker: Worker, asked: Asked, receipt: Receipt) -> Result:
+    """The no to the chunk that was named, or to the one that is first in the way, which is stored."""
+    if receipt.no is None:
+        taken = Answer("safe", False, why="another process took it at the same moment")
+        receipt = Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], taken))
+    no, verdict = receipt.no, receipt.verdict
+    why = no.why if no else ""
+    worker.store.refuse(receipt, why, again=asked.dataid is not None)
+    if asked.dataid is not None:
+        return Result(verdict, exit_code_of(verdict), why, receipt=receipt)
+    # It is ready, and only a limit keeps it; that somebody paused the job is no news.
+    is_full = no is not None and "slots" in no.evidence and "job" not in no.evidence
+    here = f"{receipt.jobid} {receipt.dataid}"
+    detail = f"no chunk of {receipt.jobid} can run now; first in line is {receipt.dataid}: {why}; see: odf why {here}"
+    return Result(verdict, exit_code_of(verdict) if is_full else 0, detail, receipt=receipt)
 
 
 def _ready(claim: Claim, done: Done) -> Result:

@@ -31,6 +31,7 @@ class Failure(NamedTuple):
     outcome: str
     detail: str
     is_refused: bool
+    has_log: bool = True
 
 
 class Took(NamedTuple):
@@ -69,7 +70,8 @@ class Drained:
             self.done[claim.jobid] += 1
         elif result.outcome != LeaseLost.name:
             refused = result.receipt is not None
-            self.failed[chunk] = Failure(*chunk, claim.runid, result.outcome, result.detail[:1000], refused)
+            has_log = result.log is not None
+            self.failed[chunk] = Failure(*chunk, claim.runid, result.outcome, result.detail[:1000], refused, has_log)
         heapq.heappush(self.slowest, Took(seconds, *chunk, claim.runid))
         if len(self.slowest) > _SLOWEST:
             heapq.heappop(self.slowest)

@@ -205,16 +205,21 @@ class Worker:
             self.say(f"the item {name} of job {job.jobid} is only item_{name}: {name} is set already")
         return environment
 
-    def forecast(self, jobid: str, dataid: str, why_not_looked: str) -> Receipt:
-        """The answers about a chunk that somebody named, as far as the store knows them; nobody looks at the data.
+    def forecast(self, jobid: str, dataid: str | None, why_not_looked: str) -> Receipt | None:
+        """The answers about a chunk, as far as the store knows them; nobody looks at the data.
 
-        A chunk that is deferred waits for its turn, but whoever names it need not.
+        Without a dataid it is the next chunk, or else the one that is first in the way; None where all is done. A chunk
+        that is deferred waits for its turn, but whoever names it need not.
         """
         catalogue = self.store.known
         job = catalogue.job(jobid)
-        check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
-        facts = self.store.facts(jobid, dataid)
-        facts = facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked)
+        first = dataid or next(iter(self.store.next_dataids(jobid, 1)), None) or self.store.first_in_line(jobid)
+        if first is None:
+            return None
+        check_dataid(catalogue.output_partition(job), first, job.outputs[0])
+        facts = self.store.facts(jobid, first)._replace(place=why_not_looked, validated=why_not_looked)
+        if dataid is not None:
+            facts = facts._replace(deferred=0.0)
         from .declared import foreseen_distrust
 
         untrusted: Any = looks(foreseen_distrust(self.project, catalogue, job))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ..model import Limit
+from ..model import FAILED, HOLD, PENDING, RUNNING, Limit
 from . import limits, records
 from .backend import Transaction
 from .records import Deferred, Event, Position, Remarked, Sample
-from .rows import JobCount, PoolNow, SpanCounts, Status, compact
+from .rows import InLine, JobCount, PoolNow, SpanCounts, Status, compact
 from .session import Session
 
 _LOOK_BACK = 100_000  # events or runs
 _MOST_LISTED = 1000
+_LOCKED = (RUNNING, FAILED, HOLD, PENDING)  # what keeps a chunk from being a candidate, and is not the end of it
+_MOST_IN_LINE = 10_000
+_BEFORE_ALL = " "  # comes before every position, and after the empty one of a malformed dataid
 
 
 class Looking(Session):
@@ -41,6 +45,11 @@ class Looking(Session):
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions in the order."""
         return self._fetch(Position._make, "chunks_between", datasetid=datasetid, from_key=from_key, to_key=to_key, n=n)
+
+    def newest_dataids(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[str]:
+        """At most n dataids between two positions in the order, the last ones first."""
+        page: dict[str, Any] = {"datasetid": datasetid, "from_key": from_key, "to_key": to_key, "n": n}
+        return self._values("dataids_newest", **page)
 
     def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
         """For each (datasetid, first key, last key): how many chunks in all (under "") and by status other than READY.
@@ -76,6 +85,30 @@ class Looking(Session):
     def claimable_jobs(self) -> set[str]:
         """Every job that has something to claim, whatever limits say; with an empty name while a claim has to look first."""
         return set(self._values("jobs_claimable"))
+
+    def first_in_line(self, jobid: str) -> str | None:
+        """The first chunk of a job, in its order, that is not done: it waits, is deferred or locked, or could be taken.
+
+        Of very many candidates only some are looked at.
+        """
+
+        def work(tx: Transaction) -> str | None:
+            found = tx.fetch(InLine._make, "candidates_first", jobid=jobid, most=_MOST_IN_LINE)
+            for datasetid in self._seen(tx).job(jobid).outputs:
+                for status in _LOCKED:
+                    page = {
+                        "datasetid": datasetid,
+                        "status": status,
+                        "after_key": _BEFORE_ALL,
+                        "after_dataid": "",
+                        "n": 1,
+                    }
+                    found += (
+                        InLine(1, row.sort_key, row.dataid) for row in tx.fetch(records.chunk, "unsettled_page", **page)
+                    )
+            return min(found).dataid if found else None
+
+        return self._do(work, reading=True)
 
     def candidates_sample(self, jobid: str, n: int) -> list[Sample]:
         """At most n candidates of a job, whatever their state."""

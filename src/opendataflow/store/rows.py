@@ -194,6 +194,14 @@ class JobCount(NamedTuple):
     n: int
 
 
+class InLine(NamedTuple):
+    """A chunk of a job that is not done, by its position in the order in which they are taken."""
+
+    rank: int
+    sort_key: str
+    dataid: str
+
+
 class DatasetRow(NamedTuple):
     """A row of table dataset."""
 

@@ -35,6 +35,7 @@ from .session import Session
 
 _REFUSED_WAIT = 60.0
 _MOST_RESCUED = 100_000
+_LOOK_BACK = 20  # events of a chunk, among which its last receipt is looked for
 
 
 def _schema_of(datasetid: str) -> str:
@@ -207,11 +208,16 @@ class RunVerbs(Session):
         if events or logs:
             self._do(work)
 
-    def refuse(self, receipt: Receipt, why: str | None = None) -> None:
-        """Store a no: nothing was claimed, nothing changes, the answers stay."""
+    def refuse(self, receipt: Receipt, why: str | None = None, *, again: bool = True) -> None:
+        """Store a no: nothing was claimed, nothing changes, the answers stay.
+
+        Not again where the last receipt of the chunk says the same: a schedule asks every minute.
+        """
 
         def work(tx: Transaction) -> None:
             outputs = self._known(tx).job(receipt.jobid).outputs
+            if not again and _says_the_same(tx, outputs[0], receipt):
+                return
             tx.run("events_put", events=as_objects(receipt_events("refused", outputs, receipt, self._who, why=why)))
 
         self._do(work)
@@ -362,3 +368,12 @@ def _are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = Non
         if status not in (None, run.status):
             return False
     return True
+
+
+def _says_the_same(tx: Transaction, datasetid: str, receipt: Receipt) -> bool:
+    page = {"datasetid": datasetid, "dataid": receipt.dataid, "n": _LOOK_BACK}
+    events = tx.fetch(records.event, "events_of_chunk_newest", **page)
+    last = next((event.receipt for event in events if event.receipt is not None), None)
+    if last is None or last.no is None or receipt.no is None:
+        return False
+    return (last.verdict, last.no.why) == (receipt.verdict, receipt.no.why)

@@ -28,6 +28,7 @@ from opendataflow.insight.prove import prove
 from opendataflow.insight.selection import Wanted, select
 from opendataflow.insight.why import why
 from opendataflow.project import without_file
+from opendataflow.run.context import Vault
 from opendataflow.run.drain import Drained, Failure
 from opendataflow.store.sqlite import SqliteBackend
 from tests.support.flows import claim_one, dataset, dump, job, put
@@ -83,7 +84,7 @@ def look_at_a_drain(store: Store) -> None:
 def look_at_one_dataid_each(store: Store) -> None:
     verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
     assert verdicts == {"DATA_NOT_READY", "LOCKED"}
-    why(store, "cleaning", "2013-01-03", without_file(Path("/data"), None))
+    why(store, "cleaning", "2013-01-03", Vault(without_file(Path("/data"), None), None))
     with pytest.raises(BadDataid):
         why(store, "cleaning", "13")
     for jobid, dataid in (("report", "2013-01"), ("total", "all")):

@@ -254,7 +254,8 @@ def _already_read(asked: _Asked, read: ReadFact) -> Reason:
     if read.status == RUNNING:
         runid = row.runid if row else None
         by = f" (run {runid})" if runid else ""
-        return Reason(LOCKED, f"{job.jobid} reads {here} right now{by}", (f"odf log {runid}",) if runid else ())
+        reader = asked.store.run(runid) if runid else None
+        return Reason(LOCKED, f"{job.jobid} reads {here} right now{by}", log_of(reader))
     force = (f"odf run {job.jobid} --dataid {asked.dataid} --force",)
     if read.status == DONE:
         version = f" (version {row.version})" if row else ""

@@ -402,6 +402,12 @@ select dataid, sort_key, status from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
 order by sort_key, dataid limit :n
 
+-- name: dataids_newest
+-- The dataids of a dataset between two positions in the order, both included, the last ones first.
+select dataid from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
+order by sort_key desc, dataid desc limit :n
+
 -- name: first_chunk
 -- The first chunk of a dataset between two positions in the order.
 select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key, dataid limit 1
@@ -422,6 +428,11 @@ select count(*) as n from (select 1 from candidate where jobid = :jobid and stat
 -- name: candidates_sample
 -- Some candidates of a job, whatever their state.
 select dataid, state, inputs from candidate where jobid = :jobid order by dataid limit :n
+
+-- name: candidates_first
+-- The first candidate of a job in its order, whatever its state; of very many only :most are looked at.
+select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
+order by rank, sort_key limit 1
 
 -- name: candidates_deferred_page
 -- The deferred candidates of a job, the next one first; || names the index of what is deferred.
