@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from opendataflow import Store
+from opendataflow import Manifest, Store
 from tests.support.flows import chain, claim_one
 from tests.support.odf import Odf
 from tests.support.shell import Shell
@@ -118,3 +118,30 @@ def test_a_log_is_found_by_its_job_and_its_last_lines_travel(shell: Shell) -> No
     refused = shell.odf("log", "load", "2", code=12).err
     assert "it to " in refused
     assert "keep_log_tail" in refused
+
+
+def test_a_pinned_schema_can_be_accepted_anew(store: Store, odf: Odf) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2", "3"])
+    assert "has no schema yet" in odf("schema", "product").out
+    store.commit(claim_one(store, "make"), {"product": Manifest(schema="a STRING")})
+    assert "pinned by the first publish: a STRING" in odf("schema", "product").out
+    odf("schema", "product", "--accept", "--dry-run")
+    store.commit(claim_one(store, "make"), {"product": Manifest(schema="a STRING, b INT")})
+    assert store.pinned_schema("product") == "a STRING"
+    assert "the next chunk" in odf("schema", "product", "--accept", "--why", "b is new").out
+    store.claim("make")  # whoever works learns of it
+    store.resubmit("product", ["1"])
+    store.commit(claim_one(store, "make"), {"product": Manifest(schema="a STRING, b INT")})
+    assert store.pinned_schema("product") == "a STRING, b INT"
+    assert [event.why for event in store.events() if event.kind == "schema accepted"] == ["b is new"]
+
+
+def test_where_a_chunk_lies_is_told_when_it_may_be_read(home: Shell) -> None:
+    home.write("dataflow.toml", '[dataset.raw]\nlocation = "raw/{dataid}.csv"\nformat = "csv"\n')
+    home.write("raw/1.csv", "a\n1\n")
+    home.odf("apply", "--yes")
+    assert home.odf("where", "raw", "1", code=10).err.startswith("DATA_NOT_READY: raw 1 was never produced")
+    home.odf("ready", "raw", "1")
+    assert home.odf("where", "raw", "1").out == f"{home.folder}/raw/1.csv\n"
+    assert home.odf("where", "row", "1", code=2).err.startswith("UNKNOWN_DATASET")

@@ -1,4 +1,4 @@
-"""Verbs for whoever is on call: cancel, pause, resume, check."""
+"""Verbs for whoever is on call: cancel, pause, resume, check, where, schema."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ def _running(app: App, word: str, dataid: str | None) -> int:
 
 @verb("pause")
 @click.option("--why", metavar="TEXT", help="The reason, for everybody who asks why it does not run.")
+@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @click.argument("job")
-def pause_verb(app: App, job: str, why: str | None) -> int:
+def pause_verb(app: App, job: str, why: str | None, dry_run: bool) -> int:
     """Start nothing more of a job, on any machine, until odf resume. What runs now goes on.
 
     Meanwhile its chunks are LOCKED, and odf why says who paused it and why. A drain leaves a paused job out and does not
@@ -69,27 +70,30 @@ def pause_verb(app: App, job: str, why: str | None) -> int:
       odf pause clean_flights --why "the source is being repaired"
       odf resume clean_flights
     """
-    jobid = check_id("job", job)
-    app.store.pause(jobid, why=why)
-    app.show(
-        {"jobid": jobid, "paused": True, "why": why}, lambda: [f"job {jobid} is paused; to go on: odf resume {jobid}"]
-    )
+    jobid = app.store.catalogue().job(check_id("job", job)).jobid
+    if not dry_run:
+        app.store.pause(jobid, why=why)
+    told = f"job {jobid} would be paused" if dry_run else f"job {jobid} is paused; to go on: odf resume {jobid}"
+    app.show({"jobid": jobid, "paused": not dry_run, "why": why, "dry_run": dry_run}, lambda: [told])
     return 0
 
 
 @verb("resume")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
+@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @click.argument("job")
-def resume_verb(app: App, job: str, why: str | None) -> int:
+def resume_verb(app: App, job: str, why: str | None, dry_run: bool) -> int:
     """Let a job go on that odf pause stopped.
 
     \b
       odf resume clean_flights
     """
-    jobid = check_id("job", job)
-    was_paused = app.store.resume(jobid, why=why)
-    told = f"job {jobid} goes on" if was_paused else f"job {jobid} was not paused"
-    app.show({"jobid": jobid, "paused": False, "was_paused": was_paused}, lambda: [told])
+    catalogue = app.store.catalogue()
+    jobid = catalogue.job(check_id("job", job)).jobid
+    was_paused = jobid in catalogue.paused if dry_run else app.store.resume(jobid, why=why)
+    goes = "would go on" if dry_run else "goes on"
+    told = f"job {jobid} {goes}" if was_paused else f"job {jobid} was not paused"
+    app.show({"jobid": jobid, "paused": False, "was_paused": was_paused, "dry_run": dry_run}, lambda: [told])
     return 0
 
 
@@ -122,3 +126,56 @@ def check_verb(app: App, datasets: tuple[str, ...], since: str | None, until: st
         lambda: [f"ODF {_LEVELS[level]} - {text}{measured}"],
     )
     return level
+
+
+@verb("where")
+@click.argument("dataset")
+@click.argument("dataid")
+def where_verb(app: App, dataset: str, dataid: str) -> int:
+    """Where a chunk lies that is READY: the location of the version that jobs read now.
+
+    \b
+      odf where flights_clean 2013-01-05
+      ls "$(odf where flights_clean 2013-01-05)"
+    """
+    from ..insight.rows import published
+
+    found = published(app.store, app.project, dataset, dataid)
+    app.show(found, lambda: [found.location])
+    return 0
+
+
+@verb("schema")
+@click.option("--accept", is_flag=True, help="Let the next chunk that is published say which columns there are.")
+@click.option("--why", metavar="TEXT", help="The reason, for the history.")
+@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@click.argument("dataset")
+def schema_verb(app: App, dataset: str, accept: bool, why: str | None, dry_run: bool) -> int:
+    """Which columns a dataset must have, and who said so: its declaration, or its first publish.
+
+    A chunk with other columns is NOT_VALIDATED (drift). Where the first publish pinned them, --accept lets the next one
+    pin its own; where dataflow.toml declares them, change that line and run odf apply.
+
+    \b
+      odf schema flights_clean
+      odf schema flights_clean --accept --why "the airport sends the gate too"
+      odf resubmit flights_clean --failed
+    """
+    known = app.store.catalogue().dataset(check_id("dataset", dataset))
+    declared = known.options.get("schema")
+    pinned = app.store.pinned_schema(known.datasetid)
+    if accept and declared:
+        raise UsageError(
+            f"the columns of {dataset} are declared", hint=f"Change schema under [dataset.{dataset}], then: odf apply"
+        )
+    was_accepted = app.store.accept_schema(known.datasetid, why=why) if accept and not dry_run else False
+    if declared:
+        lines = [f"declared: {declared}", f"to accept others, change schema under [dataset.{dataset}], then: odf apply"]
+    elif was_accepted:
+        lines = [f"before: {pinned}", f"the next chunk of {dataset} that is published says which columns it has"]
+    elif pinned:
+        lines = [f"pinned by the first publish: {pinned}", f"to accept others: odf schema {dataset} --accept"]
+    else:
+        lines = [f"{dataset} has no schema yet: the first chunk that is published says which columns it has"]
+    app.show({"dataset": dataset, "declared": declared, "pinned": pinned, "accepted": was_accepted}, lambda: lines)
+    return 0

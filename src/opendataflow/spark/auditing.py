@@ -34,6 +34,8 @@ class ChecksFailed(NotValidated):
         self.datasetid, self.dataid = datasetid, dataid
         self.results = tuple(results)
         failed = "; ".join(described(result) for result in results if result.refuses)
+        if any(result.refuses and result.kind == "drift" for result in results):
+            failed += f" (are these the right columns now? odf schema {datasetid})"
         super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
 
 

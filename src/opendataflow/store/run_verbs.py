@@ -51,7 +51,8 @@ class RunVerbs(Session):
         self._clock = time.time
         self._today = ("", "")  # the revision and day for which today was announced
         self._announced = ("", "")  # the same, before it is committed
-        self._pinned: set[str] = set()  # datasets whose schema is remembered for sure
+        self._pinned: set[str] = set()  # datasets whose schema is remembered for sure, at this revision
+        self._pinned_at = ""
 
     # Claim -------------------------------------------------------------------------------------------------------
 
@@ -279,6 +280,27 @@ class RunVerbs(Session):
         """Keep the last lines of a run's log for those who cannot reach the file."""
         self._do(lambda tx: tx.run("log_tail_put", runid=runid, tail=tail))
 
+    def pinned_schema(self, datasetid: str) -> str | None:
+        """The schema of a dataset's first publish, which the later ones are compared with."""
+        schema: str | None = self._value("meta_get", name=_schema_of(datasetid))
+        return schema
+
+    def accept_schema(self, datasetid: str, *, why: str | None = None) -> bool:
+        """Forget the schema of the first publish: the next publish pins its own. False when there was none."""
+
+        def work(tx: Transaction) -> bool:
+            self._known(tx).dataset(datasetid)
+            pinned = tx.value("meta_get", name=_schema_of(datasetid))
+            if pinned is None:
+                return False
+            tx.run("meta_drop", name=_schema_of(datasetid))
+            tx.run("revision_next")
+            event = EventRow("schema accepted", datasetid, None, None, before=pinned, who=self._who, why=why)
+            tx.run("events_put", events=as_objects([event]))
+            return True
+
+        return self._do(work)
+
     # Commit, or fail ---------------------------------------------------------------------------------------------
 
     def commit(
@@ -311,6 +333,8 @@ class RunVerbs(Session):
             Done(claim, {name: manifest.at(kept) for name, manifest in made.items()}, code)
             for claim, made, code in done
         ]
+        if self._pinned_at != self._revision:  # somebody may have accepted another schema since
+            self._pinned, self._pinned_at = set(), self._revision
         schemas = {
             datasetid: manifest.schema
             for run in runs

@@ -107,6 +107,14 @@ select value from meta where name = :name
 -- Set one fact about the store itself.
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
 
+-- name: meta_drop
+-- Forget one fact about the store itself.
+delete from meta where name = :name
+
+-- name: revision_next
+-- Have every process read the definitions again.
+update meta set value = cast(cast(value as bigint) + 1 as text) where name = 'revision'
+
 -- name: meta_put_once
 -- Set one fact about the store itself, unless it is set already.
 insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
