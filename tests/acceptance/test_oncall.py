@@ -145,3 +145,18 @@ def test_where_a_chunk_lies_is_told_when_it_may_be_read(home: Shell) -> None:
     home.odf("ready", "raw", "1")
     assert home.odf("where", "raw", "1").out == f"{home.folder}/raw/1.csv\n"
     assert home.odf("where", "row", "1", code=2).err.startswith("UNKNOWN_DATASET")
+
+
+def test_a_table_that_is_cut_into_ranges_is_cut_rather_than_announced(home: Shell) -> None:
+    home.odf("init", "lake", "--template", "migration")
+    lake = Shell(home.folder / "lake")
+    lake.odf("apply", "--yes")
+    assert "→ odf shard orders_pg" in lake.odf("why", "migrate_orders").out
+    assert "→ odf shard orders_pg" in lake.odf("why", "migrate_orders", "5").out
+
+
+def test_a_folder_that_nobody_may_write_is_named(home: Shell) -> None:
+    home.write("file", "")
+    refused = home.odf("init", "file/shop", code=None)
+    assert refused.err.startswith("BAD_CONFIG")
+    assert "file/shop" in refused.err

@@ -80,7 +80,7 @@ def test_dml_changes_and_counts(flow: Store, odf: Odf):
 )
 def test_dml_that_the_store_refuses_changes_nothing(flow: Store, odf: Odf, statement: str):
     before = dump(flow)
-    assert odf("dml", statement, code=2).err.startswith("USAGE")
+    assert odf("dml", statement, code=2).err.startswith(("USAGE", "UNKNOWN_STATUS"))
     assert dump(flow) == before
 
 
@@ -238,3 +238,9 @@ def test_a_superuser_is_refused_unless_told(tmp_path: Path, postgres_url: str):
         assert reader("sql", "select count(*) from event", ODF_AS_SUPERUSER="").out
         assert reader("sql", files, code=2, ODF_AS_SUPERUSER="").err.startswith("STORE_READ_ONLY")
         connection.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+def test_a_status_that_there_is_not_is_refused_with_those_that_there_are(flow: Store, odf: Odf) -> None:
+    refused = odf("dml", "update datastatus set status = 'DONEE'", code=2).err
+    assert refused.startswith("UNKNOWN_STATUS")
+    assert "RUNNING, READY, FAILED, RESUBMIT, HOLD, PENDING" in refused

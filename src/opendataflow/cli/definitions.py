@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +31,7 @@ def jobs_verb(app: App, job: str | None) -> int:
     if job is None:
         jobs = [catalogue.jobs[jobid] for jobid in catalogue.order()]
         broken = broken_facts(catalogue, app.project)
-        lines = [*_jobs(jobs), *broken_lines(broken)]
+        lines = [*_jobs(jobs, catalogue.paused), *broken_lines(broken)]
         app.show([job_facts(registered) for registered in jobs], lambda: lines, overview=True)
     else:
         one = catalogue.job(check_id("job", job))
@@ -39,11 +39,15 @@ def jobs_verb(app: App, job: str | None) -> int:
     return 0
 
 
-def _jobs(jobs: Sequence[Job]) -> Iterable[Line]:
-    rows = [(job.jobid, _reads(job), ", ".join(job.outputs), job.pool, job.retry.retries or "") for job in jobs]
+def _jobs(jobs: Sequence[Job], paused: Container[str]) -> Iterable[Line]:
+    rows = [
+        (job.jobid, _reads(job), ", ".join(job.outputs), job.pool, job.retry.retries or "", "paused" * is_paused)
+        for job in jobs
+        for is_paused in [job.jobid in paused]
+    ]
     if not rows:
         return ["no jobs; declare them in dataflow.toml, then: odf apply"]
-    return table(["job", "reads", "writes", "pool", "retries"], rows)
+    return table(["job", "reads", "writes", "pool", "retries", ""], rows)
 
 
 def _about_job(catalogue: Catalogue, job: Job) -> Iterator[tuple[str, object]]:
@@ -56,7 +60,9 @@ def _about_job(catalogue: Catalogue, job: Job) -> Iterator[tuple[str, object]]:
     yield "timeout", f"{job.timeout:g} s" if job.timeout else "none"
     yield "pool", job.pool or "none"
     yield "retries", f"{job.retry.retries}, after {job.retry.backoff:g} s" if job.retry.retries else "none"
-    yield from job.options.items()
+    yield from ((name, _shown(value)) for name, value in job.options.items())
+    if job.jobid in catalogue.paused:
+        yield "paused", str(catalogue.paused[job.jobid])
 
 
 def _reads(job: Job) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -9,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from ..errors import Aborted, Internal, OdfError, UsageError
+from ..errors import Aborted, BadConfig, Internal, NoSpace, OdfError, UsageError
 from ..secrets import Hidden, take
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
@@ -148,6 +149,10 @@ def _named(error: BaseException) -> OdfError:
             return UsageError(error.format_message())
         case KeyboardInterrupt():
             return Aborted("interrupted")
+        case OSError(errno=number) if number in (errno.ENOSPC, errno.EDQUOT):
+            return NoSpace(f"{error.filename or 'a file'}: {error.strerror}", hint="Free some space, then do it again.")
+        case OSError(errno=int(), filename=str() | bytes()):
+            return BadConfig(f"{error.filename!r}: {error.strerror}", hint="Check the path and its permissions.")
     return Internal(f"{type(error).__name__}: {error}", hint="This is a bug in OpenDataFlow; --debug shows where.")
 
 

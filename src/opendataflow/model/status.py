@@ -76,6 +76,11 @@ def canonical(status: str, locktype: str = OUT) -> str:
     )
 
 
+def statuses() -> str:
+    """Every status that a row may have, in words."""
+    return "; ".join(f"of {locktype} rows {', '.join(known)}" for locktype, known in _KNOWN.items())
+
+
 def may_read(out_status: str | None) -> bool:
     """Whether jobs may read a chunk whose OUT row says this."""
     return OUT_LOCKS.get(out_status, _OUT_SET_ASIDE).may_read

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import BadDefinition
+from ..errors import BadDefinition, UnknownStatus, UsageError
 from ..model import Dataset, Job, Pool
+from ..model.status import statuses
 from . import definitions, migrations
 from .backend import Migration, Row, Transaction
 from .looking import Looking
@@ -157,4 +158,11 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         """A statement that may write; the next claim acts on what it changed. Number of rows changed; dry_run undoes it."""
         with self._lock:
             self._do(lambda tx: None)  # not in the store of another environment
-            return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))
+            try:
+                return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))
+            except UsageError as refused:
+                if "known_status" not in refused.message:  # the name of the constraint, on both databases
+                    raise
+                raise UnknownStatus(
+                    "the statement writes a status that there is not", hint=f"There are {statuses()}."
+                ) from None

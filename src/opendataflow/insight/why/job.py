@@ -159,7 +159,7 @@ def _helps(catalogue: Catalogue, missing: _Missing, dataid: str) -> list[str]:
     if status == FAILED and producer:
         return [f"odf resubmit {datasetid} --failed"]
     if status is None and producer is None:
-        return [f"odf ready {datasetid} {dataid}"]
+        return list(ways_to_produce(catalogue, datasetid, dataid))[:1]
     if status in (HOLD, PENDING):
         return [f"odf release {datasetid} {dataid}"]
     return [f"odf why {producer.jobid} {dataid}"] if producer is not None and status != RUNNING else []

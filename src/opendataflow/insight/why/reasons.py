@@ -88,6 +88,9 @@ def ways_to_produce(catalogue: Catalogue, datasetid: str, dataid: str | None = N
     producer = catalogue.producer(datasetid)
     if producer is not None:
         return (f"odf why {producer.jobid}" + (f" {dataid}" if dataid else ""),)
+    partition = catalogue.datasets[datasetid].partition
+    if partition.type == "range":
+        return (f"odf shard {datasetid}" + ("" if partition.count else " --rows 1000000"),)
     announce = f"odf ready {datasetid} {dataid or 'DATAID'}"
     return (announce, f"odf discover {datasetid}") if catalogue.datasets[datasetid].location else (announce,)
 
