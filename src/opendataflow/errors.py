@@ -17,7 +17,8 @@
     ├── Cancelled               CANCELLED        130   the run was interrupted, and its processes were ended
     ├── Aborted                 ABORTED          130   the command was interrupted, or a person answered a question with no
     ├── Internal                INTERNAL          70   a bug in OpenDataFlow
-    ├── StoreUnreachable        STORE_UNREACHABLE 75   the store cannot be reached, or is busy for too long
+    ├── StoreUnreachable        STORE_UNREACHABLE 75   the store cannot be reached, is busy for too long, or has no space left
+    ├── StoreDamaged            STORE_DAMAGED     75   the store's database cannot be read: restore a backup
     └── UsageError              USAGE              2   what was asked for cannot be right
         ├── UnknownJob          UNKNOWN_JOB        2
         ├── UnknownDataset      UNKNOWN_DATASET    2
@@ -138,6 +139,10 @@ class Internal(OdfError):
 
 class StoreUnreachable(OdfError):
     name, exit_code = "STORE_UNREACHABLE", 75
+
+
+class StoreDamaged(OdfError):
+    name, exit_code = "STORE_DAMAGED", 75
 
 
 class UsageError(OdfError):

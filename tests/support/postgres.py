@@ -6,13 +6,14 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,31 +88,68 @@ def client_environment(url: str) -> dict[str, str]:
     return {name: str(facts[fact]) for name, fact in names.items()} | {"PATH": path}
 
 
-@contextmanager
-def start_postgres() -> Iterator[Server]:
-    """Runs a server with its defaults, fsync included, until the block ends or this process dies."""
-    with tempfile.TemporaryDirectory(prefix="odf-postgres-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+class Cluster(Server):
+    """A server of its own that can be broken: ended without a word, and started again on the same data."""
+
+    def __init__(self, folder: Path, settings: Sequence[str]) -> None:
+        super().__init__(_free_port())
         bin, user = _binaries_and_user(folder)
-        data, log = f"{folder}/data", folder / "log"
-        server = Server(_free_port())
-        with log.open("wb") as output:
-            how: dict[str, Any] = {"stdout": output, "stderr": subprocess.STDOUT, "cwd": folder, **user}
-            initdb = [f"{bin}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
-            if subprocess.call([*initdb, "--no-locale", "--no-sync"], stdin=subprocess.DEVNULL, **how) != 0:
-                raise RuntimeError(f"initdb failed:\n{log.read_text()}")
-            postgres = [f"{bin}/postgres", "-D", data, "-h", "127.0.0.1", "-p", str(server.port), "-k", ""]
-            process = subprocess.Popen(
-                ["sh", "-c", UNTIL_INPUT_ENDS, "sh", *postgres],
-                stdin=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for the tests; they still need the server to tear down
-                **how,
+        self._data, self._log = folder / "data", folder / "log"
+        self._how: dict[str, Any] = {"stderr": subprocess.STDOUT, "cwd": folder, **user}
+        self._postgres = [f"{bin}/postgres", "-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
+        self._postgres += [word for setting in settings for word in ("-c", setting)]
+        initdb = [f"{bin}/initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+        with self._log.open("wb") as log:
+            given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log}
+            if subprocess.call([*initdb, "--no-locale", "--no-sync"], **given, **self._how) != 0:
+                raise RuntimeError(f"initdb failed:\n{self._log.read_text()}")
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.start_soon()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        _wait_until_ready(self, self._log)
+
+    def start_soon(self) -> None:
+        """Start it, without waiting."""
+        with self._log.open("ab") as log:
+            # Ctrl-C is for the tests; they still need the server to tear down.
+            own: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "start_new_session": True}
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(
+                ["sh", "-c", UNTIL_INPUT_ENDS, "sh", *self._postgres], **own, **self._how
             )
+
+    def kill(self, number: int = signal.SIGQUIT) -> None:
+        """End it at once: SIGQUIT is what `pg_ctl stop -m immediate` does, SIGKILL lets it say nothing at all."""
+        os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), number)
+        self.stop()
+        while _is_listening(self.port):
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End it, and wait for that."""
+        if self._process.returncode is None:
+            self._process.communicate(b"\n", timeout=60)
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def start_postgres(*settings: str) -> Iterator[Cluster]:
+    """Runs a server, with its defaults (fsync included) but for these settings, until the block ends or this process dies."""
+    with tempfile.TemporaryDirectory(prefix="odf-postgres-", ignore_cleanup_errors=True) as name:
+        server = Cluster(Path(name), settings)
         try:
-            _wait_until_ready(server, log)
             yield server
         finally:
-            process.communicate(b"\n", timeout=60)
+            server.stop()
 
 
 def _binaries_and_user(folder: Path) -> tuple[Path, dict[str, Any]]:

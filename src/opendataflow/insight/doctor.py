@@ -126,6 +126,10 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(
         "store", not readable, f"{store.url}{readable and ' can be read by every user of this machine'}", readable
     )
+    for problem in store.damage():
+        yield Finding(
+            "store", False, f"STORE_DAMAGED: {problem}", "Restore a backup: docs/how-to/backup-and-restore.md"
+        )
     if gone := store.missing():
         mend = "Put it back, or go back to a backup: docs/how-to/backup-and-restore.md"
         yield Finding("tables", False, f"the store lacks {', '.join(gone)}", mend)

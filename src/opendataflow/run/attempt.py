@@ -19,6 +19,7 @@ from ..errors import (
     LeaseLost,
     NothingToDo,
     OdfError,
+    StoreUnreachable,
     UntrustedDefinition,
     exit_code_of,
 )
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .worker import Worker
 
 _LONGEST_DETAIL = 4000
+_LAST_PATIENCE = 5.0
 
 
 class Asked(NamedTuple):
@@ -124,6 +126,8 @@ def run(
                 commit(worker, produced, results)
                 _note_refused(log, [results[runid] for runid, work in done.items() if work.problem is None])
     except BaseException as problem:
+        if not isinstance(problem, Exception):
+            worker.store.patience = min(worker.store.patience, _LAST_PATIENCE)  # whoever interrupts us wants an end
         # Whatever it was, no chunk may stay locked until its lease ends.
         for claim in claims:
             if claim.runid not in results:
@@ -316,12 +320,13 @@ def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
 def fail(worker: Worker, claim: Claim, done: Done) -> Result:
     """Record what went wrong, without any secret in it: the chunk is FAILED, or RESUBMIT by its job's retry rule."""
     problem = _named(done.problem)
-    if isinstance(problem, LeaseLost):
+    if isinstance(problem, (LeaseLost, StoreUnreachable)):
+        # The store says nothing about the work: what it did not hear is taken up again when the lease ends.
         return Result(problem.name, problem.exit_code, problem.message, claim, ended=done.ended)
     detail = worker.vault.redact(problem.message)[:_LONGEST_DETAIL]
     try:
         status = worker.store.fail(claim, problem.name, detail, exit_code=done.exit_code)
-    except LeaseLost as lost:
+    except (LeaseLost, StoreUnreachable) as lost:
         return Result(lost.name, lost.exit_code, lost.message, claim, ended=done.ended)
     return Result(problem.name, problem.exit_code, f"{detail} ({status})", claim, status=status, ended=done.ended)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..errors import JobFailed, LeaseLost, UnknownJob
+from ..errors import JobFailed, LeaseLost, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
 from .attempt import Result
@@ -19,6 +19,7 @@ from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
 _SLOWEST = 10
+_LAST_PATIENCE = 5.0  # with a store that is away, once somebody wants an end
 
 
 class Failure(NamedTuple):
@@ -139,6 +140,7 @@ class Drain:
             self._worker.spark()
 
     def _end(self) -> None:
+        self._store.patience = min(self._store.patience, _LAST_PATIENCE)
         self._stop.set()
         self._stirred.set()
 
@@ -146,6 +148,8 @@ class Drain:
         try:
             while (found := self._next()) is not None:
                 self._run(*found)
+        except StoreUnreachable as error:
+            self._broken.append(error)  # nothing more is claimed; what runs goes on to its end
         except BaseException as error:
             self._broken.append(error)
             self._end()

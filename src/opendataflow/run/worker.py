@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,7 @@ class Worker:
         self.vault = Vault(project, key, hidden)
         self.echo, self.say = echo, say
         self.cancelled = threading.Event()
+        store.patience = math.inf  # what a job has done is not thrown away since the store restarts
         self._master, self._items = master, items
         self._lock = threading.RLock()
         self._spark: SparkSession | None = None

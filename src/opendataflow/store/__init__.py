@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import MissingDependency, UsageError
-from . import migrations
 from .backend import Backend
 from .records import (
     Announced,
@@ -65,15 +64,16 @@ def open_store(
     Whoever says its environment, which is asked for before the first write, cannot write into the store of another one.
     """
     backend = _backend(url, create=create, password=password)
+    store = Store(backend, who=who, patience=patience, say=say, environment=environment)
     try:
         if create:
-            migrations.migrate(backend)
+            store.create()
         elif check:
-            migrations.check(backend)
+            store.check_schema()
     except BaseException:
-        backend.close()
+        store.close()
         raise
-    return Store(backend, who=who, patience=patience, say=say, environment=environment)
+    return store
 
 
 def _backend(url: str, *, create: bool, password: str | None) -> Backend:

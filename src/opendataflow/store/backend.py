@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ..errors import BadDefinition, SchemaChanged, TimedOut
+from ..errors import BadDefinition, SchemaChanged, StoreDamaged, StoreUnreachable, TimedOut, UsageError
 
 Row = Sequence[Any]
 
@@ -105,6 +106,21 @@ class Backend(ABC):
     def reconnect(self) -> None:  # noqa: B027  (a file has nothing to reconnect to)
         """A fresh connection after the old one broke."""
 
+    def was_committed(self, transaction: str) -> bool:
+        """Whether a transaction whose commit was not answered is committed; ConnectionLost while it may still be."""
+        raise NotImplementedError
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its files, where it can be asked."""
+        return []
+
+    def back_up(self, path: Path) -> None:
+        """Copy the whole store into a new file, as it is at one moment, while others work."""
+        raise UsageError(
+            f"{self.shown_url} is backed up by its server",
+            hint=f"Let it write the store's schema: pg_dump --format=custom --schema=dataflow --file={path} {self.shown_url}",
+        )
+
     @abstractmethod
     def close(self) -> None:
         """Give the connection back."""
@@ -131,9 +147,30 @@ def lacks(problem: str) -> SchemaChanged:
     )
 
 
+def no_space(url: str) -> StoreUnreachable:
+    """The error for a store whose disk is full."""
+    return StoreUnreachable(
+        f"no space left for the store {url} (NO_SPACE)",
+        hint="Free some space, then do it again: nothing was written. Verbs that only look still answer.",
+    )
+
+
+def damaged(url: str, why: str) -> StoreDamaged:
+    """The error for a store that its database cannot read any more."""
+    return StoreDamaged(
+        f"the store {url} is damaged: {why}",
+        hint="Stop the workers, keep its files, and restore a backup: docs/how-to/backup-and-restore.md",
+    )
+
+
 class Retry(Exception):
     """The transaction lost against another one and may simply be run again."""
 
 
 class ConnectionLost(Exception):
-    """The connection broke: whether a commit in flight succeeded is not known."""
+    """The connection broke; where it broke inside a commit, `transaction` is what to ask about, and `answer` what it did."""
+
+    def __init__(self, why: str, transaction: str = "") -> None:
+        super().__init__(why)
+        self.transaction = transaction
+        self.answer: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -25,7 +25,9 @@ from .backend import (
     Retry,
     Row,
     Transaction,
+    damaged,
     lacks,
+    no_space,
     not_encrypted,
     took_too_long,
 )
@@ -60,6 +62,26 @@ _SKIPPED = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
 _MARK = re.compile(r"/\*|\*/")
 _WORD = re.compile(r"[A-Za-z]+\b")
 _TYPES = {int: 20, float: 701, bool: 16}
+# How the server says that the connection is gone, or not to be had right now. Whatever else it says, it says to go on.
+_GONE = {
+    "25P03": "idle_in_transaction_session_timeout",
+    "25P04": "transaction_timeout",
+    "53300": "too_many_connections",
+    "57P01": "admin_shutdown",
+    "57P02": "crash_shutdown",
+    "57P03": "cannot_connect_now",
+    "57P04": "database_dropped",
+    "57P05": "idle_session_timeout",
+}
+_GONE_CLASS = "08"  # connection_exception, with all its kinds
+# How psycopg and libpq say the same, without a code; the classes below these mean a mistake of the caller.
+_GONE_WITHOUT_CODE = (psycopg.DatabaseError, psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+_BEGIN_WRITING = (
+    b"begin; select pg_current_xact_id()"  # the number by which a commit that was not answered is asked for
+)
+_DAMAGED = ("XX001", "XX002")  # data_corrupted, index_corrupted
+# A peer that fell silent is noticed in a minute, on both sides: otherwise it holds its locks for hours.
+_SILENCE = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 
 
 class _PostgresTransaction(Transaction):
@@ -134,15 +156,24 @@ class PostgresBackend(Backend):
             given = {**conninfo_to_dict(self.url), **extra}
             if given.get("password") and "require_auth" not in given and psycopg.pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
+            extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
             connection = psycopg.connect(
                 self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra
             )
+            # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the
+            # same at ten chunks and at ten million, whatever its statistics say and however old they are.
+            connection.execute(
+                "set search_path = dataflow, public; set jit = off; set plan_cache_mode = force_generic_plan;"
+                " set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
+                " set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3"
+            )
+            return connection
         except psycopg.ProgrammingError as error:
             raise UsageError(
                 f"the store's address is not understood: {error}",
                 hint="It looks like postgresql://user@host:5432/database.",
             ) from None
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
                     f"there is no store at {self.shown_url}: {_first_line(error)}",
@@ -152,13 +183,6 @@ class PostgresBackend(Backend):
                 f"the store {self.shown_url} cannot be reached: {_first_line(error)}",
                 hint="Is the server up, and are host, user and password right?",
             ) from None
-        # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the same
-        # at ten chunks and at ten million, whatever its statistics say and however old they are.
-        connection.execute(
-            "set search_path = dataflow, public; set jit = off; set plan_cache_mode = force_generic_plan;"
-            " set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off"
-        )
-        return connection
 
     @property
     def shown_url(self) -> str:
@@ -168,7 +192,8 @@ class PostgresBackend(Backend):
         return f"{scheme}{slashes}{login.partition(':')[0]}@{tail}" if at else self.url
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, transaction: str = "") -> Iterator[None]:
+        """Errors of the driver as ours; transaction is the one that is being committed."""
         try:
             yield
         except (errors.DeadlockDetected, errors.SerializationFailure) as error:
@@ -187,14 +212,12 @@ class PostgresBackend(Backend):
                 hint="Use a role that may, or have its owner grant the right; docs/how-to/harden.md has roles for all.",
             ) from error
         except errors.DiskFull as error:
-            raise StoreUnreachable(
-                f"no space left for the store {self.shown_url}",
-                hint="Free some space. Nothing was written, and the work goes on.",
-            ) from error
+            raise no_space(self.shown_url) from error
         except psycopg.Error as error:
-            # A server that went away without a word leaves an error without a code, which has no class of its own.
-            if self._connection.pgconn.status != ConnStatus.OK:
-                raise ConnectionLost(_first_line(error)) from error
+            if is_gone(error):
+                raise ConnectionLost(_first_line(error), transaction) from error
+            if error.sqlstate in _DAMAGED:
+                raise damaged(self.shown_url, _first_line(error)) from error
             raise
 
     def reconnect(self) -> None:
@@ -203,24 +226,37 @@ class PostgresBackend(Backend):
         self._prepared = {}
         self._connection = self._connect()
 
+    def was_committed(self, transaction: str) -> bool:
+        """The server remembers how each recent transaction ended, also across its own crash."""
+        try:
+            with self.reading() as reading:
+                status = reading.value("transaction_status", transaction=transaction)
+        except errors.InvalidParameterValue:
+            return False  # the server crashed before it wrote down anything of it
+        if status == "in progress":
+            raise ConnectionLost("the server has not noticed yet that the last connection broke")
+        return bool(status == "committed")
+
     @contextmanager
-    def _transaction(self, begin: bytes, end: bytes) -> Iterator[Transaction]:
+    def _transaction(self, begin: bytes, *, force_rollback: bool = False) -> Iterator[Transaction]:
+        raw = self._connection.pgconn
         with self._translated():
-            raw = self._connection.pgconn
-            check(raw.exec_(begin))
+            begun = check(raw.exec_(begin))
             try:
                 yield _PostgresTransaction(self._connection, self._prepared)
-                check(raw.exec_(end))
             except BaseException:
-                if raw.status == ConnStatus.OK:
+                with suppress(psycopg.Error):  # a server that is gone has rolled back already
                     raw.exec_(b"rollback")
                 raise
+        number = begun.get_value(0, 0).decode() if begun.ntuples and not force_rollback else ""
+        with self._translated(number):
+            check(raw.exec_(b"commit" if number else b"rollback"))
 
     def writing(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(b"begin", b"commit")
+        return self._transaction(_BEGIN_WRITING)
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(b"begin isolation level repeatable read, read only", b"rollback")
+        return self._transaction(b"begin isolation level repeatable read, read only")
 
     def migrate(self, steps: Sequence[Migration]) -> None:
         connection = self._connection
@@ -239,20 +275,6 @@ class PostgresBackend(Backend):
         with self.reading() as transaction:
             return bool(transaction.value("has_schema"))
 
-    @contextmanager
-    def _a_persons_transaction(self, *, force_rollback: bool = False) -> Iterator[None]:
-        rolled_back = True
-        with self._translated():
-            try:
-                with self._connection.transaction(force_rollback=force_rollback):
-                    yield
-                rolled_back = force_rollback
-            finally:
-                if rolled_back and not self._connection.closed:
-                    # psycopg drops all prepared statements of the connection when it rolls back, and ours with its own.
-                    self._prepared.clear()
-                    self._connection.execute("deallocate all")
-
     def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
         if _first_word(sql) not in _READS:
             raise UsageError(
@@ -265,11 +287,10 @@ class PostgresBackend(Backend):
                 hint="Use a role that owns no more than the store, or say: --as-superuser",
             )
         try:
-            with self._a_persons_transaction():
+            with self._transaction(b"begin read only"):
                 milliseconds = max(1, int(timeout * 1000))
                 self._connection.execute(
-                    f"set transaction read only; set local statement_timeout = {milliseconds};"
-                    f" set local lock_timeout = {milliseconds}".encode()
+                    f"set local statement_timeout = {milliseconds}; set local lock_timeout = {milliseconds}".encode()
                 )
                 cursor = self._connection.execute(
                     sql.encode(), prepare=True
@@ -290,11 +311,23 @@ class PostgresBackend(Backend):
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
         refuse_transactions(sql)
+        n = 0
         try:
-            with self._a_persons_transaction(force_rollback=dry_run):
-                return _rows_changed(self._connection.execute(sql.encode()))
+            with self._transaction(_BEGIN_WRITING, force_rollback=dry_run):
+                n = _rows_changed(self._connection.execute(sql.encode()))
+        except ConnectionLost as lost:
+            lost.answer = n
+            raise
         except psycopg.Error as error:
             raise UsageError(f"the store refused it: {_first_line(error)}") from None
+        finally:
+            if self._connection.pgconn.status == ConnStatus.OK:
+                # When psycopg sees a rollback, and a person may have typed one, it drops all prepared statements of the
+                # connection, ours with its own: so it sees one now.
+                self._prepared.clear()
+                with suppress(psycopg.Error):
+                    self._connection.execute("begin; rollback")
+        return n
 
     def close(self) -> None:
         self._connection.close()
@@ -310,6 +343,13 @@ def _rows_changed(cursor: psycopg.Cursor[Any]) -> int:
         rows += 0 if said == "SELECT" else max(cursor.rowcount, 0)
         if not cursor.nextset():
             return rows
+
+
+def is_gone(error: psycopg.Error) -> bool:
+    """Whether an error means that the connection is gone: the one table of all the ways in which that is said."""
+    if error.sqlstate is None:
+        return type(error) in _GONE_WITHOUT_CODE
+    return error.sqlstate in _GONE or error.sqlstate.startswith(_GONE_CLASS)
 
 
 def _first_word(sql: str) -> str:

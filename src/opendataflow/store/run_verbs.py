@@ -75,7 +75,7 @@ class RunVerbs(Session):
         how = claims.How(owner or self._who, lease, force)
         while True:
             try:
-                taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how))
+                taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how), is_so=_are_runs)
                 self._today = self._announced  # known only now that it is committed
                 return taken
             except claims.Stale:
@@ -296,14 +296,9 @@ class RunVerbs(Session):
             for datasetid, manifest in run.manifests.items()
             if manifest.schema and datasetid not in self._pinned
         }
-        is_first = True
 
         def work(tx: Transaction) -> None:
-            nonlocal is_first
             catalogue = self._known(tx)  # a consumer that was registered meanwhile must get its candidates too
-            if not is_first and _are_published(tx, runs):
-                return  # the answer to an earlier commit was lost on the way, not the commit
-            is_first = False
             endings.commit(tx, catalogue, runs)
             for datasetid, schema in sorted(schemas.items()):
                 tx.run("meta_put_once", name=_schema_of(datasetid), value=schema)
@@ -312,27 +307,17 @@ class RunVerbs(Session):
                 kept = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest}, repeats=True)
                 announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid}"))
 
-        self._do(work)
+        self._do(work, is_so=lambda tx, _: _are_runs(tx, [run.claim for run in runs], READY))
         self._pinned |= schemas.keys()  # known only now that it is committed
 
     def fail(
         self, claim: Claim, outcome: str = "JOB_FAILED", detail: str | None = None, *, exit_code: int | None = None
     ) -> str:
         """End a run that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
-        is_first = True
-
-        def work(tx: Transaction) -> str:
-            nonlocal is_first
-            catalogue = self._known(tx)
-            if not is_first:
-                run = tx.first(records.run, "run_row", runid=claim.runid)
-                if run is not None and run.status == FAILED:  # the answer was lost on the way, not the transaction
-                    chunk = tx.first(records.chunk, "chunk", datasetid=claim.outputs[0], dataid=claim.dataid)
-                    return chunk.status if chunk else FAILED
-            is_first = False
-            return endings.fail(tx, catalogue, claim, outcome, detail, exit_code)
-
-        return self._do(work)
+        return self._do(
+            lambda tx: endings.fail(tx, self._known(tx), claim, outcome, detail, exit_code),
+            is_so=lambda tx, _: _are_runs(tx, [claim], FAILED),
+        )
 
     def rescue(self) -> list[Rescued]:
         """End every run whose lease ran out: its chunk becomes FAILED or RESUBMIT."""
@@ -345,6 +330,17 @@ class RunVerbs(Session):
         return self._do(work)
 
 
-def _are_published(tx: Transaction, done: Sequence[Done]) -> bool:
-    runs = [tx.first(records.run, "run_row", runid=run.claim.runid) for run in done]
-    return all(run is not None and run.status == READY for run in runs)
+def _are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = None) -> bool:
+    """Whether the store has these runs, by epoch and owner, and with this status where one is given."""
+    for claim in claims:
+        run = tx.first(records.run, "run_row", runid=claim.runid)
+        if run is None or (run.jobid, run.dataid, run.epoch, run.owner) != (
+            claim.jobid,
+            claim.dataid,
+            claim.epoch,
+            claim.owner,
+        ):
+            return False
+        if status not in (None, run.status):
+            return False
+    return True

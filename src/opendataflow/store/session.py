@@ -1,4 +1,4 @@
-"""Session: transactions that are run again when they lose a race, a connection that comes back, and the catalogue."""
+"""Session: transactions that happen exactly once, a connection that comes back, and the catalogue."""
 
 from __future__ import annotations
 
@@ -35,6 +35,38 @@ def refuse_other_environment(stamp: str | None, environment: str | None) -> None
         )
 
 
+class Waiting:
+    """For a store that went away: at first not at all, then longer each time, and somebody is told."""
+
+    def __init__(self, say: Callable[[str], None], url: str) -> None:
+        self._say, self._url = say, url
+        self._since = self._pause = 0.0
+
+    def for_it(self, problem: Exception, patience: float) -> None:
+        """Wait a little; the problem becomes an error of ours when patience is over."""
+        if not self._since:
+            self._since = time.monotonic()
+            return
+        if time.monotonic() - self._since > patience:
+            raise (
+                problem
+                if isinstance(problem, StoreUnreachable)
+                else StoreUnreachable(
+                    f"the store {self._url} breaks every connection: {problem}", hint="Look into the log of the server."
+                )
+            ) from problem
+        if not self._pause:
+            self._say(f"waiting for the store: {str(problem).partition(chr(10))[0]}")
+            self._pause = 0.05
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, 2.0)
+
+    def is_over(self) -> None:
+        """It is back."""
+        if self._pause:
+            self._say(f"the store {self._url} is back after {time.monotonic() - self._since:.1f} s")
+
+
 class Session:
     """One connection to one store, safe to share between threads; every call is one short transaction."""
 
@@ -50,7 +82,7 @@ class Session:
         self._backend = backend
         self._lock = threading.RLock()
         self._who = who or whoami()
-        self._patience = patience
+        self.patience = patience  # how long a store that went away is waited for; whoever gives up lowers it
         self._say = say or (lambda message: None)
         self._environment = environment
         self._is_ours = False  # whether the store's stamp was compared with our environment
@@ -70,23 +102,67 @@ class Session:
 
     # Transactions ------------------------------------------------------------------------------------------------
 
-    def _do(self, work: Callable[[Transaction], _T], *, reading: bool = False) -> _T:
-        """Run one transaction; lost races are run again, and a broken connection is waited for."""
+    def _do(
+        self,
+        work: Callable[[Transaction], _T],
+        *,
+        reading: bool = False,
+        is_so: Callable[[Transaction, _T], bool] | None = None,
+    ) -> _T:
+        """Run one transaction; is_so looks whether the store is as a commit that was not answered would have made it."""
+        if self._open is not None and reading:
+            return work(self._open)
+
+        def once() -> _T:
+            answer: _T | None = None
+            try:
+                with self._backend.reading() if reading else self._backend.writing() as transaction:
+                    if not reading and not self._is_ours:
+                        self._compare_stamp(transaction)
+                    answer = work(transaction)
+            except ConnectionLost as lost:
+                lost.answer = answer
+                raise
+            return answer
+
+        def confirm(answer: _T) -> bool:
+            return is_so is None or self._do(lambda tx: is_so(tx, answer), reading=True)
+
+        return self._patiently(once, confirm)
+
+    def _patiently(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
+        """Do something with the database, exactly once: the only door to it.
+
+        A lost race is run again. A broken connection is waited for; where it broke inside a commit, the server is asked
+        whether that happened. A server that crashed may have given the number of a transaction that it forgot to another
+        one: so what it says is confirmed by a look at what should be there.
+        """
         with self._lock:
-            if self._open is not None and reading:
-                return work(self._open)
-            deadline = 0.0
+            waiting = Waiting(self._say, self.url)
             while True:
                 try:
-                    with self._backend.reading() if reading else self._backend.writing() as transaction:
-                        if not reading and not self._is_ours:
-                            self._compare_stamp(transaction)
-                        return work(transaction)
+                    answer = act()
                 except Retry:
                     time.sleep(0.001)
-                except ConnectionLost as error:
-                    deadline = deadline or time.monotonic() + self._patience
-                    self._reconnect(deadline, str(error))
+                    continue
+                except ConnectionLost as lost:
+                    if not (self._came_back(lost, waiting) and confirm(lost.answer)):
+                        self._catalogue = None  # it may be what only the lost transaction knew
+                        continue
+                    answer = lost.answer
+                waiting.is_over()
+                return answer
+
+    def _came_back(self, lost: ConnectionLost, waiting: Waiting) -> bool:
+        """Wait for the store and connect again; whether the transaction that was cut off is committed all the same."""
+        problem: Exception = lost
+        while True:
+            waiting.for_it(problem, self.patience)
+            try:
+                self._backend.reconnect()
+                return bool(lost.transaction) and self._backend.was_committed(lost.transaction)
+            except (StoreUnreachable, ConnectionLost) as error:
+                problem = error
 
     def _compare_stamp(self, tx: Transaction) -> None:
         """Refuse to write into the store of another environment; looked at until it has the stamp, which then stays."""
@@ -94,19 +170,6 @@ class Session:
         stamp = tx.value("meta_get", name="environment") if environment is not None else None
         refuse_other_environment(stamp, environment)
         self._is_ours = environment is None or stamp is not None
-
-    def _reconnect(self, deadline: float, why: str) -> None:
-        wait = 0.05
-        while True:
-            try:
-                self._backend.reconnect()
-                return
-            except StoreUnreachable:
-                if time.monotonic() > deadline:
-                    raise
-                self._say(f"the store {self.url} does not answer ({why}); waiting")
-                time.sleep(wait)
-                wait = min(wait * 2, 2.0)
 
     def _fetch(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> list[_T]:
         """What one query says, in a transaction that only reads."""

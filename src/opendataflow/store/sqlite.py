@@ -8,70 +8,41 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
-from .backend import ENCRYPTED, Applied, Backend, Migration, Row, Transaction, lacks, not_encrypted, took_too_long
+from .backend import (
+    ENCRYPTED,
+    Applied,
+    Backend,
+    Migration,
+    Retry,
+    Row,
+    Transaction,
+    damaged,
+    lacks,
+    no_space,
+    not_encrypted,
+    took_too_long,
+)
+from .journal import file_system_of, wal_is_safe
 from .typed import changes_no_tables, with_columns
 
-# Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
-_WAL_SAFE_FROM = (3, 51, 3)
-_WAL_SAFE_TOO = {(3, 44, 6), (3, 50, 7)}
-_NETWORK_FILE_SYSTEMS = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "fuse.sshfs",
-    "afs",
-    "ceph",
-    "glusterfs",
-    "lustre",
-}
 _PATIENCE = 60.0
 _STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
+_LEAST_SPACE = 65_536  # bytes that SQLite needs to begin anything
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 _TOO_FEW = re.compile(r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied")
 _READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 _CHANGES_ROWS = _READS | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
-
-
-def wal_is_safe(version: str, file_system: str) -> tuple[bool, str]:
-    """Whether write-ahead logging may be used, and why not."""
-    number = tuple(int(part) for part in version.split(".")[:3])
-    if number < _WAL_SAFE_FROM and number not in _WAL_SAFE_TOO:
-        return False, f"SQLite {version} has the WAL-reset bug"
-    if file_system in _NETWORK_FILE_SYSTEMS:
-        return False, f"the file lies on a network file system ({file_system})"
-    return True, ""
-
-
-def file_system_of(path: Path, mounts: str | None = None) -> str:
-    """The type of the mount that holds a path, or "" where the machine does not tell."""
-    if mounts is None:
-        try:
-            mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-    best, kind = "", ""
-    where = str(path.resolve())
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) > 2:
-            point = fields[1].replace("\\040", " ")
-            inside = where == point or where.startswith(point.rstrip("/") + "/")
-            if inside and len(point) >= len(best):
-                best, kind = point, fields[2]
-    return kind
 
 
 def _boot() -> str:
@@ -132,6 +103,11 @@ class SqliteBackend(Backend):
         if not self.path.exists() and not create:
             raise StoreMissing(f"there is no store at {url}", hint="Create it: odf migrate --store " + url)
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        self._is_full = False
+        self._only_reads = not create and not os.access(self.path, os.W_OK)
+        self._seen: tuple[int, int] | None = None  # the file as it lay, where nothing keeps others from changing it
+        if self._only_reads:
+            flags = apsw.SQLITE_OPEN_READONLY
         try:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,20 +116,81 @@ class SqliteBackend(Backend):
             if create and not self.path.exists():
                 # Private from its first moment; SQLite gives the files beside it the same mode.
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = apsw.Connection(str(self.path), flags=flags)
-            self._set_up(create)
-        except apsw.ReadOnlyError as error:
-            raise self._read_only() from error
+            try:
+                self._open(flags, create)
+            except (apsw.CantOpenError, StoreReadOnly):
+                if create or not os.access(self.path, os.R_OK):
+                    raise
+                self._open_as_it_lies()
+        except apsw.NotADBError as error:
+            raise StoreMissing(
+                f"{self.path} is not a SQLite file",
+                hint="Point --store at a store, or at a file that does not exist yet. If it was a store, restore a backup.",
+            ) from error
         except (apsw.CantOpenError, OSError) as error:
             raise StoreMissing(
                 f"the store {url} cannot be opened: {error}", hint="Check the path and its permissions."
             ) from error
-        except (apsw.NotADBError, apsw.CorruptError) as error:
-            what = "is not a SQLite file" if isinstance(error, apsw.NotADBError) else "is a damaged SQLite file"
-            raise StoreMissing(
-                f"{self.path} {what}",
-                hint="Point --store at a store, or at a file that does not exist yet.",
+
+    def _open(self, flags: int, create: bool) -> None:
+        with self._translated():
+            self._connection = apsw.Connection(str(self.path), flags=flags)
+            try:
+                self._set_up(create)
+            except (apsw.IOError, apsw.FullError):
+                if not self._has_no_space():
+                    raise
+                # Where there is no room for the file that processes share, one that only reads does without it.
+                self._is_full = True
+                self._connection.close()
+                self._connection = apsw.Connection(str(self.path), flags=flags)
+                self._connection.execute("pragma locking_mode = exclusive").fetchall()
+                self._set_up(create)
+
+    def _open_as_it_lies(self) -> None:
+        # Whoever reads needs the files beside the store, and may not make them here. Where there are none, the file is whole.
+        wal = Path(f"{self.path}-wal")
+        if wal.exists() and wal.stat().st_size:
+            raise StoreReadOnly(
+                f"the store {self.url} was not closed, and cannot be read without the right to write",
+                hint="Have somebody who may write it look once: odf status",
+            )
+        self._only_reads, self._seen = True, self._as_it_lies()
+        address = f"file:{quote(str(self.path.resolve()))}?immutable=1"
+        with self._translated():
+            self._connection = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            self._set_up(False)
+
+    def _as_it_lies(self) -> tuple[int, int]:
+        found = self.path.stat()
+        return found.st_size, found.st_mtime_ns
+
+    def _has_no_space(self) -> bool:
+        disk = os.statvfs(self.path.parent)
+        return disk.f_bavail * disk.f_frsize < _LEAST_SPACE
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What SQLite says about the file, as errors of ours; what it says about a statement stays as it is."""
+        try:
+            yield
+        except apsw.BusyError as error:
+            raise StoreUnreachable(
+                f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
+                hint="Another process holds it. Look for one that hangs.",
             ) from error
+        except apsw.ReadOnlyError as error:
+            raise self._read_only() from error
+        except apsw.FullError as error:
+            raise no_space(self.url) from error
+        except apsw.IOError as error:
+            if self._has_no_space():
+                raise no_space(self.url) from error
+            raise damaged(self.url, str(error)) from error
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            if isinstance(error, apsw.NotADBError) and not hasattr(self, "_offset"):
+                raise  # it was never opened: it may be anything
+            raise damaged(self.url, str(error)) from error
 
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
@@ -165,12 +202,11 @@ class SqliteBackend(Backend):
         connection.set_busy_handler(self._wait_for_neighbour)
         # The same plan whatever the parameters: otherwise a statement is compiled again for every new value.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        if not create and not os.access(self.path, os.W_OK):
-            raise self._read_only()
         safe, why = wal_is_safe(apsw.sqlite_lib_version(), file_system_of(self.path))
         self.journal = "WAL" if safe else "DELETE"
         self.journal_reason = why
-        if not connection.execute(self._named["other_tables"]).fetchall():  # somebody else's file is left as it is
+        others = connection.execute(self._named["other_tables"]).fetchall()  # somebody else's file is left as it is
+        if not (others or self._is_full or self._only_reads):
             connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
         # FULL: a READY that somebody has seen survives a power cut.
         connection.execute(
@@ -206,50 +242,45 @@ class SqliteBackend(Backend):
         agreed = next((str(value).split(" ") for (value,) in self._connection.execute(self._named["clock_offset"])), [])
         if len(agreed) == 2 and agreed[0] == boot:
             return float(agreed[1])
-        self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
+        with suppress(apsw.ReadOnlyError, apsw.FullError, apsw.IOError):  # whoever only reads has nothing to agree on
+            self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
         return mine
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        connection = self._connection
-        try:
-            if self._offset is None and self.has_schema():
-                self.lease_now()
-            connection.execute("begin immediate")
+        if self._is_full:
+            raise no_space(self.url)
+        with self._translated():
             try:
-                yield _SqliteTransaction(connection)
-                connection.execute("commit")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("rollback")
+                with self._transaction("begin immediate", "commit") as transaction:
+                    yield transaction
+            except apsw.ConstraintError as error:
+                if ENCRYPTED in str(error):
+                    raise not_encrypted() from None
                 raise
-        except apsw.BusyError as error:
-            raise StoreUnreachable(
-                f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
-                hint="Another process holds it. Look for one that hangs.",
-            ) from error
-        except apsw.ConstraintError as error:
-            if ENCRYPTED in str(error):
-                raise not_encrypted() from None
-            raise
-        except apsw.ReadOnlyError as error:
-            raise self._read_only() from error
-        except apsw.FullError as error:
-            raise StoreUnreachable(
-                f"no space left for the store {self.url}",
-                hint="Free some space. Nothing was written, and the work goes on.",
-            ) from error
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
+        with self._translated(), self._transaction("begin", "rollback") as transaction:
+            yield transaction
+        if self._seen not in (None, self._as_it_lies()):
+            self._connection.close()
+            self._open_as_it_lies()
+            raise Retry
+
+    @contextmanager
+    def _transaction(self, begin: str, end: str) -> Iterator[Transaction]:
         connection = self._connection
         if self._offset is None and self.has_schema():
             self.lease_now()
-        connection.execute("begin")
+        connection.execute(begin)
         try:
             yield _SqliteTransaction(connection)
-        finally:
-            connection.execute("rollback")
+            connection.execute(end)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
 
     def migrate(self, steps: Sequence[Migration]) -> None:
         with self.writing() as transaction:
@@ -265,7 +296,20 @@ class SqliteBackend(Backend):
         return self.url
 
     def has_schema(self) -> bool:
-        return bool(self._connection.execute(self._named["has_schema"]).get)
+        with self._translated():
+            return bool(self._connection.execute(self._named["has_schema"]).get)
+
+    def damage(self) -> list[str]:
+        with self._translated():
+            found = [str(text) for (text,) in self._connection.execute("pragma quick_check(3)")]
+        return [] if found == ["ok"] else found
+
+    def back_up(self, path: Path) -> None:
+        with self._translated(), closing(apsw.Connection(str(path))) as copy:
+            # In one read transaction: workers go on writing meanwhile, and the copy is of one moment.
+            with copy.backup("main", self._connection, "main") as backup:
+                backup.step()
+            copy.execute("pragma journal_mode = delete").fetchall()  # one file, nothing beside it
 
     def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
         connection, end = self._connection, time.monotonic() + timeout
@@ -283,9 +327,10 @@ class SqliteBackend(Backend):
         try:
             cursor = connection.cursor()
             cursor.exec_trace = see
-            rows: list[Row] = list(cursor.execute(sql).fetchall())
+            with self._translated():
+                rows: list[Row] = list(cursor.execute(sql).fetchall())
             return names, rows
-        except (apsw.ReadOnlyError, apsw.AuthError):
+        except (StoreReadOnly, apsw.AuthError):
             raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except apsw.InterruptError:
             raise took_too_long(timeout) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from ..errors import InvalidPath, StoreReadOnly
+from ..errors import InvalidPath, StoreReadOnly, StoreUnreachable
 from ..model import Manifest
 from . import announcing, folding, steering, versions
 from .announcing import Act, Announcement
@@ -156,7 +156,7 @@ class SteerVerbs(Session):
             folding.fold(tx, self._known(tx))
             tx.run("candidates_due")
 
-        with suppress(StoreReadOnly, InvalidPath):
+        with suppress(StoreReadOnly, StoreUnreachable, InvalidPath):
             self._do(work)
 
     @contextmanager

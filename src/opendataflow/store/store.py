@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from ..errors import BadDefinition
 from ..model import Dataset, Job, Pool
@@ -33,17 +34,27 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def migrate(self, *, dry_run: bool = False) -> list[Migration]:
         """Bring the tables up to date; returns the migrations that were (or would be) applied."""
         with self._lock:
-            if self._backend.has_schema() and not dry_run:
-                self._do(lambda tx: None)  # not the tables of another environment
-            steps = migrations.pending(self._backend) if dry_run else migrations.migrate(self._backend)
+            if dry_run:
+                steps = self._patiently(lambda: migrations.pending(self._backend))
+            else:
+                if self._patiently(self._backend.has_schema):
+                    self._do(lambda tx: None)  # not the tables of another environment
+                steps = self._patiently(lambda: migrations.migrate(self._backend))
             if not steps:
-                migrations.refuse_missing(self._backend)
+                self._patiently(lambda: migrations.refuse_missing(self._backend))
             return steps
 
     def missing(self) -> list[str]:
         """The tables, columns and views that somebody took from the store."""
-        with self._lock:
-            return migrations.missing(self._backend)
+        return self._patiently(lambda: migrations.missing(self._backend))
+
+    def create(self) -> None:
+        """Make the tables that are missing, before anything is known about the store."""
+        self._patiently(lambda: migrations.migrate(self._backend))
+
+    def check_schema(self) -> None:
+        """Refuse a store whose schema is not exactly the one this program works with."""
+        self._patiently(lambda: migrations.check(self._backend))
 
     def environment(self) -> str | None:
         """The environment that this store belongs to, if it was stamped."""
@@ -64,6 +75,14 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def check_environment(self, environment: str) -> None:
         """InvalidPath when this store was stamped for another environment."""
         refuse_other_environment(self.environment(), environment)
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its files."""
+        return self._patiently(self._backend.damage)
+
+    def back_up(self, path: Path) -> None:
+        """Copy the whole store into a new file, as it is at one moment, while workers work."""
+        self._patiently(lambda: self._backend.back_up(path))
 
     # Definitions -------------------------------------------------------------------------------------------------
 
@@ -117,10 +136,10 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         Without as_superuser a superuser of the server is refused: what is read-only for others is not for one.
         """
         with self._lock:
-            return self._backend.select(statement, timeout=timeout, as_superuser=as_superuser)
+            return self._patiently(lambda: self._backend.select(statement, timeout=timeout, as_superuser=as_superuser))
 
     def dml(self, statement: str, *, dry_run: bool = False) -> int:
         """A statement that may write; the next claim acts on what it changed. Number of rows changed; dry_run undoes it."""
         with self._lock:
             self._do(lambda tx: None)  # not in the store of another environment
-            return self._backend.execute(statement, dry_run=dry_run)
+            return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))

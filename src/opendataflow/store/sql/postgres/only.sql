@@ -1,4 +1,4 @@
--- What only PostgreSQL needs: a schema of its own, and locks, because several transactions write at the same time. A lock is
+-- What only PostgreSQL needs: a schema of its own, what became of a transaction whose answer was lost, and locks, because several transactions write at the same time. A lock is
 -- held until the transaction ends, and never on the row of a definition: a worker has no right to change one. In SQLite a
 -- writing transaction is alone.
 
@@ -40,3 +40,7 @@ select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
 -- name: lock_pool
 -- Claims that share a pool are counted one after the other.
 select pg_advisory_xact_lock(hashtextextended(:pool, 727106))
+
+-- name: transaction_status
+-- How a transaction ended: committed, aborted, or in progress; null when it is too old.
+select pg_xact_status(:transaction::text::xid8)
