@@ -119,7 +119,7 @@ class SqliteBackend(Backend):
             try:
                 self._open(flags, create)
             except (apsw.CantOpenError, StoreReadOnly):
-                if create or not os.access(self.path, os.R_OK):
+                if create or not (self.path.is_file() and os.access(self.path, os.R_OK)):
                     raise
                 self._open_as_it_lies()
         except apsw.NotADBError as error:
