@@ -227,3 +227,13 @@ class SchemaChanged(UsageError):
 
 class MissingDependency(UsageError):
     name = "MISSING_DEPENDENCY"
+
+
+def install_command(extra: str) -> str:
+    """The command that installs what an extra of this package needs; it works wherever this package came from."""
+    import re
+    from importlib.metadata import requires
+
+    marker = re.compile(rf"(.+?)\s*;.*extra == ['\"]{extra}['\"]")
+    found = (marker.match(line) for line in requires("opendataflow") or [])
+    return "pip install " + " ".join(f"'{match[1]}'" for match in found if match)

@@ -16,6 +16,7 @@ from .project.hosts import outside_hosts
 if TYPE_CHECKING:
     from .store import Claim
 
+CHANGED = "changed"  # the evidence that names a chunk whose files are not what was published
 NO_LOCATION = "no location is declared"
 NO_CHECKS = "no checks are declared, and there is no manifest to compare with"
 
@@ -156,29 +157,35 @@ def _problem_with_table(dataset: Dataset) -> str:
 # Question 4: validated -----------------------------------------------------------------------------------------------
 
 
-def validity_of_input(dataset: Dataset, chunk: InputChunk) -> Look | str:
-    """Whether an input chunk passed its checks, and is still what was published."""
+def validity_of_input(dataset: Dataset, chunk: InputChunk, together: int | None = None) -> Look | str:
+    """Whether an input chunk passed its checks, and is still what was published.
+
+    Whether its content is read depends on how many bytes are read together with it; without a number, it alone is.
+    """
     here, manifest = f"{chunk.datasetid} {chunk.dataid}", chunk.manifest
     checked = validation(dataset, chunk.dataid, manifest)
     if isinstance(checked, Look) and checked.problem:
         return checked
     if manifest is None:
         return NO_CHECKS
-    difference = files.difference(manifest) if dataset.kind != "table" else ""
+    size = (manifest.bytes or 0) if together is None else together
+    by_content = files.reads_content(dataset.options.get("verify"), manifest.location, size)
+    difference = files.difference(manifest, by_content=by_content) if dataset.kind != "table" else ""
     if difference:
-        return Look(f"{here} is not what was published: {difference}")
+        return Look(f"{here} is not what was published: {difference}", {CHANGED: here})
     rows, checks = manifest.rows, len(manifest.checks)
     return Look("", {here: {"version": chunk.version, "files": len(manifest.files), "rows": rows, "checks": checks}})
 
 
 def _validated(catalogue: Catalogue, inputs: Sequence[InputChunk]) -> Look | str:
     looked: dict[str, object] = {}
+    together = sum(chunk.manifest.bytes or 0 for chunk in inputs if chunk.manifest)
     for chunk in inputs:
-        seen = validity_of_input(catalogue.dataset(chunk.datasetid), chunk)
+        seen = validity_of_input(catalogue.dataset(chunk.datasetid), chunk, together)
         if isinstance(seen, str):
             looked[f"{chunk.datasetid} {chunk.dataid}"] = seen
         elif seen.problem:
-            return Look(seen.problem, looked)
+            return Look(seen.problem, {**looked, **seen.evidence})
         else:
             looked |= seen.evidence
     if not looked:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.door import door
 from tests.support.odf import Odf
 from tests.support.shell import Shell
 from tests.support.stores import open_again, store, store_url
 
-__all__ = ["home", "odf", "open_again", "shell", "store", "store_url"]
+__all__ = ["door", "home", "odf", "open_again", "shell", "store", "store_url"]
 
 
 @pytest.fixture

@@ -115,8 +115,14 @@ def test_the_report_groups_failures_and_its_command_resubmits_them(shell: Shell)
     assert "1 × clean_raw JOB_FAILED: exit code 9" in answer.out
     assert "the slowest:" in answer.out
     (command,) = [line.strip() for line in answer.out.splitlines() if line.startswith("  odf resubmit")]
-    found = json.loads(shell.odf("drain", "--json").out)
-    assert found["outcomes"] == {}
+    again = shell.odf("drain", code=1)
+    assert "nothing to do" in again.out
+    assert "left of clean_raw: 3 chunks FAILED; see: odf why clean_raw" in again.out
+    found = shell.odf("drain", "--json", code=1).data
+    assert (found["outcomes"], found["left"][0]["failed"]) == ({}, 3)
+    shell.odf("hold", "clean", "2", "4", "5", "--yes")
+    assert shell.odf("drain").code == 0, "what a person has set aside is nobody's failure"
+    shell.odf("release", "clean", "2", "4", "5", "--yes")
     shell.write("mended", "")
     assert sorted(command.split()[3:-1]) == ["2", "4", "5"]
     shell.odf(*command.split()[1:])
@@ -213,7 +219,7 @@ def test_a_drain_that_follows_takes_what_comes_and_what_is_new(
     wait_for(lambda: "tell 2" in done(shell))
     assert drain.poll() is None
     drain.terminate()
-    drain.communicate(timeout=60)
+    assert " READY in" in drain.communicate(timeout=60)[0], "what it did is told all the same"
     assert drain.returncode == 130
     assert "RUNNING" not in statuses(shell).values()
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow.errors import BadConfig, JobFailed, LeaseLost
+from opendataflow.errors import BadConfig, LeaseLost
 from opendataflow.run.process import launch as module
-from opendataflow.run.process import tree
+from opendataflow.run.process import reaper, tree
 from opendataflow.run.process.command import Command
 from opendataflow.run.process.ended import Ended
 from opendataflow.run.process.launch import Terms, launch
@@ -72,9 +72,7 @@ class Runner:
     ) -> Ended:
         env = {"PATH": PATH, "ODF_RUN": self.run} | (env or {})
         with log or self.new_log() as log:
-            alone = threading.current_thread() is threading.main_thread()
-            every = {"echo": False, "is_alone": alone, **terms}
-            return launch(Command(argv, env, self.folder, stdin), log, Terms(**every))
+            return launch(Command(argv, env, self.folder, stdin), log, Terms(**{"echo": False, **terms}))
 
     def sh(self, script: str, **options) -> Ended:
         return self("bash", "-c", script, **options)
@@ -114,7 +112,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
 
 @pytest.fixture(params=["alone", "among other children"])
 def company(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What decides whether every child must be ours: whether this process has others."""
+    """Whether this process has other children, which are not the command's."""
     other = None if request.param == "alone" else subprocess.Popen(["sleep", "100"], start_new_session=True)
     yield
     if other:
@@ -392,30 +390,46 @@ def test_a_daemon_left_by_a_successful_command_is_ended_and_named(run: Runner, t
     assert not zombies()
 
 
-def test_a_daemon_without_our_mark_is_found_when_we_have_no_other_children(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("company")
+def test_a_daemon_that_cleared_its_environment_is_ended_as_well(run: Runner, tmp_path: Path) -> None:
     (tmp_path / "daemon.py").write_text(DAEMON)
-    code = f"""
-        ended = go("bash", "-c", "env -i {sys.executable} daemon.py pid quiet; until test -e pid; do sleep 0.01; done")
-        print(ended.exit_code)
-        """
-    assert harness(tmp_path, code).communicate()[0].split()[-1] == "0"
-    assert not alive(int((tmp_path / "pid").read_text()))
-
-
-def test_a_daemon_without_our_mark_is_found_when_it_was_seen_in_time(run: Runner, tmp_path: Path) -> None:
-    with other_child():
-        ended = run.sh("env -i setsid sleep 100 >/dev/null 2>&1 & echo $! > pid; sleep 0.8; exit 3", timeout=5)
+    ended = run.sh(f"env -i {sys.executable} daemon.py pid quiet; until test -e pid; do sleep 0.01; done; exit 3")
     assert ended.exit_code == 3
     assert not alive(int((tmp_path / "pid").read_text()))
+    assert not zombies()
 
 
 def test_daemons_are_found_by_their_mark_where_orphans_cannot_be_adopted(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "_set_subreaper", lambda on: False)
-    assert run.daemon("", "sleep 100").cancelled
+    monkeypatch.setattr(reaper, "_prctl", lambda: lambda option, argument: False)
+    assert run.daemon("", "sleep 100", env={tree.MARKER: "odf" + uuid.uuid4().hex[:12]}).cancelled
     pid = int((tmp_path / "pid").read_text())
     until(lambda: not alive(pid))
+
+
+@pytest.mark.parametrize("victim", ["we", "the reaper", "both"])
+def test_nothing_outlives_us_however_we_die(tmp_path: Path, victim: str) -> None:
+    """Not even a daemon that left session, group and environment; unless who adopts it is killed with us."""
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    quiet = "" if victim == "we" else "setsid "
+    command = f"{quiet}env -i {sys.executable} daemon.py pid quiet; echo $$ > script; sleep 100"
+    process = harness(tmp_path, f"""go("bash", "-c", {command!r})""")
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "script").exists())
+    pids = [int((tmp_path / name).read_text()) for name in ("script", "pid")]
+    between = tree.processes()[pids[0]].parent
+    assert tree.processes()[pids[1]].parent == between, "it was adopted"
+    for pid in {"we": [process.pid], "the reaper": [between], "both": [between, process.pid]}[victim]:
+        os.kill(pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=20)
+    until(lambda: not alive(pids[0]))
+    if victim == "we":
+        until(lambda: not alive(pids[1]))
+        until(lambda: not alive(between))
+    else:
+        os.kill(pids[1], signal.SIGKILL)  # without a mark nobody knows whose it is
+    if victim == "the reaper":
+        assert "how the command ended is not known" in said
 
 
 def test_what_finishes_soon_after_the_command_may_do_so(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,30 +448,28 @@ def test_orphans_that_ended_by_themselves_are_reaped(run: Runner) -> None:
     assert not zombies()
 
 
-def test_adoption_lasts_only_as_long_as_the_command(run: Runner) -> None:
-    during: list[bool] = []
-    run.sh("sleep 0.2", tick=lambda: during.append(tree.is_subreaper()), every=0.1)
-    assert during[0]
-    assert not tree.is_subreaper()
-
-
 def test_a_command_that_closes_its_output_is_waited_for(run: Runner) -> None:
     ended = run.sh("exec >&- 2>&-; sleep 0.3; exit 7")
     assert ended.exit_code == 7
     assert ended.seconds >= 0.3
 
 
-def test_a_stranger_that_holds_the_output_open_does_not_hold_us(run: Runner, monkeypatch) -> None:
-    monkeypatch.setattr(tree.Tree, "look", lambda self: [])
+def test_a_stranger_that_holds_the_output_open_does_not_hold_us(run: Runner, tmp_path: Path) -> None:
+    held: list[int] = []
+
+    def hold() -> None:
+        if not held and (tmp_path / "pid").exists():
+            held.append(os.open(f"/proc/{(tmp_path / 'pid').read_text().strip()}/fd/1", os.O_WRONLY))
+            (tmp_path / "held").touch()
+
     begun = time.monotonic()
-    ended = run.sh("sleep 3 & echo done")
+    ended = run.sh(
+        "echo $$ > pid~; mv pid~ pid; until test -e held; do sleep 0.01; done; echo done", tick=hold, every=0.05
+    )
+    os.close(held[0])
     assert ended.ok
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 5
     assert "keeps the output open" in run.text()
-    monkeypatch.undo()
-    for pid in marked(run.run):
-        os.kill(pid, signal.SIGKILL)
-    until(lambda: not marked(run.run))
 
 
 # -- heartbeat and cancel ----------------------------------------------------------------------------------------------
@@ -533,7 +545,6 @@ def test_of_many_at_once_in_threads_each_ends_its_own_daemon(tmp_path: Path, mon
     assert [results[number].ok for number in range(6)] == [False, *[True] * 5]
     assert not any(alive(int(pid.read_text())) for pid in pids)
     assert not zombies()
-    assert not tree.Tree.leaders
 
 
 HARNESS = """
@@ -554,7 +565,7 @@ folder = Path(sys.argv[1])
 def go(*argv, **options):
     with LogFile(folder / "logs", jobid="j", dataid="d", epoch=1, runid="r") as log:
         env = dict(PATH=os.environ["PATH"], ODF_RUN=str(folder))
-        return launch(Command(argv, env, folder), log, Terms(**{"is_alone": True, **options}))
+        return launch(Command(argv, env, folder), log, Terms(**options))
 """
 
 
@@ -636,14 +647,12 @@ def test_an_ignored_sigchld_does_not_turn_failure_into_success(tmp_path: Path, t
 
 
 @pytest.mark.usefixtures("company")
-def test_a_stolen_exit_status_is_a_failure_and_not_a_success(run: Runner) -> None:
+def test_whoever_waits_for_all_children_steals_no_exit_status(run: Runner) -> None:
     def thief() -> None:
-        pid = next(iter(tree.Tree.leaders))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
 
-    with pytest.raises(JobFailed):
-        run.sh("sleep 100", tick=thief, every=0.1)
+    assert run.sh("sleep 0.3; exit 3", tick=thief, every=0.01).exit_code == 3
 
 
 def test_after_being_stopped_ourselves_the_heartbeat_comes_first(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def test_status_can_be_narrowed(flow: Store, odf: Odf):
         "2013-01-02",
         "2013-01-03",
     ]
+    (block,) = odf("status", "clean", "--from", "2013-01-02", "--to", "2013-01-03", "--json").data["blocks"]
+    assert [(line["first"], line["last"]) for line in block["lines"]] == [("2013-01-02", "2013-01-03")]
     chunks = odf("status", "--status", "failed", "--chunks", "--json").data
     assert [(each["datasetid"], each["dataid"]) for each in chunks] == [("clean", "2013-01-02")]
     assert odf("status", "--status", "nonsense", code=2).err.startswith("UNKNOWN_STATUS")

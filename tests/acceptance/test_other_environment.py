@@ -52,8 +52,9 @@ WRITING = {
     "endjob": ["make", "4", "FAILED"],
     "deleterun": ["make", "1"],
     "forcejob": ["make", "1"],
+    "RunUpdate": ["update datastatus set status = 'FAILED' where datasetid = 'product'"],
 }
-# The others only read, or touch no store.
+# The others only read, touch no store, or say what a verb above says.
 READING = {
     "status": [],
     "runs": [],
@@ -63,8 +64,10 @@ READING = {
     "explain": ["product", "1"],
     "sql": ["select count(*) from event"],
     "getjob": ["make"],
+    "GetJobData": ["make"],
+    "RunSql": ["select count(*) from event"],
 }
-ELSEWHERE = {"init", "demo", "doctor", "log", "prove", "crypt"}
+ELSEWHERE = {"ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"}
 
 
 def test_every_verb_is_asked_about() -> None:

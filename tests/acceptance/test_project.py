@@ -36,7 +36,7 @@ def test_apply_shows_the_difference_first_and_dry_run_writes_nothing(home: Shell
     home.odf("init", ".")
     plan = home.odf("apply", "--dry-run").out
     assert "+ job greet" in plan
-    assert home.odf("jobs", "--json").data == []
+    assert not (home.folder / "dataflow.db").exists()
     home.odf("apply", "--yes")
     assert home.odf("apply", "--dry-run", "--json").data["changes"] == []
     toml = (home.folder / "dataflow.toml").read_text()
@@ -257,4 +257,23 @@ def test_a_project_of_another_user_is_not_obeyed_in_the_folders_below(home: Shel
     assert not (home.folder / "theirs.db").exists()
     home.write("config.toml", f'safe = ["{home.folder}"]\n')
     (home.folder / "config.toml").chmod(0o600)
-    home.odf("status", ODF_CONFIG=str(home.folder / "config.toml"))
+    home.odf("migrate", ODF_CONFIG=str(home.folder / "config.toml"))
+
+
+def test_discover_all_looks_everywhere_and_a_refused_file_stops_nothing(home: Shell) -> None:
+    shop = make(home)
+    toml = (shop.folder / "dataflow.toml").read_text()
+    more = '[dataset.colours_raw]\nlocation = "colours/{dataid}.csv"\nformat = "csv"\npartition = { type = "day" }\n'
+    shop.write("dataflow.toml", f"{toml}\n{more}")
+    shop.odf("apply", "--yes")
+    shop.write("data/names/2025-11-14.csv", (shop.folder / "data/names/2025-11-13.csv").read_text())
+    shop.write("data/colours/2025-11-12.csv", "red\n")
+    told = shop.odf("discover", "--all", "--quiet-for", "0", "--json", code=11).data
+    assert {(each["dataset"], each["dataid"], each["verdict"]) for each in told} == {
+        ("names_raw", "2025-11-12", "READY"),
+        ("names_raw", "2025-11-13", "READY"),
+        ("names_raw", "2025-11-14", "WRONG_DATA"),
+        ("colours_raw", "2025-11-12", "READY"),
+    }
+    assert "nothing new arrived" in shop.odf("discover", "colours_raw").out
+    assert "odf discover --all" in shop.odf("discover", code=2).err

@@ -144,7 +144,7 @@ def test_start_and_end_let_a_script_do_the_handshake_itself(shell: Shell) -> Non
     other = shell.odf("start", "loadbob", "--json").data
     shell.odf("end", other["ODF_RUN"], "ERROR", "--why", "the file was cut")
     assert statuses(shell)["bobout", "2"] == "FAILED"
-    shell.odf("start", "loadbob", code=15)
+    shell.odf("start", "loadbob", code=14)
 
 
 def test_what_odf_end_may_not_publish_stays_with_its_holder(home: Shell) -> None:

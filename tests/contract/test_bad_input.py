@@ -350,7 +350,7 @@ def test_a_changed_migration_is_named(store: Store, store_url: str) -> None:
 
 
 def test_definitions_that_were_typed_wrong_are_named(store: Store) -> None:
-    from opendataflow.errors import BadDefinition, BadMapping
+    from opendataflow.errors import BadDefinition
 
     chain(store)
     store.dml("update dataset set partition = 'weekly' where datasetid = 'raw'")
@@ -361,7 +361,7 @@ def test_definitions_that_were_typed_wrong_are_named(store: Store) -> None:
         store.claim("make")
     store.dml("update dataset set partition = 'number' where datasetid = 'raw'")
     store.dml("update job set itemvalue = 'sideways' where itemtype = 'IN' and jobid = 'make'")
-    with pytest.raises(BadMapping):
+    with pytest.raises(BadDefinition, match="sideways"):
         store.claim("make")
     store.dml("update job set itemvalue = null where itemtype = 'IN' and jobid = 'make'")
     store.announce("raw", ["1"])

@@ -54,4 +54,14 @@ def test_options_without_end_are_refused_and_named(store: Any, options: str) -> 
     store.register([Dataset("raw")], [])
     store.dml(f"update dataset set options = '{options}' where datasetid = 'raw'")
     with pytest.raises(BadDefinition, match="raw"):
-        store.catalogue()
+        store.catalogue().dataset("raw")
+
+
+def test_a_version_that_is_no_number_does_not_stop_an_announcement(store: Any) -> None:
+    if not store.url.startswith("sqlite"):
+        return  # PostgreSQL keeps numbers only
+    store.register([Dataset("raw")], [])
+    store.announce("raw", ["1"], manifests={"1": Manifest(rows=1)})
+    store.dml("update data_manifest set version = 'x' where dataid = '1'")
+    assert store.announce("raw", ["1"], manifests={"1": Manifest(rows=2, bytes=2)}).ready == ("1",)
+    assert store.manifest("raw", "1").manifest.rows == 2

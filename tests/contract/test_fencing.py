@@ -148,8 +148,8 @@ def test_several_commits_are_all_or_nothing(store: Store) -> None:
     assert [claim.dataid for claim in store.claim("use", n=3)] == ["1", "3"]
 
 
-def test_an_expired_lease_without_a_retry_rule_is_failed(store: Store) -> None:
-    chain(store, lease=LEASE)
+def test_an_expired_lease_that_is_not_to_be_tried_again_is_failed(store: Store) -> None:
+    chain(store, lease=LEASE, retry=Retry(on=("JOB_FAILED",)))
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     expire(store, claim)
@@ -165,7 +165,7 @@ def test_an_expired_lease_is_found_by_any_claim_of_any_job(store: Store) -> None
     store.announce("raw", ["1"])
     expire(store, claim_one(store, "make"))
     assert store.claim("use") == []
-    assert status(store, "product", "1") == "FAILED"
+    assert status(store, "product", "1") == "RESUBMIT"
 
 
 def test_a_heartbeat_keeps_the_chunk(store: Store, open_again: Callable[..., Store]) -> None:

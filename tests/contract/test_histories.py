@@ -26,6 +26,7 @@ READS = {"a": "raw", "b": "mid"}
 WRITES = {"a": "mid", "b": "out"}
 PRODUCER = {"mid": "a", "out": "b"}
 RETRIES = {"a": 0, "b": 1}
+CRASHES = 2
 SET_ASIDE = ("HOLD", "PENDING")
 
 Key = tuple[str, str]
@@ -83,14 +84,14 @@ class Model:
         self.out[WRITES[claim.jobid], claim.dataid] = out
         self.read[claim.jobid, claim.dataid] = reading
 
-    def after_failure(self, claim: Attempt) -> str:
+    def after_failure(self, claim: Attempt, crashes: int = 0) -> str:
         tries = self.tries[WRITES[claim.jobid], claim.dataid]
-        return "RESUBMIT" if tries <= RETRIES[claim.jobid] else "FAILED"
+        return "RESUBMIT" if tries <= max(RETRIES[claim.jobid], crashes) else "FAILED"
 
     def rescue(self) -> None:
         for claim in list(self.running.values()):
             if claim.runid in self.expired:
-                self.end(claim, self.after_failure(claim), "FAILED")
+                self.end(claim, self.after_failure(claim, CRASHES), "FAILED")
 
 
 class History(RuleBasedStateMachine):

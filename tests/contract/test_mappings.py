@@ -398,3 +398,15 @@ def test_a_resubmitted_chunk_of_a_job_without_inputs_survives_a_new_definition(s
     store.resubmit("out", ["7"])
     store.register([], [job("source", writes="out", lease=60.0)])
     produce(store, "source", "7")
+
+
+def test_today_goes_into_a_dataset_without_a_declared_partition(store: Store) -> None:
+    store.dml("insert into dataset (datasetid) values ('pulled')")
+    for itemtype, name in (("IN", "today"), ("OUT", "pulled")):
+        store.dml(f"insert into job (jobid, itemtype, datasetid) values ('pull', '{itemtype}', '{name}')")
+    claim = claim_one(store, "pull")
+    assert (claim.inputs[0].datasetid, claim.inputs[0].dataid) == ("today", claim.dataid)
+    store.commit(claim)
+    assert store.claim("pull") == [], "once a day"
+    assert store.claim("pull", dataid="not-a-day") == []
+    assert "not-a-day" in store.facts("pull", "not-a-day").malformed

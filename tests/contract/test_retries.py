@@ -121,10 +121,10 @@ def test_only_the_named_outcomes_are_tried_again(store: Store, outcome: str, exp
     assert status(store, "product", "1") == expected
 
 
-def test_a_crash_is_tried_again_like_any_failure(store: Store) -> None:
-    chain(store, retry=Retry(retries=1, backoff=0), lease=0.05)
+def test_a_crash_is_tried_again_by_default_and_not_for_ever(store: Store) -> None:
+    chain(store, retry=Retry(retries=0, backoff=0), lease=0.05)
     store.announce("raw", ["1"])
-    for expected in ("RESUBMIT", "FAILED"):
+    for expected in ("RESUBMIT", "RESUBMIT", "FAILED"):
         claim = claim_one(store, "make")
         time.sleep(0.1)
         assert store.rescue() == [(claim.runid, "make", "1", expected)]

@@ -15,6 +15,7 @@ from opendataflow.model import Catalogue, Consumed, Dataset, Facts, Input, Job, 
 from opendataflow.project import Environment, Project, Trust
 from opendataflow.store.records import Claim
 from opendataflow.testing import small_session
+from tests.support.shell import Answer
 from tests.support.tables import SQL, dataset_of
 
 HERE = Path(__file__).parent
@@ -32,6 +33,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     return small_session()
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Answer]:
+    """`odf` in this process and in an empty folder: whatever needs Spark finds the session of these tests."""
+    from opendataflow.cli.door import open_door
+
+    monkeypatch.chdir(tmp_path)
+
+    def odf(*arguments: str, code: int = 0) -> Answer:
+        capsys.readouterr()
+        ended = open_door(list(arguments))
+        answer = Answer(ended, *capsys.readouterr())
+        assert ended == code, (arguments, answer)
+        return answer
+
+    return odf
 
 
 @pytest.fixture

@@ -114,7 +114,9 @@ def test_rejected_rows_are_accounted_for_and_other_jobs_only_counted(
 ) -> None:
     from opendataflow.model import parse_checks
 
-    strict = replace(LAKE, checks=parse_checks({"range": {"amount": {"max": 200}}}, ""), options={"quarantine": True})
+    strict = replace(
+        LAKE, checks=parse_checks({"range": {"amount": {"max": 200}}}, ""), options={"quarantine": {"max": "20 %"}}
+    )
     migrated(spark, store, project, orders, strict, COPY, 2)
     rows = proven_rows(prove(store, project, "lake", spark=lambda: spark))
     assert (rows.source, rows.published, rows.rejected) == (1000, 800, 200)

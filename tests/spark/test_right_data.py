@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def bad_rows(spark: Any) -> Any:
 def test_quarantine_publishes_the_good_rows_and_keeps_the_bad_ones_with_the_reason(spark, project, produce):
     raw = Dataset("raw", kind="file", location="raw/{dataid}", format="parquet", partition=DAY)
     bad_rows(spark).write.parquet(project.environment.roots[0] + "/raw/2013-01-01")
-    dataset = flights(checks=BAD, options={"quarantine": True})
+    dataset = flights(checks=BAD, options={"quarantine": {"max": "50 %"}})
     found = produce(lambda raw: raw, dataset, reads=[(raw, [InputChunk("raw", "2013-01-01", 1)])])
     good, rejected = found["flights"], found["flights__rejected"]
     assert (good.rows, rejected.rows, good.extra["rejected"]) == (2, 2, 2)
@@ -96,10 +97,67 @@ def test_quarantine_of_nothing_writes_nothing_aside_and_other_checks_still_count
         produce(lambda: rows_of(spark), flights(checks=checks, options={"quarantine": True}), epoch=2)
 
 
+@pytest.mark.parametrize(
+    ("quarantine", "told"),
+    [
+        (True, "2 of 4 rows rejected (max 10 %): not_null(carrier)=1 range(id)=1"),
+        ({"max": "49.9 %"}, "2 of 4 rows rejected (max 49.9 %)"),
+        ({"max": 1}, "2 of 4 rows rejected (max 1)"),
+    ],
+)
+def test_more_rejected_rows_than_the_limit_fail_the_chunk(spark, produce, quarantine, told):
+    with pytest.raises(NotValidated) as problem:
+        produce(lambda: bad_rows(spark), flights(checks=BAD[:2], options={"quarantine": quarantine}))
+    assert f"flights 2013-01-01: quarantine: {told}" in problem.value.message
+
+
+def test_a_chunk_whose_rows_were_all_rejected_is_not_published_unless_empty_chunks_are_allowed(spark, produce):
+    checks = (Check("range", {"column": "id", "min": 100}),)
+    with pytest.raises(NotValidated, match=r"3 of 3 rows rejected \(max 100 %\)"):
+        produce(lambda: rows_of(spark), flights(checks=checks, options={"quarantine": {"max": "100 %"}}))
+    options = {"quarantine": {"max": "100 %"}, "empty": True}
+    found = produce(lambda: rows_of(spark), flights(checks=checks, options=options), epoch=2)
+    assert (found["flights"].rows, found["flights__rejected"].rows) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("csv", "id,day,carrier\n1,2013-01-01,AA\nx,2013-01-01,UA\n3,2013-01-01,UA\n"),
+        (
+            "json",
+            '{"id": 1, "day": "2013-01-01", "carrier": "AA"}\n{"id": "x", "day": "2013-01-01"}\n{"id": 3, "day": "2013-01-01"}\n',
+        ),
+    ],
+)
+def test_malformed_values_go_into_quarantine_too(spark, project, produce, format, text):
+    raw = Dataset(
+        "raw", kind="file", location="raw/{dataid}", format=format, partition=DAY,
+        options={"schema": "id BIGINT, day DATE, carrier STRING"},
+    )  # fmt: skip
+    file = Path(project.environment.roots[0], "raw/2013-01-01")
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    read = [(raw, [InputChunk("raw", "2013-01-01", 1)])]
+    checks = (Check("conserves", {"dataset": "raw"}),)
+    options: dict[str, object] = {"quarantine": {"max": 1}}
+    found = produce(lambda raw: raw.select("id", "day"), flights(checks=checks, options=options), reads=read)
+    assert (found["flights"].rows, found["flights__rejected"].rows) == (2, 1)
+    assert {check.kind: check.passed for check in found["flights"].checks}["conserves"]
+    (aside,) = spark.read.parquet(found["flights__rejected"].location).collect()
+    assert (aside.id, str(aside.day)) == (None, "2013-01-01")
+    assert aside.rejected_because.startswith("malformed raw: ")
+    assert "x" in aside.rejected_because
+    with pytest.raises(NotValidated, match=r"1 of 3 rows rejected \(max 0\): malformed=1"):
+        produce(lambda raw: raw, flights(options={"quarantine": {"max": 0}}), reads=read, epoch=2)
+    with pytest.raises(JobFailed):  # without a quarantine it is what it was
+        produce(lambda raw: raw, flights(), reads=read, epoch=3)
+
+
 def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produce):
     from opendataflow.spark.auditing import Past
 
-    dataset = flights(checks=BAD[:1], options={"quarantine": True})
+    dataset = flights(checks=BAD[:1], options={"quarantine": {"max": 1}})
     produce(lambda: bad_rows(spark), dataset)
     found = produce(lambda: rows_of(spark), dataset, epoch=2, past={"flights": Past(rejected=True)})
     aside = found["flights__rejected"]
@@ -169,7 +227,8 @@ def test_observing_what_the_optimiser_removes_does_not_hang(spark, produce):
 
 
 def test_a_job_that_gives_other_rows_each_time_cannot_have_a_quarantine(spark, produce):
-    dataset = flights(checks=(Check("range", {"column": "id", "max": 0.5}),), options={"quarantine": True})
+    checks = (Check("range", {"column": "id", "max": 0.5}),)
+    dataset = flights(checks=checks, options={"quarantine": {"max": "99 %"}})
     random = "reflect('java.lang.Math', 'random')"
     with pytest.raises(JobFailed, match=r"flights 2013-01-01: \d+"):
         produce(

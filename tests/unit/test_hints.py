@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from opendataflow.errors import install_command
 
 PACKAGE = Path(__file__).parents[2] / "src/opendataflow"
 
@@ -78,3 +81,20 @@ def test_hints_in_the_style_of_the_house(hint: str) -> None:
 )
 def test_hints_in_another_style(hint: str) -> None:
     assert not in_style(hint)
+
+
+@pytest.mark.parametrize("extra", ["postgres", "spark", "connect", "remote", "demo"])
+def test_what_an_extra_needs_can_be_installed_as_printed(extra: str) -> None:
+    """By the packages' own names: this package need not be published anywhere."""
+    command = install_command(extra)
+    assert command.startswith("pip install '")
+    assert "opendataflow" not in command
+    wanted = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert all(f"'{each}'" in command for each in wanted[extra] if not each.startswith("opendataflow["))
+
+
+def test_nobody_is_told_to_install_what_is_not_published() -> None:
+    root = PACKAGE.parents[1]
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.md"), *PACKAGE.rglob("*.*")]
+    texts = {path: path.read_text(encoding="utf-8") for path in pages if path.suffix in {".md", ".py", ".toml"}}
+    assert [str(path) for path, text in texts.items() if re.search(r"pip install '?opendataflow", text)] == []

@@ -349,7 +349,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         # [job.X]
         ("[job.j]", BadDefinition, "[job.j] reads", "neither"),
         ("[job.j]\nargs = ['a']", BadConfig, "[job.j] args", "no such key"),
-        ("[job.j.spark]\nmaster = 'x'", BadConfig, "[job.j] spark", "no such key"),
+        ("[job.j.spark]\nmaster = 'x'", BadConfig, "[job.j] spark", "cannot be set for one job"),
         ("[job.j]\nwrite = 'a'", BadConfig, "[job.j] write", "writes?"),
         ("[job.j]\nreads = 3", BadConfig, "[job.j] reads", "3"),
         ("[job.j]\nreads = [['a']]", BadConfig, "[job.j] reads[0]", "name"),
@@ -379,6 +379,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         ("[job.j]\nwrites = 'a'\nenv = { ODF_RUN = 'x' }", BadConfig, "[job.j] env", "ODF_RUN"),
         ("[job.j]\nwrites = 'a'\nsecrets = 'argv'", BadConfig, "[job.j] secrets", "file"),
         ("[job.j]\nwrites = 'a'\nbatch = 0", BadConfig, "[job.j] batch", "0"),
+        ("[job.j]\nwrites = 'a'\nspark = { 'spark.executor.memory' = '1g' }", BadConfig, "[job.j] spark", "memory"),
+        ("[job.j]\nwrites = 'a'\nspark.sql.x = []", BadConfig, "[job.j] spark", "spark.sql.x"),
         ("[job.j]\nwrites = 'a'\nscript = '../evil.sh'", BadConfig, "[job.j] script", "outside"),
         ("[job.j]\nwrites = 'a'\nscript = '/bin/sh'", BadConfig, "[job.j] script", "outside"),
         ("[job.j]\nwrites = 'a'\nscript = ''", BadConfig, "[job.j] script", "outside"),
@@ -733,6 +735,7 @@ def test_a_job_says_how_it_is_retried_leased_and_run(loaded):
     timeout = 1.5
     pool = "etl"
     batch = 8
+    spark = {{ "spark.sql.shuffle.partitions" = 8, sql.ansi.enabled = false }}
     secrets = "file"
     script = "bin/run.sh"
     tags = ["x"]
@@ -741,7 +744,14 @@ def test_a_job_says_how_it_is_retried_leased_and_run(loaded):
     assert (job.inputs, job.outputs) == ((Input("a", Mapping("lag", 2)),), ("b",))
     assert job.retry == Retry(3, 10.0, 600.0, ("JOB_FAILED", "TIMED_OUT"))
     assert (job.lease, job.timeout, job.pool) == (120.0, 1.5, "etl")
-    assert job.options == {"batch": 8, "secrets": "file", "script": "bin/run.sh", "tags": ["x"]}
+    settings = {"spark.sql.shuffle.partitions": "8", "spark.sql.ansi.enabled": "false"}
+    assert job.options == {
+        "batch": 8,
+        "spark": settings,
+        "secrets": "file",
+        "script": "bin/run.sh",
+        "tags": ["x"],
+    }
 
 
 def test_a_retry_may_come_at_once(loaded):

@@ -95,6 +95,7 @@ def test_a_remark_is_none_of_our_business(tmp_path: Path, remark: str) -> None:
         {"env": {}},
         {"options": {"secrets": "env"}},
         {"options": {"copy": {"from": "raw", "to": "clean"}}},
+        {"options": {"spark": {"spark.sql.ansi.enabled": "false"}}},
     ],
 )
 def test_every_part_of_a_declared_job_that_acts_is_compared(tmp_path: Path, change: dict[str, object]) -> None:
@@ -102,6 +103,13 @@ def test_every_part_of_a_declared_job_that_acts_is_compared(tmp_path: Path, chan
     others = (replace(RAW, datasetid="secret", kind="", location=""), replace(RAW, datasetid="loot", location="loot"))
     problems = told(project(tmp_path, RAW, CLEAN, jobs=(LOAD,)), changed, RAW, CLEAN, *others, on_spark=False)
     assert "job load" in problems[0]
+
+
+def test_settings_of_spark_count_only_where_the_project_declares_the_job(tmp_path: Path) -> None:
+    job = replace(LOAD, options={"spark": {"spark.sql.ansi.enabled": "false"}})
+    assert told(project(tmp_path, RAW, CLEAN, jobs=(job,)), job, RAW, CLEAN) == []
+    problems = told(project(tmp_path, RAW, CLEAN), job, RAW, CLEAN)
+    assert "job load has settings of Spark" in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -16,3 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_job(arguments: Sequence[str] | None = None) -> None:
     """The console script `RunJob`: the same as `odf run`."""
     main(["run", *(sys.argv[1:] if arguments is None else arguments)])
+
+
+def force_job(arguments: Sequence[str] | None = None) -> None:
+    """The console script `ForceJob`: the same as `odf ForceJob`."""
+    main(["ForceJob", *(sys.argv[1:] if arguments is None else arguments)])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import Locked, NothingToDo
-from ..model import RESUBMIT, RUNNING, canonical, check_id
-from .common import App, plain, verb
+from ..errors import Locked, UsageError
+from ..model import FAILED, HOLD, OUT, PENDING, READY, RESUBMIT, RUNNING, canonical, check_id
+from ..model.dataid import TYPES
+from .common import App, item_option, plain, verb
+
+_VERBS_OF_STATUS = {READY: "ready", FAILED: "fail", RESUBMIT: "resubmit", HOLD: "hold", PENDING: "hold"}
 
 
 def _show(app: App, data: Any) -> None:
@@ -62,8 +67,9 @@ def getjob_verb(app: App, jobid: str) -> int:
 
 
 @verb("startjob")
+@item_option
 @click.argument("jobid")
-def startjob_verb(app: App, jobid: str) -> Any:
+def startjob_verb(app: App, jobid: str, items: tuple[str, ...]) -> Any:
     """Claim the next chunk of a job and print what it needs, as JSON. Our name: odf start --json.
 
     \b
@@ -73,46 +79,106 @@ def startjob_verb(app: App, jobid: str) -> Any:
 
     check_id("job", jobid)
     return click.Context(start_verb, obj=app.taken).invoke(
-        start_verb, **(_with_options_of(app) | {"as_json": True}), jobid=jobid
+        start_verb, **(_with_options_of(app) | {"as_json": True}), jobid=jobid, items=items
     )
 
 
 @verb("forcejob")
+@item_option
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
 @click.argument("jobid")
 @click.argument("dataid", required=False)
-def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool) -> int:
+def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool, items: tuple[str, ...]) -> int:
     """Claim a chunk of a job without asking the five questions, and print what it needs, as JSON.
 
-    Without DATAID it is the next one, or else the last one that the job produced. Our name: odf run --force.
+    Without DATAID it is a new one, named after the moment: 2025-11-12T030000. Our name: odf run --force.
 
     \b
       odf forcejob loadbob
       odf forcejob loadbob 1.0
     """
     from ..run.attempt import Asked
-    from .run import begun
+    from .run import begun, check_items
 
-    store = app.store
-    job = store.catalogue().job(check_id("job", jobid))
-    if dataid is None:
-        store.fold_in()
-        ends = store.ends(job.outputs[0])
-        following = store.next_dataids(jobid, 1)
-        if not following and ends is None:
-            raise NothingToDo(f"{jobid} has no chunk to force", hint=f"Name a dataid: odf forcejob {jobid} DATAID")
-        dataid = following[0] if following else str(ends[1] if ends else "")
-    check_id("dataid", dataid)
+    app.store.catalogue().job(check_id("job", jobid))
+    check_items(app, jobid, items)
+    dataid = check_id("dataid", dataid) if dataid is not None else _moment(app, jobid, f"odf forcejob {jobid}")
     if dry_run:
-        app.show(
-            {"jobid": jobid, "dataid": dataid, "dry_run": True}, lambda: [f"{jobid} {dataid} would be claimed by force"]
-        )
-        return 0
-    values = begun(app, Asked(jobid, dataid, force=True, lease=86400.0))
+        return _would_force(app, jobid, dataid)
+    values = begun(app, Asked(jobid, dataid, force=True, lease=86400.0), items)
     if isinstance(values, int):
         return values
     _show(app, values)
     return 0
+
+
+def _would_force(app: App, jobid: str, dataid: str) -> int:
+    facts = {"jobid": jobid, "dataid": dataid, "dry_run": True}
+    app.show(facts, lambda: [f"{jobid} {dataid} would be claimed by force"])
+    return 0
+
+
+def _moment(app: App, jobid: str, command: str) -> str:
+    """A dataid for a run that only tries a job out: the moment, without the colons that an id may not have."""
+    catalogue = app.store.catalogue()
+    job = catalogue.job(jobid)
+    kind = TYPES[catalogue.output_partition(job).type]
+    if kind.name != "text":
+        raise UsageError(
+            f"the dataids of {job.outputs[0]} are of type {kind.name}, and no timestamp is one of them",
+            hint=f"Name a chunk, written like {kind.form.partition(',')[0]}: {command} DATAID",
+        )
+    return datetime.now().strftime("%Y-%m-%dT%H%M%S")
+
+
+@verb("ForceJob", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
+@click.argument("jobid", metavar="JOB")
+@click.argument("command", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
+def force_verb(app: App, jobid: str, command: tuple[str, ...], dry_run: bool) -> int:
+    """Run a command for a job without the five questions, under a dataid that is named after the moment.
+
+    It is for trying a job out: COMMAND finds in its environment what a script of the job would find. Without COMMAND the
+    job's own code runs. Remove what it leaves with odf deleterun. Our name: odf run --force --dataid ID.
+
+    \b
+      ForceJob loadbob env
+      ForceJob loadbob
+    """
+    from .run import RunOptions, known_job, run_one
+    from .words import executable, refuse_key, target_of
+
+    refuse_key(app, "ForceJob", jobid, command)
+    _, script = target_of(app, jobid)
+    known_job(app, jobid, jobid)
+    argv = executable(jobid, command) if command else [str(script)] if script is not None else []
+    dataid = _moment(app, jobid, f"odf run {jobid} --force --dataid")
+    if dry_run:
+        return _would_force(app, jobid, dataid)
+    return run_one(app, jobid, argv, Path.cwd(), RunOptions(dataid, force=True))
+
+
+@verb("SetDataStatus", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def setdatastatus_verb(app: App, words: tuple[str, ...]) -> int:
+    """Say which command sets a status: each status has a verb of its own.
+
+    \b
+      odf SetDataStatus READY 1.0 bobin fakejob OUT
+    """
+    if len(words) != 5:
+        raise UsageError(
+            "SetDataStatus takes STATUS DATAID DATASET JOB IN|OUT", hint="Or use the verb of the status: odf --help"
+        )
+    status, dataid, datasetid, jobid, locktype = words
+    told = _VERBS_OF_STATUS.get(canonical(status)) if locktype.upper() == OUT else None
+    command = f"odf {told} {datasetid} {dataid}" if told else f"odf explain {datasetid} {dataid}"
+    raise UsageError(
+        f"SetDataStatus has no use here: each status has a verb of its own, and {status} too"
+        if told
+        else f"{status} of an {locktype} row is not set from outside: it belongs to a run of {jobid}",
+        hint=f"{'Write' if told else 'See what is there'}: {command}",
+    )
 
 
 @verb("endjob")

@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadConfig
+from ..errors import BadConfig, BadDefinition, StoreMissing
+from ..model.broken import BrokenDefinition
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from ..model.roots import Roots
     from ..project import Project
     from ..secrets import Key
     from ..store import Store
@@ -35,6 +39,9 @@ _STYLES: dict[str, dict[str, Any]] = {
     "RESUBMIT": {"fg": "yellow"},
     "HOLD": {"fg": "magenta"},
     "PENDING": {"fg": "magenta"},
+    "REFUSED": {"fg": "red"},
+    "MISSING": {"fg": "yellow"},
+    "WARNED": {"fg": "yellow"},
     "strong": {"bold": True},
     "faint": {"dim": True},
     "yes": {"fg": "green"},
@@ -51,6 +58,7 @@ class App:
     env: str | None = None
     as_json: bool = False
     debug: bool = False
+    creates: bool = False  # whether a store that is missing is made: where somebody writes, never where he looks
     taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
     _project: Project | None = field(default=None, repr=False)
     _store: Store | None = field(default=None, repr=False)
@@ -84,16 +92,14 @@ class App:
         return self._store or self.open_store()
 
     def open_store(self, *, create: bool | None = None, check: bool = True) -> Store:
-        """Open the store that this command line works on; the embedded one in the current folder is made when missing."""
+        """Open the store that this command line works on; a verb that writes makes a missing embedded one."""
         from ..store import open_store
 
         url = self.url
         if create is None:
-            create = (
-                url.startswith("sqlite:///")
-                and not Path(url.removeprefix("sqlite:///")).exists()
-                and not self.store_url
-            )
+            create = self.creates and self.is_missing and not self.store_url
+            if self.is_missing and not create:
+                raise StoreMissing(f"there is no store at {url}", hint=self._how_to_get_one())
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
         self._store = open_store(
@@ -104,12 +110,41 @@ class App:
             say=lambda message: click.echo(self.redact(message), err=True),
             environment=self._declared_environment,
         )
+        self._store.roots = self._roots
         return self._store
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the store is a file that is not there."""
+        return self.url.startswith("sqlite:///") and not Path(self.url.removeprefix("sqlite:///")).exists()
+
+    def _how_to_get_one(self) -> str:
+        if self.store_url:
+            return f"Check --store, or create it: odf migrate --store {self.store_url}"
+        if self.project.is_toml:
+            return "Make it of what the project declares: odf apply"
+        return "Is this the right folder? A project begins with: odf init"
+
+    @property
+    def shown_url(self) -> str:
+        """The address of the store, without a password."""
+        return self.url if self._store is None else self._store.url
+
+    def about(self) -> dict[str, str]:
+        """Where an overview looks: project, environment and store."""
+        project = self.project
+        facts = {"project": project.name, "environment": project.environment.name}
+        return facts | ({"store": self._store.url} if self._store is not None else {})
 
     def _declared_environment(self) -> str | None:
         """The environment that the project declares; without a project file there is none to compare a store with."""
         environment = self.project.environment
         return environment.name if environment.is_declared else None
+
+    def _roots(self) -> Roots:
+        from ..project import roots_of
+
+        return roots_of(self.project, self.url)
 
     def close(self) -> None:
         """Close the store, if it was opened."""
@@ -129,14 +164,27 @@ class App:
         self.taken.hidden.add(password)
         return password
 
-    def show(self, data: Any, text: Callable[[], Iterable[Line] | None] | None = None, *, raw: bool = False) -> None:
+    def show(
+        self,
+        data: Any,
+        text: Callable[[], Iterable[Line] | None] | None = None,
+        *,
+        raw: bool = False,
+        overview: bool = False,
+    ) -> None:
         """Print facts: as JSON when asked for, else in words.
 
         raw is for a program that reads the words: into a pipe they go as they are, control characters included.
+        An overview says where it looks: to a person, and in an object of JSON.
         """
         if self.as_json:
-            click.echo(json.dumps(plain(data), indent=2 if sys.stdout.isatty() else None))
+            facts = plain(data)
+            if overview and isinstance(facts, dict):
+                facts = self.about() | facts
+            click.echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
         elif text is not None:
+            if overview and sys.stdout.isatty():
+                put([(" · ".join(f"{name} {value}" for name, value in self.about().items()), "faint")])
             for line in text() or ():
                 if raw and isinstance(line, str) and not sys.stdout.isatty():
                     click.echo(line)
@@ -196,15 +244,61 @@ _COMMON = (
     click.option("--store", "store_url", metavar="URL", help="The store (or ODF_STORE)."),
 )
 
+item_option = click.option(
+    "--item",
+    "items",
+    metavar="NAME",
+    multiple=True,
+    help="Give this item of the job under its own name too, beside item_NAME. May be repeated.",
+)
 
-def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command with the common options; the function gets an App first."""
+
+class StoreName(click.types.StringParamType):
+    """A text that names something in the store, for the completion of a shell."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names that go on from what is typed."""
+        from .completion import complete
+
+        return complete(self.kind, ctx, incomplete)
+
+
+class Verb(click.Command):
+    """A command of ours; while a shell completes the value of an option, the words before it are known."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_open = ctx.resilient_parsing and args and args[-1].startswith("-")
+        return super().parse_args(ctx, args[:-1] if is_open else args)
+
+
+# What a parameter of this name is completed with.
+_COMPLETED = {
+    **dict.fromkeys(("job", "jobid", "jobids"), "job"),
+    **dict.fromkeys(("dataset", "datasets"), "dataset"),
+    **dict.fromkeys(("dataid", "dataids"), "dataid"),
+    "target": "target",
+    "env": "env",
+}
+
+
+def verb(
+    name: str | None = None, *, creates: bool = False, **settings: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with the common options; the function gets an App first. One that creates makes a missing store."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         def call(store_url: str | None, env: str | None, as_json: bool, debug: bool, **arguments: Any) -> Any:
-            app = App(store_url, env, as_json, debug, click.get_current_context().obj or take(os.environ))
+            app = App(store_url, env, as_json, debug, creates, click.get_current_context().obj or take(os.environ))
             try:
                 return function(app, **arguments)
+            except BrokenDefinition as problem:
+                from ..insight.definitions import declared_by
+
+                broken = problem.broken
+                raise BadDefinition(broken.message, hint=broken.way_out(declared_by(app.project))) from None
             finally:
                 app.close()
 
@@ -214,8 +308,11 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Callable[..., An
         made: Any = call
         for option in _COMMON:
             made = option(made)
-        decorated: Any = click.command(name or function.__name__.removesuffix("_verb"), **settings)
+        decorated: Any = click.command(name or function.__name__.removesuffix("_verb"), **({"cls": Verb} | settings))
         command: click.Command = decorated(made)
+        for param in command.params:
+            if param.type is click.STRING and param.name in _COMPLETED:
+                param.type = StoreName(_COMPLETED[param.name])
         return command
 
     return decorate

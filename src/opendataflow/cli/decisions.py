@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..model import YES, Answer, check_id
+from ..errors import NothingToDo
+from ..model import RUNNING, YES, Answer, check_id
 from .common import App, Line, named_facts, one_line, table, up_to_date, verb
 from .runs import how_it_went
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 200  # characters of evidence in one line
 _OUTPUTS = 5
+_STYLES = {YES: "yes", RUNNING: "RUNNING", NothingToDo.name: "faint"}  # of the reasons that are no refusal
 
 
 @verb("why")
@@ -33,19 +35,20 @@ def why_verb(app: App, job: str, dataid: str | None) -> int:
       odf why clean_flights 2013-01-05
     """
     from ..insight.why import why
+    from ..run.context import Vault
 
     if dataid is not None:
         check_id("dataid", dataid)
     jobid = check_id("job", job)
     with up_to_date(app):
-        answer = why(app.store, jobid, dataid, app.project)
+        answer = why(app.store, jobid, dataid, Vault(app.project, app.key, app.taken.hidden))
     app.show(answer, lambda: _why_lines(answer))
     return 0
 
 
 def _why_lines(answer: Why) -> Iterator[Line]:
     for reason in answer.reasons:
-        style = "yes" if reason.name in (YES, "RUNNING") else "no"
+        style = _STYLES.get(reason.name, "no")
         yield [(f"{reason.name}: ", style), (one_line(reason.text), "")]
         for line in reason.because:
             yield [(f"    {one_line(line)}", "faint")]
@@ -97,9 +100,13 @@ def _last_receipt(explanation: Explanation, last: Decision | None) -> Iterator[L
 def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield _headline(explanation)
     yield f"produced by {explanation.producer or 'something outside'}"
+    if explanation.refused and explanation.status:
+        yield [("a later delivery was refused: ", "no"), (one_line(explanation.refused), "")]
     yield ""
     yield [("The five questions, for a job that reads it now", "strong")]
     yield from map(_answer, explanation.answers)
+    for command in explanation.ways_out:
+        yield [("  → ", "faint"), (one_line(command), "command")]
     if explanation.published is not None:
         yield from ("", [("What was published", "strong")])
         yield from _published(explanation.published, explanation.versions)
@@ -171,6 +178,7 @@ def _published(published: Published, versions: tuple[int, ...]) -> Iterator[Line
         ("  files", f"{len(manifest.files):,}" if manifest.files else ""),
         ("  bytes", f"{manifest.bytes:,}" if manifest.bytes is not None else ""),
         ("  rows", f"{manifest.rows:,}" if manifest.rows is not None else ""),
+        ("  rejected", _rejected(published)),
         ("  span", f"{manifest.span_lower} to {manifest.span_upper}" if manifest.span_lower is not None else ""),
         ("  schema", manifest.schema),
         ("  fingerprint", manifest.fingerprint or ""),
@@ -180,10 +188,24 @@ def _published(published: Published, versions: tuple[int, ...]) -> Iterator[Line
     yield from named_facts(facts)
     for result in manifest.checks:
         figures = ", ".join(f"{name} = {value}" for name, value in result.figures.items())
+        word, style = ("passed", "yes") if result.passed else ("failed" if result.refuses else "warned", "no")
         yield [
-            (f"  {'passed' if result.passed else 'failed':<8}", "yes" if result.passed else "no"),
+            (f"  {word:<8}", style),
             (one_line(f"{result.check}  {figures}"), ""),
         ]
+
+
+def _rejected(published: Published) -> str:
+    """How many rows were kept aside, and where; or of what these are the rows that were."""
+    from ..files.quarantine import rejected_id
+    from ..insight.words import count
+
+    extra = published.manifest.extra
+    if source := extra.get("rejected_from"):
+        return f"these are the rows of {source} {published.dataid} that run {published.runid} of {published.jobid} rejected"
+    rows = extra.get("rejected")
+    aside = f"{rejected_id(published.datasetid)} {published.dataid}"
+    return f"{count(rows, 'row')}, kept in {aside}" if isinstance(rows, int) and rows else ""
 
 
 def _source(source: Source) -> Line:

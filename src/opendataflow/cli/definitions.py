@@ -10,6 +10,7 @@ import click
 
 from ..model import check_id
 from .common import App, Line, named_facts, table, verb
+from .status import broken_lines
 
 if TYPE_CHECKING:
     from ..model import Catalogue, Dataset, Job
@@ -24,12 +25,14 @@ def jobs_verb(app: App, job: str | None) -> int:
       odf jobs
       odf jobs clean_flights
     """
-    from ..insight.definitions import job_facts
+    from ..insight.definitions import broken_facts, job_facts
 
     catalogue = app.store.catalogue()
     if job is None:
         jobs = [catalogue.jobs[jobid] for jobid in catalogue.order()]
-        app.show([job_facts(registered) for registered in jobs], lambda: _jobs(jobs))
+        broken = broken_facts(catalogue, app.project)
+        lines = [*_jobs(jobs), *broken_lines(broken)]
+        app.show([job_facts(registered) for registered in jobs], lambda: lines, overview=True)
     else:
         one = catalogue.job(check_id("job", job))
         app.show(job_facts(one), lambda: named_facts(_about_job(catalogue, one)))
@@ -71,13 +74,14 @@ def datasets_verb(app: App, dataset: str | None) -> int:
       odf datasets
       odf datasets flights_raw
     """
-    from ..insight.definitions import dataset_facts
+    from ..insight.definitions import broken_facts, dataset_facts
     from ..insight.flow import datasets_in_order
 
     catalogue = app.store.catalogue()
     if dataset is None:
         datasets = [catalogue.datasets[name] for name in datasets_in_order(catalogue)]
-        app.show([dataset_facts(registered) for registered in datasets], lambda: _datasets(catalogue, datasets))
+        lines = [*_datasets(catalogue, datasets), *broken_lines(broken_facts(catalogue, app.project))]
+        app.show([dataset_facts(registered) for registered in datasets], lambda: lines, overview=True)
         return 0
     one = catalogue.dataset(check_id("dataset", dataset))
     data = dataset_facts(one)

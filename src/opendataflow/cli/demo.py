@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..errors import BadConfig, JobFailed, MissingDependency, UsageError
+from ..errors import BadConfig, JobFailed, MissingDependency, UsageError, install_command
 from .common import App, has_colour, verb
 from .setup import TEMPLATES
 
@@ -313,7 +313,7 @@ def _check_machine() -> None:
     if missing:
         raise MissingDependency(
             f"the demo needs {', '.join(missing)}, which is not installed",
-            hint="Install them: pip install 'opendataflow[demo]'",
+            hint=f"Install them: {install_command('demo')}",
         )
     from ..spark.java import INSTALL_JAVA, find_java
 

@@ -32,7 +32,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "log": ("runs", "What a run printed."),
     "why": ("decisions", "What stands in the way of a job, and which command would help."),
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
+    "check": ("oncall", "One line and an exit code for monitoring."),
     "prove": ("shard", "Show that the published chunks cover the source exactly once, or what is missing."),
+    "audit": ("audit", "Read published files again, and name each one that differs."),
     "ready": ("arrive", "Announce chunks that something outside produced."),
     "discover": ("arrive", "Find chunks that arrived at a dataset's location, and announce them."),
     "shard": ("shard", "Cut a table or file set into key ranges, evenly by its data."),
@@ -41,6 +43,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "release": ("steer", "Release held chunks: each gets back the status it had."),
     "fail": ("steer", "Mark chunks as bad until they are produced again."),
     "forget": ("steer", "Reset chunks to never produced; their history stays."),
+    "cancel": ("oncall", "End a run, on whichever machine it is."),
+    "pause": ("oncall", "Start nothing more of a job until it is resumed."),
+    "resume": ("oncall", "Let a paused job go on."),
     "rollback": ("versions", "Go back to an older version of a chunk."),
     "vacuum": ("versions", "Remove what no version points to, and old versions."),
     "pool": ("pool", "Limits on running chunks across all machines."),
@@ -48,14 +53,20 @@ VERBS: dict[str, tuple[str, str]] = {
     "sql": ("raw", "Query the store with SQL."),
     "dml": ("raw", "Change the store with SQL; the next claim acts on it."),
 }
-# The names that the Java original uses.
-ALIASES = {
-    "createtables": "migrate",
-    "startjob": "start",
-    "endjob": "end",
-    "deleterun": "forget",
-    "getjob": "jobs",
-    "forcejob": "run",
+# The names that the Java original uses: (module, function).
+ALIASES: dict[str, tuple[str, str]] = {
+    "createtables": ("setup", "migrate"),
+    "startjob": ("aliases", "startjob"),
+    "endjob": ("aliases", "endjob"),
+    "deleterun": ("aliases", "deleterun"),
+    "getjob": ("aliases", "getjob"),
+    "forcejob": ("aliases", "forcejob"),
+    "ForceJob": ("aliases", "force"),
+    "ForceCmd": ("aliases", "force"),
+    "GetJobData": ("aliases", "getjob"),
+    "SetDataStatus": ("aliases", "setdatastatus"),
+    "RunSql": ("raw", "sql"),
+    "RunUpdate": ("raw", "dml"),
 }
 
 _READER_GONE = 141  # as a shell reports a program that SIGPIPE ended: there is nobody left to name an error to
@@ -68,24 +79,27 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = cmd_name if cmd_name in VERBS else ALIASES.get(cmd_name.lower(), "")
-        if not name:
+        if cmd_name in VERBS:
+            module, function = VERBS[cmd_name][0], cmd_name
+        elif cmd_name in ALIASES:
+            module, function = ALIASES[cmd_name]
+        else:
             return None
-        command: click.Command = getattr(import_module(f".{VERBS[name][0]}", __package__), name + "_verb")
-        if cmd_name.lower() in ALIASES:
-            alias = import_module(".aliases", __package__)
-            command = getattr(alias, cmd_name.lower() + "_verb", command)
+        command: click.Command = getattr(import_module(f".{module}", __package__), function + "_verb")
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from difflib import get_close_matches
+        if (
+            args
+            and not args[0].startswith("-")
+            and self.get_command(ctx, args[0]) is None
+            and not ctx.resilient_parsing
+        ):
+            from .habits import no_such_verb
 
-            close = get_close_matches(args[0], [*VERBS, *ALIASES], n=1)
-            meant = f" Did you mean {close[0]}?" if close else ""
-            raise click.UsageError(f"there is no verb {args[0]!r}.{meant}", ctx)
+            raise no_such_verb(args, [*VERBS, *ALIASES])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -138,6 +152,8 @@ def _named(error: BaseException) -> OdfError:
 def _say(arguments: list[str], problem: OdfError, raised: BaseException, hidden: Hidden) -> int:
     from ..model.printable import clean
 
+    if "--" in arguments:
+        arguments = arguments[: arguments.index("--")]  # what follows is for somebody else
     if "--debug" in arguments and (isinstance(problem, Internal) or problem is raised):
         import traceback
 

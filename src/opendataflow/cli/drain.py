@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import OdfError, UsageError, exit_code_of
-from ..model import READY
+from ..errors import BadDefinition, OdfError, UsageError, exit_code_of
+from ..model import READY, BrokenDefinition
 from .common import App, Line, clean, one_line, table, up_to_date, verb
 from .run import known_job, terminating, worker_of
 
 if TYPE_CHECKING:
-    from ..insight.progress import Progress, Report, Watch
+    from ..insight.progress import Left, Progress, Report, Watch
     from ..model import Catalogue
     from ..run.attempt import Result
     from ..run.drain import Drained
@@ -40,8 +40,9 @@ def drain_verb(
 
     One Spark application runs all Spark jobs; each script runs as a process. Start as many drains on as many machines
     as you like: no two of them get the same chunk. A drain waits for chunks that a full or paused pool holds back, and
-    before it ends it makes sure that no other worker died with a chunk of these jobs. Exit code 1 when a chunk failed;
-    when a job that had work could not run here at all, the code of that refusal.
+    before it ends it makes sure that no other worker died with a chunk of these jobs. In the end it says what it did and
+    what is left. Exit code 1 when a chunk of these jobs is FAILED, now or from before (`odf hold` sets it aside); when a
+    chunk was refused, or a job that had work could not run here at all, the code of that refusal.
 
     \b
       odf drain
@@ -68,29 +69,45 @@ def drain_verb(
         app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
         return 0
     with terminating(), _display(app, Watch(store, wanted)) as (tell, look):
-        drained = Drain(store, worker, choose, workers=workers, follow=follow, on_result=tell, on_look=look).run()
-    found = report(store, drained, refused)
-    app.show(found, lambda: _shown(found))
-    if found.failed:
-        return 1
-    return exit_code_of(found.left_out[0].outcome) if found.left_out else 0
+        drain = Drain(store, worker, choose, workers=workers, follow=follow, on_result=tell, on_look=look)
+        try:
+            drain.run()
+            is_stopped = False
+        except KeyboardInterrupt:
+            is_stopped = True
+    found = report(store, drain.drained, list(choose(store.catalogue())), refused)
+    app.show(found, lambda: _shown(found), overview=True)
+    if is_stopped:
+        raise KeyboardInterrupt
+    return 0 if found.outcome == READY else exit_code_of(found.outcome)
 
 
 def _with_code(app: App, worker: Worker, refused: dict[str, OdfError]) -> Callable[[Catalogue], list[str]]:
     """Which jobs can run here by these definitions; those that cannot are named once, and kept with the reason."""
+    from ..insight.definitions import declared_by
 
     def can_run(catalogue: Catalogue, jobid: str) -> bool:
         before = refused.pop(jobid, None)
         try:
             worker.check(catalogue, jobid)
             return True
+        except BrokenDefinition as error:
+            way_out = error.broken.way_out(declared_by(app.project))
+            problem: OdfError = BadDefinition(error.message, hint=way_out)
         except OdfError as error:
-            refused[jobid] = error
-            if before is None or before.message != error.message:
-                app.say(f"leaving out {jobid}: {error.name}: {error.message}")
-            return False
+            problem = error
+        refused[jobid] = problem
+        if before is None or before.message != problem.message:
+            app.say(f"leaving out {jobid}: {problem.name}: {problem.message}")
+        return False
 
-    return lambda catalogue: [jobid for jobid in catalogue.order() if can_run(catalogue, jobid)]
+    def choose(catalogue: Catalogue) -> list[str]:
+        for what, name in catalogue.broken:
+            if what == "job":
+                can_run(catalogue, name)
+        return [jobid for jobid in catalogue.order() if can_run(catalogue, jobid)]
+
+    return choose
 
 
 # While it runs ------------------------------------------------------------------------------------------------------
@@ -133,8 +150,9 @@ def _live(watch: Watch) -> Iterator[_Display]:
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def tell(result: Result) -> None:
-            if result.outcome != READY:
-                live.console.print(Text(clean(_line(result)), style="red"))
+            if result.outcome != READY or result.remarks:
+                style = "red" if result.outcome != READY else "yellow"
+                live.console.print(Text(clean(_line(result)), style=style))
 
         def look(drained: Drained) -> None:
             nonlocal due
@@ -148,7 +166,7 @@ def _live(watch: Watch) -> Iterator[_Display]:
 def _line(result: Result) -> str:
     claim = result.claim
     assert claim is not None
-    detail = f" {result.detail}" if result.outcome != READY else ""
+    detail = f" {result.detail}" if result.outcome != READY else f"; {result.remarks}" if result.remarks else ""
     return f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome}{detail}"
 
 
@@ -185,7 +203,12 @@ def _shown(found: Report) -> Iterator[Line]:
                 (f": {one_line(cause.example.detail)[:200]}", ""),
             ]
             more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
-            yield f"    {', '.join(cause.dataids[:5])}{more}; see: odf log {cause.example.runid}"
+            first = cause.example
+            see = f"odf log {first.runid}" if first.has_log else f"odf why {first.jobid} {first.dataid}"
+            yield f"    {', '.join(cause.dataids[:5])}{more}; see: {see}"
+    if found.left:
+        yield ""
+        yield from (_left_line(left) for left in found.left)
     for job in found.left_out:
         yield ""
         yield [(f"{job.chunks:,} × {job.jobid} left out: {job.outcome}", "no"), (f": {one_line(job.why)}", "")]
@@ -199,3 +222,18 @@ def _shown(found: Report) -> Iterator[Line]:
         yield ""
         yield "when the cause is fixed:"
         yield from ([(f"  {command}", "command")] for command in (*found.commands, "odf drain"))
+
+
+def _left_line(left: Left) -> Line:
+    from ..insight.words import count
+
+    said = [
+        f"{count(n, 'chunk')} {what}"
+        for n, what in ((left.failed, "FAILED"), (left.deferred, "deferred"), (left.waiting, "waiting for inputs"))
+        if n
+    ]
+    return [
+        ("left of ", ""),
+        (left.jobid, "no" if left.failed else ""),
+        (f": {', '.join(said)}; see: odf why {left.jobid}", ""),
+    ]

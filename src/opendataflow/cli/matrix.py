@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 
+from ..insight.absent import MISSING, REFUSED
 from ..insight.axis import Column
-from ..insight.matrix import LONGEST_NAME, Block, Cell, Exceptions, Line, Overview
+from ..insight.matrix import LONGEST_NAME, Block, Cell, Line, Overview
 from ..insight.words import ranges_text
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
 from .common import Line as Printed
-from .common import Segment
+from .common import Segment, one_line
 
-_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING)
-_GLYPHS = {READY: "●", RUNNING: "▶", FAILED: "✗", RESUBMIT: "↻", HOLD: "‖", PENDING: "P", None: "·", "PARTLY": "◐"}
-_LETTERS = {READY: "#", RUNNING: ">", FAILED: "X", RESUBMIT: "r", HOLD: "H", PENDING: "P", None: ".", "PARTLY": "+"}
+_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING)
+_GLYPHS = dict(zip((*_ORDER, None, "PARTLY"), "●▶✗↻‖P⊘○·◐", strict=True))
+_LETTERS = dict(zip((*_ORDER, None, "PARTLY"), "#>XrHP!?.+", strict=True))
+_MEANINGS = {REFUSED: "REFUSED when it arrived", MISSING: "MISSING although expected"}
 _RANGES = 4
+
+_is_period = re.compile(r"([0-9]{4}(?:-[0-9]{2}){0,2})[-T]([0-9]{2})").fullmatch
 
 
 def terminal_width() -> int:
@@ -39,7 +44,7 @@ def lines(overview: Overview, width: int) -> Iterator[Printed]:
         yield ""
     if used:
         yield from _legend(used, glyph_of, width)
-    yield from _exceptions(overview.exceptions, width)
+    yield from _exceptions(overview, width)
     if overview.untouched:
         yield _cut([("no chunks: ", "faint"), (", ".join(overview.untouched), "faint")], width)
     if not overview.blocks and not overview.untouched:
@@ -79,7 +84,8 @@ def _block(block: Block, width: int, glyph_of: dict[str | None, str], used: set[
             size = (
                 size if size >= 5 and block.is_counted and not all(column.size == 1 for column in block.columns) else 1
             )
-            yield [(" " * (names + 2), ""), (_scale(block.columns, size, room), "faint")]
+            for ruler in _rulers(block.columns, size, room):
+                yield [(" " * (names + 2), ""), (ruler, "faint")]
             for line in block.lines:
                 yield [(_name(line.datasetid, names) + "  ", "strong"), *_cells(line, block, glyph_of, used, size)]
             yield [(" " * (names + 2), ""), (f"a cell is {block.each}", "faint")]
@@ -119,10 +125,35 @@ def _short(n: int) -> str:
     return str(n) if n < 10_000 else f"{n // 1000}k" if n < 1_000_000 else f"{n // 1_000_000}M"
 
 
-def _scale(columns: tuple[Column, ...], size: int, room: int) -> str:
-    """Labels above the cells, as many as fit."""
+def _rulers(columns: tuple[Column, ...], size: int, room: int) -> list[str]:
+    """Labels above the cells, each beginning right above its own: where they fit, or as many of them as do.
+
+    Periods stand in two lines: the coarser one where it begins, and below it every fifth day, sixth hour or third month.
+    """
     if size > 1 and all(len(column.label) < size for column in columns):
-        return "".join(column.label.ljust(size) for column in columns).rstrip()
+        return ["".join(column.label.ljust(size) for column in columns).rstrip()]
+    parts = [_period(column.label) for column in columns]
+    if not all(step for _, _, step in parts):
+        return [_scale(columns, size, room)]
+    upper = lower = named = ""
+    for index, (coarse, fine, step) in enumerate(parts):
+        at = index * size
+        is_first = not index or coarse != parts[index - 1][0]
+        if coarse != named and (not upper or at > len(upper)) and at + len(coarse) <= room:
+            upper, named = upper.ljust(at) + coarse, coarse
+        if (is_first or int(fine) % step == 0) and (not lower or at > len(lower)) and at + len(fine) <= room:
+            lower = lower.ljust(at) + fine
+    return [upper, lower]
+
+
+def _period(label: str) -> tuple[str, str, int]:
+    """A period as a coarser one, its number in that, and which of these numbers are named; 0 for what is no such period."""
+    found = _is_period(label)
+    step = {4: 3, 7: 5, 10: 6}[len(found[1])] if found else 0
+    return (found[1], found[2], step) if found else ("", "", 0)
+
+
+def _scale(columns: tuple[Column, ...], size: int, room: int) -> str:
     text = ""
     for index, column in enumerate(columns):
         at = index * size
@@ -152,7 +183,9 @@ def _counts(line: Line) -> Iterator[Segment]:
 
 
 def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) -> Iterator[Printed]:
-    meanings = {status: status for status in _ORDER} | {"PARTLY": "READY with holes", None: "never produced"}
+    meanings = (
+        {status: status for status in _ORDER} | _MEANINGS | {"PARTLY": "READY with holes", None: "never produced"}
+    )
     segments: list[Segment] = []
     length = 0
     for status, meaning in meanings.items():
@@ -167,10 +200,13 @@ def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) 
     yield ""
 
 
-def _exceptions(exceptions: tuple[Exceptions, ...], width: int) -> Iterator[Printed]:
-    for exception in exceptions:
+def _exceptions(overview: Overview, width: int) -> Iterator[Printed]:
+    whys = {(reason.datasetid, reason.status): reason.why for reason in reversed(overview.reasons)}
+    for exception in overview.exceptions:
         shown = ranges_text(exception.ranges, _RANGES, more=exception.more)
-        yield _cut([(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", "")], width)
+        reason = whys.get((exception.datasetid, exception.status))
+        segments = [(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", "")]
+        yield _cut([*segments, (f": {one_line(reason)}", "faint")] if reason else segments, width)
 
 
 def _hints(overview: Overview) -> Iterator[Printed]:

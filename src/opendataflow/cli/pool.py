@@ -79,6 +79,7 @@ def _list(app: App) -> int:
     app.show(
         uses,
         lambda: table(["pool", "slots", "taken", "waiting", "jobs"], rows) if rows else [f"no pools. {_EXAMPLE}"],
+        overview=True,
     )
     return 0
 

@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
-@verb("dml")
+@verb("dml", creates=True)
 @click.option("--dry-run", is_flag=True, help="Count the rows that would change, and change nothing.")
 @click.argument("statement", required=False)
 def dml_verb(app: App, statement: str | None, dry_run: bool) -> int:

@@ -12,33 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import BadConfig, NothingToDo, OdfError, UnknownJob, UsageError
-from .common import App, plain, table, up_to_date, verb
+from ..errors import OdfError, UnknownJob, UsageError, exit_code_of
+from .common import App, item_option, plain, table, up_to_date, verb
+from .words import RunCommand, command_of, is_script, refuse_key, target_of
 
 if TYPE_CHECKING:
     from ..run.attempt import Asked, Executor, Result
     from ..run.worker import Worker
 
-PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-
-
-def target_of(app: App, target: str) -> tuple[str, Path | None]:
-    """The job that a command line names, and the script if it is one: a path to a file, or the name of a job."""
-    path = Path(target)
-    if path.is_file() and ("/" in target or path.suffix or os.access(path, os.X_OK)):
-        return path.name.removesuffix(path.suffix), path.absolute()
-    if "/" in target:
-        raise BadConfig(f"there is no script {target}", hint="Check the path.")
-    from ..project import code_of, is_for_spark
-
-    code = code_of(app.project, target)
-    return target, code if code is not None and not is_for_spark(code) else None
-
 
 def known_job(app: App, jobid: str, target: str) -> None:
     """UNKNOWN_JOB with the lines that would register it."""
     catalogue = app.store.catalogue()
-    if jobid in catalogue.jobs:
+    if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken:
+        catalogue.job(jobid)
         return
     if any(job.jobid == jobid for job in app.project.jobs):
         raise UnknownJob(
@@ -65,16 +52,8 @@ def known_job(app: App, jobid: str, target: str) -> None:
         ) from None
 
 
-_item_option = click.option(
-    "--item",
-    "items",
-    metavar="NAME",
-    multiple=True,
-    help="Give this item of the job under its own name too, beside item_NAME. May be repeated.",
-)
-
-
-def _check_items(app: App, jobid: str, items: Sequence[str]) -> None:
+def check_items(app: App, jobid: str, items: Sequence[str]) -> None:
+    """Refuse an item that the job does not have."""
     known = app.store.known.job(jobid).env if items else {}
     for name in items:
         if name not in known:
@@ -85,60 +64,83 @@ def _check_items(app: App, jobid: str, items: Sequence[str]) -> None:
 class RunOptions(NamedTuple):
     """What the options of `odf run` say."""
 
-    dataid: str | None
-    items: tuple[str, ...]
-    force: bool
-    dry_run: bool
-    fail_if_none: bool
-    quiet: bool
-    master: str | None
+    dataid: str | None = None
+    items: tuple[str, ...] = ()
+    force: bool = False
+    dry_run: bool = False
+    fail_if_none: bool = False
+    quiet: bool = False
+    master: str | None = None
 
 
-@verb("run", context_settings=PASS_ON)
+@verb("run", creates=True, cls=RunCommand)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
 @click.option(
     "--force", is_flag=True, help="Run --dataid without the five questions. The run is permanently marked as forced."
 )
 @click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
-@click.option("--fail-if-none", is_flag=True, help="Exit 15 instead of 0 when there is nothing to do.")
-@_item_option
+@click.option(
+    "--fail-if-none",
+    is_flag=True,
+    help="Exit with the code of the no instead of 0 when no chunk can run now: 15 when there is nothing to do.",
+)
+@item_option
 @click.option("--quiet", is_flag=True, help="Do not show the script's output; it is in the log.")
 @click.option("--master", metavar="URL", help="Where Spark runs, for a Spark job.")
 @click.argument("target", metavar="SCRIPT|JOB")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run_verb(app: App, target: str, arguments: tuple[str, ...], **given: Any) -> int:
+@click.argument("command", metavar="[-- WORD...]", nargs=-1, type=click.UNPROCESSED)
+def run_verb(app: App, target: str, command: tuple[str, ...], arguments: tuple[str, ...], **given: Any) -> int:
     """Run one chunk of a job, if the five questions allow it.
 
-    SCRIPT is the path of any executable; its job has the name of the file without the suffix. JOB is a registered job whose
-    code is found in the project's folders. Everything after it is passed to the script unchanged.
+    SCRIPT is the path of any executable; its job has the name of the file without the suffix. Every word after it is the
+    script's, so options for RunJob stand before it. JOB is a registered job whose code is found in the project's folders;
+    options stand on either side of it, and words for its script come after --. A job without code takes a command. What is
+    named by its path or as a command starts in the current folder, the code of a JOB in the project's folder, unless
+    dataflow.toml names a folder.
 
     \b
       RunJob ./load.sh                     the next chunk of job load
       RunJob --dataid 2025-11-12 ./load.sh this chunk
+      RunJob ./load.sh -- --dry-run        an option of ours that is meant for the script
       odf run load --dry-run               say which chunk would be next
+      odf run load -- fast                 with a word for the script
+      odf run load 'cp a b'                by this command, where job load has no code
       odf run --force --dataid 7 ./load.sh without the five questions (a RUNNING chunk is still refused)
 
     \b
-    Exit codes: 0 done or nothing to do, 1 the job failed, 2 usage, 10 DATA_NOT_READY, 11 WRONG_DATA, 12 INVALID_PATH,
-    13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO (--fail-if-none), 16 LEASE_LOST, 17 BAD_KEY, 18 UNTRUSTED_DEFINITION,
-    75 store unreachable.
+    Exit codes: 0 done, or no chunk can run now; 1 the job failed, 2 usage, 10 DATA_NOT_READY, 11 WRONG_DATA,
+    12 INVALID_PATH, 13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO, 16 LEASE_LOST, 17 BAD_KEY, 18 UNTRUSTED_DEFINITION,
+    75 store unreachable. With --fail-if-none no chunk to run is 10, 14 or 15 instead of 0.
     """
     wish = RunOptions(**given)
     if wish.force and wish.dataid is None:
         raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
+    refuse_key(app, "RunJob", target, command)
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
-    _check_items(app, jobid, wish.items)
+    argv = [str(script)] if script is not None else []
+    # A path starts where its caller is, as it would without us, and so does a command; a name in the project's folder.
+    folder = Path.cwd() if command or is_script(target) else None
+    if command:
+        argv = command_of(app, jobid, command)
+    if arguments and not argv:
+        raise UsageError(f"job {jobid} has no script that words could be for", hint="Leave out what follows --.")
+    return run_one(app, jobid, [*argv, *arguments] if argv else [], folder, wish)
+
+
+def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish: RunOptions) -> int:
+    """Run one chunk of a job, by a process of this command or by the job's own code, and say how it ended."""
+    check_items(app, jobid, wish.items)
     worker = worker_of(app, echo=not wish.quiet, master=wish.master, items=wish.items)
     if wish.dry_run:
         return _dry_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import Asked, run_next
 
     executor: Executor | None = None
-    if script is not None:
+    if argv:
         from ..run.executors.script import Script
 
-        executor = Script(worker, [str(script), *arguments], script.parent)
+        executor = Script(worker, argv, worker.folder(jobid, folder))
     else:
         worker.check(app.store.catalogue(), jobid)
     with terminating():
@@ -184,7 +186,10 @@ def report(app: App, result: Result, fail_if_none: bool) -> int:
         }
     if result.receipt is not None:
         facts["receipt"] = result.receipt
-    code = NothingToDo.exit_code if result.outcome == NothingToDo.name and fail_if_none else int(result.exit_code)
+    is_none = (
+        claim is None and result.exit_code == 0
+    )  # nothing was taken, which is an error only where that is asked for
+    code = exit_code_of(result.outcome) if is_none and fail_if_none else int(result.exit_code)
     app.show(plain(facts | {"exit_code": code}))
     name = f"run {claim.runid}: " if claim is not None else ""
     app.say(f"{name}{result.outcome}: {result.detail}")
@@ -193,23 +198,21 @@ def report(app: App, result: Result, fail_if_none: bool) -> int:
 
 def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     with up_to_date(app):
-        wanted = [dataid] if dataid is not None else app.store.next_dataids(jobid, 1)
-        receipt = worker.forecast(jobid, wanted[0], "a dry run does not look at the data") if wanted else None
+        receipt = worker.forecast(jobid, dataid, "a dry run does not look at the data")
     if receipt is None:
         app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])
         return 0
-    lines = [
-        f"{jobid} {wanted[0]} would {f'be refused: {receipt.verdict}' if receipt.no else 'run, as far as the store knows'}"
-    ]
+    following = f"{jobid} {receipt.dataid} would"
+    lines = [f"{following} {f'be refused: {receipt.verdict}' if receipt.no else 'run, as far as the store knows'}"]
     lines += table(
         ["question", "answer", "why"],
         [(answer.question, answer.word, answer.why) for answer in receipt.answers],
     )
-    app.show({"jobid": jobid, "next": wanted[0], "receipt": receipt}, lambda: lines)
+    app.show({"jobid": jobid, "next": receipt.dataid, "receipt": receipt}, lambda: lines)
     return 0
 
 
-@verb("start")
+@verb("start", creates=True)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
 @click.option(
     "--lease",
@@ -218,7 +221,7 @@ def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
     show_default=True,
     help="Seconds until the chunk is taken back unless odf end comes first.",
 )
-@_item_option
+@item_option
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed, and change nothing.")
 @click.argument("jobid", metavar="JOB")
 def start_verb(
@@ -226,16 +229,17 @@ def start_verb(
 ) -> int:
     """Claim a chunk for a script that does the handshake itself.
 
-    Prints export lines, or JSON with --json. End the run with odf end.
+    Prints export lines, or JSON with --json. End the run with odf end. Where no chunk can be claimed it prints nothing and
+    exits with the code of the no, 15 when there is nothing to do; so take what it prints first, and act on it then.
 
     \b
-      eval "$(odf start load)" && ./work.sh && odf end "$ODF_RUN" READY
+      context=$(odf start load) && eval "$context" && ./work.sh && odf end "$ODF_RUN" READY
       odf start load --json
     """
     from ..run.attempt import Asked
 
     known_job(app, jobid, jobid)
-    _check_items(app, jobid, items)
+    check_items(app, jobid, items)
     if dry_run:
         return _dry_run(worker_of(app), app, jobid, dataid)
     values = begun(app, Asked(jobid, dataid, lease=lease), items)
@@ -249,13 +253,16 @@ def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] |
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
     from ..run.attempt import Done, Result, begin, fail
     from ..run.context import variables
+    from ..run.executors.script import own_locations
 
     worker = worker_of(app, items=items)
     attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
     try:
-        values = variables(attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets)
+        own = own_locations(app.project, attempt)
+        given = attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets
+        values = variables(*given, own)
     except OdfError as problem:  # nobody learns of the run, so nobody would end it
         return report(app, fail(worker, attempt.claim, Done(problem=problem)), fail_if_none=True)
     return worker.with_items(os.environ, attempt.job, values)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import InvalidPath, UnknownRun
 from ..model import RUNNING, check_id
-from .common import App, Line, clean, table, verb
+from .common import App, Line, clean, one_line, table, verb
 
 if TYPE_CHECKING:
-    from ..store import Run
+    from ..store import Run, Store
+
+
+_LONGEST_DETAIL = 200
+# The exit code and the time are columns of their own; what the script said last is not.
+_how_a_script_ended = re.compile(r"^exit code -?[0-9]+ after [0-9.]+ s: ")
 
 
 @verb("runs")
@@ -28,22 +35,29 @@ def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | 
       odf runs -n 100 --before 4711
     """
     store = app.store
-    jobid = store.catalogue().job(check_id("job", job)).jobid if job else None
+    jobid = check_id("job", job) if job else None
+    catalogue = store.catalogue()
+    if jobid is not None and ("job", jobid) not in catalogue.broken:  # what it did is known, whatever became of it
+        catalogue.job(jobid)
     read = store.failed_runs if failed else store.runs
     page = read(jobid=jobid, before=before, n=most)
     command = " ".join(filter(None, ["odf runs", job, "--failed" if failed else ""]))
-    app.show(page, lambda: _lines(page, most, command))
+    app.show(page, lambda: _lines(store, page, most, command), overview=True)
     return 0
 
 
-def _lines(page: Sequence[Run], most: int, command: str) -> Iterator[Line]:
+def _lines(store: Store, page: Sequence[Run], most: int, command: str) -> Iterator[Line]:
     if not page:
         yield "no runs"
         return
+    from ..insight.usual import so_far
+
     header = ["run", "job", "dataid", "epoch", "outcome", "started", "took", "exit", "detail"]
     rows = []
     for run in page:
         ended, started, took, detail = how_it_went(run)
+        if run.status == RUNNING:
+            took = so_far(store, run)
         rows.append((run.runid, run.jobid, run.dataid, run.epoch, ended, started, took, run.exit_code, detail))
     yield from table(header, rows)
     if len(page) == most:
@@ -54,7 +68,9 @@ def how_it_went(run: Run) -> tuple[str, str, str, str]:
     """How a run ended, when it started, how long it took, and the beginning of its detail."""
     from ..insight.words import when
 
-    return outcome(run), when(run.started, ""), _took(run), (run.detail or "")[:60]
+    detail = _how_a_script_ended.sub("", one_line(run.detail or ""), 1)
+    detail = detail if len(detail) <= _LONGEST_DETAIL else detail[: _LONGEST_DETAIL - 1] + "…"
+    return outcome(run), when(run.started, ""), _took(run), detail
 
 
 def outcome(run: Run) -> str:
@@ -71,34 +87,69 @@ def _took(run: Run) -> str:
 
 @verb("log")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run is over.")
-@click.argument("run", type=int)
-def log_verb(app: App, run: int, follow: bool) -> int:
+@click.argument("run_or_job", metavar="RUN|JOB")
+@click.argument("dataid", required=False)
+def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool) -> int:
     """What a run printed. Secrets were removed before it was written.
 
-    Only logs in the project's own folder of logs are shown: on the machine and in the project that ran it.
+    A job means its last run, or the last one of a dataid. Only logs in the project's own folder of logs are shown. Where
+    the run was on another machine, the last lines are shown if the project keeps them (keep_log_tail), or else where the
+    file is.
 
     \b
       odf log 17
       odf log 17 --follow
+      odf log clean_flights 2013-01-05
     """
-    from ..errors import UnknownRun
-    from ..run.process import logs
-
-    attempt = app.store.run(run)
+    attempt = _run(app, run_or_job, dataid)
     if not attempt.log:
         raise UnknownRun(
-            f"run {run} of {attempt.jobid} {attempt.dataid} has no log",
+            f"run {attempt.runid} of {attempt.jobid} {attempt.dataid} has no log",
             hint=f"It ended {outcome(attempt)}" + (f": {attempt.detail.rstrip('.')}." if attempt.detail else "."),
         )
 
-    def is_over() -> bool:
-        return app.store.run(run).status != RUNNING
-
-    log = logs.log_of(app.project.logs, attempt.log)
-    pieces = logs.follow(log, is_over) if follow else logs.read(log)
+    pieces = _pieces(app, attempt, attempt.log, follow)
     if app.as_json:
-        app.show({"run": run, "path": attempt.log, "text": "".join(pieces)})
+        app.show({"run": attempt.runid, "path": attempt.log, "owner": attempt.owner, "text": "".join(pieces)})
         return 0
     for piece in pieces:
         click.echo(clean(piece), nl=False)
     return 0
+
+
+def _pieces(app: App, attempt: Run, path: str, follow: bool) -> Iterator[str]:
+    from ..run.process import logs
+
+    try:
+        log = logs.log_of(app.project.logs, path)
+        is_here = log.exists()
+    except InvalidPath:
+        is_here = False
+    if not is_here:
+        return iter([_elsewhere(app, attempt)])
+    return logs.follow(log, lambda: app.store.run(attempt.runid).status != RUNNING) if follow else logs.read(log)
+
+
+def _run(app: App, word: str, dataid: str | None) -> Run:
+    """The run that is meant: by its number, or the last one of a job that wrote a log."""
+    store = app.store
+    if dataid is None and word.isascii() and word.isdigit():
+        return store.run(int(word))
+    jobid = store.catalogue().job(check_id("job", word)).jobid
+    runs = store.runs(jobid=jobid, dataid=check_id("dataid", dataid) if dataid else None, n=100)
+    if not runs:
+        what = f"{jobid} {dataid}" if dataid else jobid
+        raise UnknownRun(f"nothing of {what} ran yet", hint=f"See: odf why {what}")
+    return next((run for run in runs if run.log), runs[0])
+
+
+def _elsewhere(app: App, attempt: Run) -> str:
+    """What is known here of a log that is not: its last lines, or where it is."""
+    where = f"the log of run {attempt.runid} is not here: {attempt.owner} wrote it to {attempt.log}"
+    tail = app.store.log_tail(attempt.runid)
+    if tail is None:
+        raise InvalidPath(
+            where,
+            hint="Read it there, in the project that ran it; keep_log_tail = true in [project] keeps the last lines of later runs.",
+        )
+    return f"# {where}; its last lines:\n{tail}"

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import BadConfig, UsageError
-from .common import App, confirm, plain, table, verb
+from ..insight.words import count
+from .common import App, confirm, plain, put, table, verb
 
 if TYPE_CHECKING:
     from ..model import Job
     from ..project import Project
+    from ..store import Change, Store
 
 
 @verb("migrate")
 @click.option("--dry-run", is_flag=True, help="Show what would be applied, and change nothing.")
 def migrate_verb(app: App, dry_run: bool) -> int:
     """Create the store's tables, or bring them up to date.
+
+    Locations of versions that an older OpenDataFlow kept as absolute paths become relative to the roots that they lie in, so
+    that the project can be moved.
 
     \b
       odf migrate
@@ -31,6 +38,10 @@ def migrate_verb(app: App, dry_run: bool) -> int:
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]
     app.show([{"number": step.number, "name": step.name} for step in steps], lambda: lines)
+    relative = store.keep_relative(dry_run=dry_run) if not (steps and dry_run) else 0
+    if relative:
+        would = "would be" if dry_run else "are now"
+        app.say(f"the locations of {relative:,} version{'s' * (relative != 1)} {would} kept relative to the roots")
     if not dry_run:
         for datasetid in store.not_encrypted():
             app.say(
@@ -40,7 +51,7 @@ def migrate_verb(app: App, dry_run: bool) -> int:
     return 0
 
 
-@verb("apply")
+@verb("apply", creates=True)
 @click.option("--dry-run", is_flag=True, help="Show the difference, and change nothing.")
 @click.option("--prune", is_flag=True, help="Also remove what is registered but not declared.")
 @click.option(
@@ -48,7 +59,10 @@ def migrate_verb(app: App, dry_run: bool) -> int:
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -> int:
-    """Bring the store in line with dataflow.toml: show the difference, then apply it in one transaction.
+    """Bring the store in line with dataflow.toml: show the difference, ask, then apply it in one transaction.
+
+    Without a terminal it applies only with --yes. A job that the project applied before and no longer declares is
+    retired: it does not run any more, and its history stays. Jobs that were registered by SQL are left alone.
 
     Jobs that only a decorator declares, @job(reads=…, writes=…) in the project's code, are registered as well. To find
     them this code is imported, that is, run, also with --dry-run. Whoever looks at a change that is not trusted yet says
@@ -64,32 +78,70 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
     if not project.is_toml:
         raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
     from ..project.trust import digest
+    from ..store import Applied
 
     jobs = _without_code(app, project, prune) if no_code else _with_code(project)
-    store = app.store
-    changes = store.register(project.datasets, jobs, project.pools, prune=prune, dry_run=True)
-    removed = [change for change in changes if change.action == "remove"]
+    applied = Applied(digest(project), project.name, is_whole=not no_code)
+
+    def register(store: Store, dry_run: bool) -> list[Change]:
+        definitions: Any = project.datasets, jobs, project.pools
+        return store.register(*definitions, prune=prune, applied=applied, dry_run=dry_run)
+
+    with _compared(app) as store:
+        changes = register(store, dry_run=True)
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
-    if changes and not dry_run:
+    for line in _without_beginning(project, jobs):
+        app.say(f"note: {line}")
+    if dry_run:
+        app.show({"changes": [plain(change) for change in changes], "applied": False}, lambda: lines)
+        return 0
+    if changes:
         if not app.as_json:
             for line in lines:
-                click.echo(line)
-        if removed or (sys.stdin.isatty() and not yes):
-            confirm(app, f"apply {len(changes)} changes to {store.url}?", yes)
-    if not dry_run:
-        store.stamp(project.environment.name)
-        store.register(project.datasets, jobs, project.pools, prune=prune, applied=digest(project))
-    if changes and not dry_run:
-        app.say(f"applied {len(changes)} changes to {store.url} ({project.environment.name})")
+                put(line)
+        _ask(app, f"apply {count(len(changes), 'change')} to {app.shown_url}?", yes)
         lines = []
-    app.show({"changes": [plain(change) for change in changes], "applied": not dry_run}, lambda: lines)
+    app.store.stamp(project.environment.name)
+    register(app.store, dry_run=False)
+    if changes:
+        app.say(f"applied {count(len(changes), 'change')} to {app.store.url} ({project.environment.name})")
+    app.show({"changes": [plain(change) for change in changes], "applied": True}, lambda: lines)
     return 0
+
+
+@contextmanager
+def _compared(app: App) -> Iterator[Store]:
+    """The store to compare with; an empty one where there is none yet, since a look makes nothing."""
+    if not app.is_missing or app.store_url:
+        yield app.store
+        return
+    from tempfile import TemporaryDirectory
+
+    from ..store import open_store
+
+    with TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/none.db", create=True) as empty:
+        yield empty
+
+
+def _ask(app: App, question: str, yes: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(
+            "nothing was applied: there is nobody to ask", hint="If these changes are right: odf apply --yes"
+        )
+    confirm(app, question, yes)
 
 
 def _with_code(project: Project) -> tuple[Job, ...]:
     from ..run.declared import jobs_of
 
     return jobs_of(project)
+
+
+def _without_beginning(project: Project, jobs: tuple[Job, ...]) -> list[str]:
+    from ..model import no_beginning, without_beginning
+
+    datasets = {dataset.datasetid: dataset for dataset in project.datasets}
+    return [no_beginning(job.jobid, name) for job in jobs for name in without_beginning(job, datasets)]
 
 
 def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:
@@ -105,24 +157,51 @@ def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:
     return project.jobs
 
 
-def described(change: object) -> list[str]:
+def described(change: Change) -> list[str]:
     """One difference, as a plan shows it."""
-    from ..store import Change
-
-    assert isinstance(change, Change)
-    sign = {"add": "+", "change": "~", "remove": "-"}[change.action]
-    lines = [f"{sign} {change.what} {change.name}"]
+    head = f"{_SIGNS[change.action]} {change.what} {change.name}"
+    if change.action == "remove":
+        kept = ": no longer declared; it will not run any more, and its history stays" if change.what == "job" else ""
+        return [head + kept]
+    lines = [head]
     before, after = change.before or {}, change.after or {}
     for name in dict.fromkeys((*before, *after)):
         old, new = before.get(name), after.get(name)
-        if old != new and (change.action != "add" or new not in ("", None, {}, [], 0, 0.0)):
-            shown = (
-                ["(encrypted)" if value else value for value in (old, new)] if name == "encryptedpass" else [old, new]
-            )
-            lines.append(
-                f"    {name} = {shown[1]}" if change.action == "add" else f"    {name}: {shown[0]} -> {shown[1]}"
-            )
-    return lines if change.action != "remove" else lines[:1]
+        if old == new or (change.action == "add" and _goes_without_saying(name, new)):
+            continue
+        if name == "encryptedpass":
+            lines.append(f"    {name}: {'(encrypted)' if new else 'none'}")
+        elif change.action == "add":
+            lines.append(f"    {name} = {_in_words(name, new)}")
+        else:
+            lines.append(f"    {name}: {_in_words(name, old)} -> {_in_words(name, new)}")
+    return lines
+
+
+_SIGNS = {"add": "+", "change": "~", "remove": "-"}
+_USUAL = {"backoff": 10.0, "backoff_max": 3600.0, "lease": 30.0, "partition": {"type": "text"}}
+
+
+def _goes_without_saying(name: str, value: object) -> bool:
+    return name == "datasetid" or value in ("", None, {}, [], 0, 0.0) or _USUAL.get(name) == value
+
+
+def _in_words(name: str, value: Any) -> str:
+    """A value of a definition as people say it."""
+    if value in ("", None, {}, []):
+        return "unlimited" if name == "slots" and value is None else "none"
+    if name == "reads" and isinstance(value, dict):
+        return ", ".join(each if how == "identity" else f"{each} ({how})" for each, how in value.items())
+    if name == "partition" and isinstance(value, dict) and "type" in value:
+        more = ", ".join(f"{key} {_in_words('', part)}" for key, part in value.items() if key != "type")
+        return str(value["type"]) + (f" ({more})" if more else "")
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {_in_words('', part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(_in_words("", part) for part in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -200,5 +279,6 @@ def doctor_verb(app: App) -> int:
             for finding in findings
         ],
         lambda: lines,
+        overview=True,
     )
     return 0 if all(finding.ok is not False for finding in findings) else 1

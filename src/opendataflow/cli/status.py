@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import BadDefinition
 from ..model import check_id
-from .common import App, Line, table, up_to_date, verb
+from .common import App, Line, one_line, plain, table, up_to_date, verb
 
 if TYPE_CHECKING:
+    from ..insight.definitions import BrokenFact
     from ..store import Chunk
 
 
 @verb("status")
 @click.option("--from", "since", metavar="DATAID", help="From this dataid or period on: 2013, 2013-01, 2013-01-05, 7.")
 @click.option("--to", "until", metavar="DATAID", help="Up to and including this dataid or period.")
-@click.option("--status", metavar="STATUS", help="Only datasets with chunks of this status.")
+@click.option("--status", metavar="STATUS", help="Only datasets with chunks of this status or sign.")
 @click.option("--chunks", is_flag=True, help="A line for each chunk instead of the matrix.")
 @click.option("--exact", is_flag=True, help="Count every chunk, however many there are.")
 @click.option(
@@ -37,7 +39,9 @@ def status_verb(
     """The matrix of datasets and dataids, along the flow.
 
     Where the dataids do not fit, a cell stands for a month, a year or a thousand numbers, and shows the worst status
-    in it. A look at a million chunks costs no more than one at a thousand.
+    in it. A look at a million chunks costs no more than one at a thousand. Beside the statuses there are signs: REFUSED
+    (it came, and was not taken), MISSING (expected on the dataset, and not there), and WARNED below the matrix (READY,
+    with rejected rows or a check that warned).
 
     \b
       odf status
@@ -51,16 +55,30 @@ def status_verb(
 
         with up_to_date(app):
             listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
-        app.show(listed, lambda: _chunk_lines(listed, most))
+        app.show(listed, lambda: _chunk_lines(listed, most), overview=True)
         return 0
+    from ..insight.definitions import broken_facts
     from ..insight.matrix import overview
     from .matrix import lines, terminal_width
 
     width = terminal_width()
     with up_to_date(app):
         result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
-    app.show(result, lambda: lines(result, width))
+        broken = broken_facts(app.store.catalogue(), app.project)
+    app.show(
+        plain(result) | {"broken": plain(broken)},
+        lambda: (line for shown in (lines(result, width), broken_lines(broken)) for line in shown),
+        overview=True,
+    )
     return 0
+
+
+def broken_lines(broken: Sequence[BrokenFact]) -> Iterator[Line]:
+    """The definitions that do not load, which jobs they stop, and the way out."""
+    for each in broken:
+        stopped = f" (stops {', '.join(each.jobs)})" if each.jobs else ""
+        yield [(f"{BadDefinition.name}: ", "no"), (one_line(f"{each.problem}{stopped}"), "")]
+        yield f"  {one_line(each.mend)}"
 
 
 def _chunk_lines(chunks: Sequence[Chunk], most: int) -> Iterator[Line]:

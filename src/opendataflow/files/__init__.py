@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .comparing import difference, ill_named, light_manifest
+from .comparing import CONTENT, STAT, difference, differences, ill_named, light_manifest, reads_content, with_checksums
 from .listing import (
     exists,
     is_folder,
@@ -17,7 +17,10 @@ from .listing import (
 from .rule import is_data
 
 __all__ = [
+    "CONTENT",
+    "STAT",
     "difference",
+    "differences",
     "exists",
     "ill_named",
     "is_data",
@@ -27,7 +30,9 @@ __all__ = [
     "links",
     "list_files",
     "names",
+    "reads_content",
     "remove",
     "size",
+    "with_checksums",
     "written",
 ]

@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..errors import BadDefinition
 from ..model import Dataset, Partition
+from ..model.ids import shown
 
 REJECTED = "__rejected"
 BECAUSE = "rejected_because"
 
-_NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift")
+_NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift", "expected")
+
+
+DEFAULT_LIMIT = "10 %"  # of the rows; more bad ones are no exceptions, but a bad chunk
+SHAPE = 'true, or a table like { max = "1 %" } or { max = 100 }'
+
+_share = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%").fullmatch
 
 
 def has_quarantine(dataset: Dataset) -> bool:
     """Whether bad rows of this dataset are kept aside instead of failing the chunk."""
-    return bool(dataset.options.get("quarantine", False))
+    return dataset.options.get("quarantine", False) is not False
+
+
+def is_quarantine(value: object) -> bool:
+    """Whether this is how a quarantine is declared: true or false, or a table with the most rows that may be rejected."""
+    return isinstance(value, bool) or (isinstance(value, Mapping) and set(value) <= {"max"} and _is_limit(value))
+
+
+def _is_limit(table: Mapping[object, object]) -> bool:
+    limit = table.get("max", DEFAULT_LIMIT)
+    if isinstance(limit, str):
+        share = _share(limit)
+        return share is not None and float(share[1]) <= 100
+    return isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
+
+
+def limit_of(dataset: Dataset) -> str | int:
+    """How many rows of a chunk may be rejected: a share like "10 %", or a number."""
+    declared = dataset.options.get("quarantine")
+    if not is_quarantine(declared):
+        raise BadDefinition(
+            f"dataset {dataset.datasetid}: quarantine cannot be {shown(declared)}", hint=f"It is {SHAPE}."
+        )
+    return declared.get("max", DEFAULT_LIMIT) if isinstance(declared, Mapping) else DEFAULT_LIMIT
+
+
+def is_within(limit: str | int, rejected: int, total: int) -> bool:
+    """Whether so many rejected rows of so many are within a limit."""
+    share = _share(limit) if isinstance(limit, str) else None
+    return rejected * 100 <= float(share[1]) * total if share else rejected <= int(limit)
 
 
 def rejected_id(datasetid: str) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import InvalidPath, MissingDependency
+from ..errors import InvalidPath, MissingDependency, install_command
 from ..model import File
 
 
@@ -145,7 +145,7 @@ class _Remote(System):
             import fsspec
         except ImportError:
             raise MissingDependency(
-                f"looking at {location} needs fsspec", hint="Install it: pip install 'opendataflow[remote]'"
+                f"looking at {location} needs fsspec", hint=f"Install it: {install_command('remote')}"
             ) from None
         scheme = location.partition("://")[0]
         try:

@@ -11,10 +11,10 @@ from ..model import Dataset
 from ..model.catalogue import ALL
 from ..model.dataid import TYPES
 
-PLAIN = "plain"
+PLAIN, VERSIONED = "plain", "versioned"
 OURS = "opendataflow"  # the writer that a manifest names when this program wrote the files
 
-_ANOTHER = "(?:-[0-9a-f]{6})?"  # of the same epoch, where there already was one
+_ANOTHER = "(?:-[0-9a-f]{6,})?"  # of the same epoch, where there already was one
 _version = re.compile(rf"v([0-9]{{6,}}){_ANOTHER}").fullmatch
 _PARTS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".orc", ".txt")
@@ -36,7 +36,12 @@ def names_chunk(dataset: Dataset, dataid: str) -> bool:
 
 def version_location(dataset: Dataset, location: str, dataid: str, epoch: int) -> str:
     """The folder that this epoch of the chunk writes, and nobody else."""
-    return posixpath.join(chunk_location(dataset, location, dataid), f"v{epoch:06d}")
+    return posixpath.join(chunk_location(dataset, location, dataid), version_name(epoch))
+
+
+def version_name(epoch: int) -> str:
+    """The name of the folder that this epoch writes."""
+    return f"v{epoch:06d}"
 
 
 def another_version_location(location: str) -> str:
@@ -48,6 +53,14 @@ def epoch_of(name: str) -> int | None:
     """The epoch that wrote the version folder of this name; None for a name that is no version's."""
     match = _version(name)
     return int(match[1]) if match else None
+
+
+def version_folder(location: str, home: str) -> str | None:
+    """The folder of the version that lies at a location: it, or the one that it is in; None where that is no version's."""
+    for folder in (location, posixpath.dirname(location)):
+        if posixpath.dirname(folder) == home and epoch_of(posixpath.basename(folder)) is not None:
+            return folder
+    return None
 
 
 def is_plain(dataset: Dataset) -> bool:

@@ -13,10 +13,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from .. import files, secrets
-from ..errors import OdfError
+from ..errors import BadDefinition, OdfError, install_command
 from ..project.trust import told, way_out
+from ..run.context import Vault
 from ..run.declared import foreseen_distrust
 from ..spark.java import INSTALL_JAVA, find_java
+from .definitions import broken_facts
 from .words import count
 
 
@@ -71,7 +73,7 @@ def _spark(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
             "spark",
             None,
             "pyspark is not installed",
-            "Only Spark jobs and checks need it: pip install 'opendataflow[spark]'",
+            f"Only Spark jobs and checks need it: {install_command('spark')}",
         )
         return
     from importlib.metadata import version
@@ -96,9 +98,25 @@ def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _key(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
-    key = app.key
     mend = "Only encrypted passwords need it. Set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND."
-    yield Finding("key", True if key is not None else None, "given" if key is not None else "not given", mend)
+    if app.key is None:
+        yield Finding("key", None, "not given", mend)
+        return
+    encrypted = (
+        [] if app.is_missing else [each for each in app.store.catalogue().datasets.values() if each.encryptedpass]
+    )
+    vault = Vault(app.project, app.key, app.taken.hidden)
+    shut = 0
+    for dataset in encrypted:
+        try:
+            vault.password(dataset)
+        except OdfError as error:
+            shut += 1
+            found = f"it does not open the password of dataset {dataset.datasetid}: {error.name}: {error.message}"
+            yield Finding("key", False, app.redact(found), app.redact(error.hint))
+    if not shut:
+        opened = f"given; it opens {count(len(encrypted), 'password')}" if encrypted else "given; no password needs it"
+        yield Finding("key", True, opened)
 
 
 def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -126,14 +144,14 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(
         "store", not readable, f"{store.url}{readable and ' can be read by every user of this machine'}", readable
     )
-    for problem in store.damage():
-        yield Finding(
-            "store", False, f"STORE_DAMAGED: {problem}", "Restore a backup: docs/how-to/backup-and-restore.md"
-        )
     if gone := store.missing():
         mend = "Put it back, or go back to a backup: docs/how-to/backup-and-restore.md"
         yield Finding("tables", False, f"the store lacks {', '.join(gone)}", mend)
         return
+    for problem in store.damage():
+        yield Finding(
+            "store", False, f"STORE_DAMAGED: {problem}", "Restore a backup: docs/how-to/backup-and-restore.md"
+        )
     stamped = store.environment()
     name = app.project.environment.name
     yield Finding(
@@ -170,8 +188,11 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _definitions(app: Any) -> Iterator[Finding]:
-    """Jobs that would be refused here, since the store says what the project's own files do not."""
+    """What does not load, and jobs that would be refused, since the store says what the project's own files do not."""
     catalogue = app.store.catalogue()
+    for broken in broken_facts(catalogue, app.project):
+        stopped = f"; it stops {', '.join(broken.jobs)}" if broken.jobs else ""
+        yield Finding("definition", False, f"{BadDefinition.name}: {broken.problem}{stopped}", broken.mend)
     for job in catalogue.jobs.values():
         problems = foreseen_distrust(app.project, catalogue, job)
         if problems:

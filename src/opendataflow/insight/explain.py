@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ..errors import BadDataid, BadId, OdfError, UntrustedDefinition
+from ..files.quarantine import REJECTED
 from ..gate import place_of_input, validity_of_input
 from ..model import (
     OUT_LOCKS,
+    QUESTIONS,
     Answer,
     Catalogue,
     Dataset,
@@ -22,10 +24,14 @@ from ..model import (
     answer_reader,
     check_dataid,
     check_form,
+    ordinal,
 )
 from ..project import Project
 from ..project.trust import distrust_of, told
-from ..store import Chunk, Event, Published, Run, Store
+from ..store import OUTSIDE, Chunk, Event, Published, Run, Store
+from .absent import last_expected
+from .changed import ways_to_accept
+from .words import when
 
 _MOST_EVENTS = 500
 _MOST_OUTPUTS = 1000
@@ -95,6 +101,8 @@ class Explanation:
     decisions: tuple[Decision, ...]
     events: tuple[Event, ...]
     more_events: bool
+    refused: str = ""  # what came last from outside and was not taken: when, and why
+    ways_out: tuple[str, ...] = ()
 
 
 def explain(store: Store, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
@@ -105,25 +113,37 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
     if chunk is None:
         # A chunk that cannot be is an error, one that is not yet is a fact.
         check_dataid(dataset.partition, dataid, datasetid)
-    producer = catalogue.producer(datasetid)
+    producer = _producer(catalogue, datasetid)
     versions = store.manifests(datasetid, dataid)
     published = next((version for version in versions if chunk and version.version == chunk.version), None)
-    runs = store.runs(jobid=producer.jobid, dataid=dataid, n=100) if producer else []
+    runs = store.runs(jobid=producer, dataid=dataid, n=100) if producer else []
     events = store.last_events(datasetid, dataid, _MOST_EVENTS)[::-1]
     status = chunk.status if chunk else None
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
     place, validated = _looks(dataset, chunk, published, project)
+    facts = _facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)
+    answers = answer_reader(facts)
+    refusal = events[-1] if events and (events[-1].kind, events[-1].jobid) == ("refused", OUTSIDE) else None
+    refused = f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else ""
+    meaning = lock.meaning if lock else "set aside by a person"
+    if chunk is None and refusal is not None:
+        answers, meaning = (
+            _with_refusal(answers, f"{datasetid} {dataid}", refusal),
+            f"it came and was refused: {refused}",
+        )
+    elif chunk is None and _is_expected(store, catalogue, dataset, dataid):
+        meaning = f"{meaning}, although it is expected by now"
     return Explanation(
         datasetid,
         dataid,
         status,
-        lock.meaning if lock else "set aside by a person",
-        producer.jobid if producer else None,
+        meaning,
+        producer,
         chunk,
         published,
         tuple(version.version for version in versions),
-        answer_reader(_facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)),
+        answers,
         sources,
         tuple(_readers(store, catalogue, datasetid, dataid)),
         tuple(runs),
@@ -134,7 +154,31 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         ),
         tuple(events),
         len(events) == _MOST_EVENTS,
+        refused,
+        ways_to_accept(catalogue, answers),
     )
+
+
+def _producer(catalogue: Catalogue, datasetid: str) -> str | None:
+    """The job that produces a dataset; rejected rows come from whoever produces the good ones."""
+    return catalogue.producer_id(datasetid) or catalogue.producer_id(datasetid.removesuffix(REJECTED))
+
+
+def _with_refusal(answers: tuple[Answer, ...], here: str, refusal: Event) -> tuple[Answer, ...]:
+    """The answers about a chunk that came and was refused: the question that it failed is the one that says no."""
+    asked = {question.no: question.name for question in QUESTIONS}.get(refusal.after or "")
+    whys = {"ready": f"{here} came and was refused", asked: f"{refusal.why} (refused at {when(refusal.at)})"}
+    return tuple(
+        Answer(answer.question, False, answer.evidence, whys[answer.question]) if answer.question in whys else answer
+        for answer in answers
+    )
+
+
+def _is_expected(store: Store, catalogue: Catalogue, dataset: Dataset, dataid: str) -> bool:
+    last = last_expected(catalogue, dataset, store.clock())
+    begin = dataset.partition.start
+    number = ordinal(dataset.partition, dataid) if last is not None else 0
+    return last is not None and number <= last and (begin is None or number >= ordinal(dataset.partition, begin))
 
 
 def _sources(store: Store, published: Published | None, runs: list[Run], chunk: Chunk | None) -> tuple[Source, ...]:

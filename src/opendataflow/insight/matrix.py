@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,15 +24,25 @@ from ..model import (
     sort_key,
 )
 from ..store import Chunk, Store
-from .axis import FIRST_KEY, LAST_KEY, Axis, Column, DataidRange, axis, first_key, last_key, ranges, single_columns
+from .absent import MISSING, REFUSED, SIGNS, Absent, absent, count_within
+from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, single_columns
+from .exceptions import (
+    WARNED,
+    Exceptions,
+    Reason,
+    chunks_in,
+    exceptional_chunks,
+    listed_chunks,
+    reasons_of_refusals,
+    remarks_on_chunks,
+)
 from .flow import chosen
 
 # The worst first: what a cell that stands for many chunks shows.
-WORST_FIRST = (FAILED, HOLD, PENDING, RESUBMIT, RUNNING)
+WORST_FIRST = (FAILED, REFUSED, HOLD, PENDING, RESUBMIT, MISSING, RUNNING)
 _COUNTED = 1_000_000  # chunks that one look counts, over all datasets
 _COUNTED_FIRST = 5_000
 _COUNTED_IN_CELLS = 100_000
-_LISTED = 200
 LONGEST_NAME = 32  # longer names are cut, so that the cells find room
 
 
@@ -56,17 +66,6 @@ class Cell:
     status: str | None
     n: int = 0
     chunks: int | None = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Exceptions:
-    """The chunks of a dataset that are not READY for one reason, as ranges; more says that these are not all."""
-
-    datasetid: str
-    status: str
-    n: int
-    ranges: tuple[DataidRange, ...]
-    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,7 @@ class Overview:
     blocks: tuple[Block, ...]
     exceptions: tuple[Exceptions, ...]
     untouched: tuple[str, ...] = field(default=())  # datasets without any chunk in the window
+    reasons: tuple[Reason, ...] = ()  # why chunks were refused, and the remarks on those that were published
 
 
 def overview(
@@ -116,13 +116,17 @@ def overview(
     """The matrix of these datasets, or of all, for lines of this width."""
     catalogue = store.catalogue()
     names = chosen(catalogue, named)
-    wanted = canonical(status) if status else None
+    wanted = _wanted(status)
     windows = {name: window(catalogue.dataset(name).partition, since, until) for name in names}
     if since or until:
         names = [name for name in names if windows[name] is not None]
         if not names:
             raise BadDataid(f"no dataset has dataids like {since or until}", hint="See: odf datasets")
     lines = _lines(store, catalogue, names, windows, exact=exact)
+    within = {name: windows[name] or EVERYTHING for name in names}
+    known = absent(store, catalogue, within, {name: line.first for name, line in lines.items()})
+    partitions = {name: catalogue.datasets[name].partition for name in names}
+    lines = {name: _widened(line, partitions[name], known[name]) for name, line in lines.items()}
     if wanted:
         lines = {name: line for name, line in lines.items() if line.counts.get(wanted)}
     filled = {name: line for name, line in lines.items() if line.counts or line.malformed}
@@ -135,19 +139,49 @@ def overview(
             [line for name, line in filled.items() if catalogue.datasets[name].partition.type == type_name],
             type_name,
             windows,
+            known,
             room,
         )
         for type_name in types
     ]
-    exceptions = [
-        _exceptions(store, catalogue, line, bad, windows[line.datasetid])
-        for line in filled.values()
-        for bad in WORST_FIRST
-        if line.counts.get(bad) and wanted in (None, bad)
-    ]
+    reasons = reasons_of_refusals({name: known[name] for name in filled})
+    reasons += remarks_on_chunks(store, {name: within[name] for name in filled})
+    exceptions = []
+    for name, line in filled.items():
+        own = {reason.dataid: reason.status for reason in reasons if reason.datasetid == name}
+        listed = {sign: [dataid for dataid in own if own[dataid] == sign] for sign in (REFUSED, WARNED)}
+        listed[MISSING] = [*known[name].missing]
+        exceptions += [
+            listed_chunks(partitions[name], name, bad, listed[bad])
+            if bad in listed
+            else exceptional_chunks(store, partitions[name], name, bad, line.counts[bad], within[name])
+            for bad in (*WORST_FIRST, WARNED)
+            if (listed[bad] if bad in listed else line.counts.get(bad)) and wanted in (None, bad)
+        ]
     return Overview(
-        tuple(blocks), tuple(exceptions), () if wanted else tuple(name for name in names if name not in filled)
+        tuple(blocks),
+        tuple(exceptions),
+        () if wanted else tuple(name for name in names if name not in filled),
+        tuple(reason for reason in reasons if wanted in (None, reason.status)),
     )
+
+
+def _wanted(status: str | None) -> str | None:
+    """A status, or one of the signs that only the matrix knows."""
+    if status is None or status.upper() in (*SIGNS, WARNED):
+        return status.upper() if status else None
+    return canonical(status)
+
+
+def _widened(line: Line, partition: Partition, known: Absent) -> Line:
+    """The line with its chunks that are not there, counted and inside of its ends."""
+    from dataclasses import replace
+
+    counts = {sign: len(known.of(sign)) + (len(known.again) if sign == REFUSED else 0) for sign in SIGNS}
+    ends = [end for end in (line.first, line.last) if end is not None]
+    ends = sorted([*ends, *known.refused, *known.missing], key=lambda dataid: sort_key(partition, dataid))
+    first, last = (ends[0], ends[-1]) if ends else (None, None)
+    return replace(line, first=first, last=last, counts={**line.counts, **{sign: n for sign, n in counts.items() if n}})
 
 
 def window(partition: Partition, since: str | None, until: str | None) -> Window | None:
@@ -174,7 +208,7 @@ def _lines(
         by_status = {status: n for status, n in counts.items() if n}
         if ready := max(total - sum(by_status.values()), 0):
             by_status = {READY: ready, **by_status}
-        ends = store.ends(name) if total else None
+        ends = store.ends(*spans[name]) if total else None
         producer = catalogue.producer(name)
         first, last = ends or (None, None)
         lines[name] = Line(name, producer.jobid if producer else None, first, last, by_status, at_least, (), bad[""])
@@ -207,17 +241,21 @@ def _block(
     lines: list[Line],
     type_name: str,
     windows: dict[str, Window | None],
+    known: dict[str, Absent],
     width: int,
 ) -> Block:
     partitions = {line.datasetid: catalogue.datasets[line.datasetid].partition for line in lines}
     if TYPES[type_name].is_ordinal:
         scale = _ordinal_axis(lines, partitions, type_name, windows, width)
     else:
-        scale = _text_axis(store, lines, windows, width)
+        scale = _text_axis(store, lines, partitions, windows, known, width)
     if scale is None or not scale.columns:
         return Block(type_name, "", (), tuple(lines), False)
     if scale.is_single:
-        cells = {line.datasetid: _single_cells(store, line, partitions[line.datasetid], scale) for line in lines}
+        cells = {
+            line.datasetid: _single_cells(store, line, partitions[line.datasetid], scale, known[line.datasetid])
+            for line in lines
+        }
         return Block(type_name, scale.each, scale.columns, _with(lines, cells), True)
     chunks = sum(column.size for column in scale.columns) * len(lines)
     most = 10_000 if chunks <= _COUNTED_IN_CELLS else 1
@@ -230,8 +268,19 @@ def _block(
         for line in lines
         for column in scale.columns
     ]
-    counted = iter(store.span_counts(spans, most))
-    cells = {line.datasetid: tuple(_cell(next(counted), most) for _ in scale.columns) for line in lines}
+    signs = {
+        line.datasetid: {
+            sign: [sort_key(partitions[line.datasetid], dataid) for dataid in known[line.datasetid].of(sign)]
+            for sign in SIGNS
+        }
+        for line in lines
+    }
+    counted = [
+        _cell({**counts, **{sign: count_within(keys, *span[1:]) for sign, keys in signs[span[0]].items()}}, most)
+        for span, counts in zip(spans, store.span_counts(spans, most), strict=True)
+    ]
+    rest = iter(counted)
+    cells = {line.datasetid: tuple(next(rest) for _ in scale.columns) for line in lines}
     return Block(type_name, scale.each, scale.columns, _with(lines, cells), most > 1)
 
 
@@ -249,12 +298,13 @@ def _cell(counts: dict[str, int], most: int) -> Cell:
     return Cell(READY if total else None, total, total if most > 1 else None)
 
 
-def _single_cells(store: Store, line: Line, partition: Partition, scale: Axis) -> tuple[Cell, ...]:
+def _single_cells(store: Store, line: Line, partition: Partition, scale: Axis, known: Absent) -> tuple[Cell, ...]:
     low, high = sort_key(partition, scale.columns[0].first), sort_key(partition, scale.columns[-1].first)
     chunks = store.chunks_between(line.datasetid, low, high, len(scale.columns) + 1)
     there = {chunk.dataid: chunk.status for chunk in chunks}
+    shown = {dataid: sign for sign in SIGNS for dataid in known.of(sign)} | there
     return tuple(
-        Cell(there.get(column.first), int(column.first in there), int(column.first in there))
+        Cell(shown.get(column.first), int(column.first in shown), int(column.first in there))
         for column in scale.columns
     )
 
@@ -291,37 +341,23 @@ def _not_after(partition: Partition, low: int, high: int, key: str) -> int:
     return _not_before(partition, low, high, key + LAST_KEY) - 1
 
 
-def _text_axis(store: Store, lines: list[Line], windows: dict[str, Window | None], width: int) -> Axis | None:
+def _text_axis(
+    store: Store,
+    lines: list[Line],
+    partitions: dict[str, Partition],
+    windows: dict[str, Window | None],
+    known: dict[str, Absent],
+    width: int,
+) -> Axis | None:
     keys: dict[str, str] = {}
     for line in lines:
         low, high = windows[line.datasetid] or EVERYTHING
         keys |= {chunk.dataid: chunk.sort_key for chunk in store.chunks_between(line.datasetid, low, high, width + 1)}
+        partition = partitions[line.datasetid]
+        keys |= {dataid: sort_key(partition, dataid) for dataid in known[line.datasetid].refused}
         if len(keys) > width:
             return None
     return single_columns(sorted(keys, key=keys.__getitem__))
-
-
-def _exceptions(store: Store, catalogue: Catalogue, line: Line, status: str, span: Window | None) -> Exceptions:
-    partition = catalogue.datasets[line.datasetid].partition
-    low, high = span or EVERYTHING
-    chunks = list(chunks_in(store, line.datasetid, low, high, status=status, n=_LISTED))
-    listed = ranges(partition, [chunk.dataid for chunk in chunks])
-    return Exceptions(line.datasetid, status, line.counts[status], tuple(listed), len(chunks) >= _LISTED)
-
-
-def chunks_in(
-    store: Store, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000
-) -> Iterator[Chunk]:
-    """At most n chunks of a dataset between two keys, in order."""
-    after = Chunk(datasetid, "", "", "", None, 0, 0, None, 0, None, None, None, low)
-    left = n
-    while left > 0 and (page := store.chunks(datasetid, status=status, after=after, n=min(left, 10_000))):
-        for chunk in page:
-            if chunk.sort_key > high:
-                return
-            yield chunk
-        left -= len(page)
-        after = page[-1]
 
 
 def chunk_list(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..errors import OdfError
-from ..model import FAILED, Limit
+from ..errors import JobFailed, OdfError
+from ..model import DEFERRED, FAILED, READY, WAITING, Limit
 from ..run.drain import Drained, Failure, Took
 from ..store import Store
+from .axis import LAST_KEY
 from .words import duration
 
 _MOST = 100_000
@@ -141,34 +142,63 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """What is still to be done of a job, whoever began it: chunks that are FAILED, deferred, or wait for their inputs."""
+
+    jobid: str
+    failed: int
+    deferred: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """What a drain did, once it is over."""
+    """What a drain did, once it is over, and what it left."""
 
     outcomes: dict[str, int]
     seconds: float
     causes: tuple[Cause, ...]
     slowest: tuple[Took, ...]
     commands: tuple[str, ...]
+    left: tuple[Left, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
     @property
-    def failed(self) -> bool:
-        """Whether any chunk failed, rather than was refused."""
-        return any(not cause.example.is_refused for cause in self.causes)
+    def outcome(self) -> str:
+        """The name of what went wrong, the worst first; READY when nothing did.
+
+        A chunk that is FAILED counts whoever failed it, until somebody resubmits it or sets it aside.
+        """
+        failed = any(not cause.example.is_refused for cause in self.causes) or any(job.failed for job in self.left)
+        if failed:
+            return JobFailed.name
+        return next(iter([*(cause.outcome for cause in self.causes), *(job.outcome for job in self.left_out)]), READY)
 
 
-def report(store: Store, drained: Drained, refused: Mapping[str, OdfError] = MappingProxyType({})) -> Report:
-    """The end of a drain: failures by their cause, the slowest chunks, and what would have the failed ones run again.
+def report(
+    store: Store,
+    drained: Drained,
+    jobids: Sequence[str] = (),
+    refused: Mapping[str, OdfError] = MappingProxyType({}),
+) -> Report:
+    """The end of a drain: failures by their cause, the slowest chunks, what is left, and what would have it run again.
 
-    refused: the jobs that could not run here; one that has work all the same was left out.
+    jobids: those that it worked for. refused: those that could not run here; one that has work all the same was left out.
     """
-    work = {jobid: store.claimable(jobid, _MOST) for jobid in refused}
+    broken = store.catalogue().broken
+    work = {
+        # Nobody derives the candidates of a broken job: what it has not read yet counts.
+        jobid: store.claimable(jobid, _MOST) or (store.unread(jobid, _MOST) if ("job", jobid) in broken else 0)
+        for jobid in refused
+    }
+    left = tuple(_left(store, jobids))
     return Report(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
         tuple(causes(drained.failures)),
         tuple(sorted(drained.slowest, reverse=True)[:5]),
-        tuple(_commands(store, drained.failures)),
+        tuple(_commands(store, drained.failures, left)),
+        left,
         tuple(
             LeftOut(jobid, work[jobid], error.name, error.message, error.hint)
             for jobid, error in refused.items()
@@ -192,12 +222,25 @@ def causes(failures: Iterable[Failure]) -> list[Cause]:
 
 
 def _alike(failure: Failure) -> str:
-    """What a failure has in common with others: its words without the dataid and without numbers."""
-    dataid, detail = (re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", text) for text in (failure.dataid, failure.detail))
+    """What a failure has in common with others: its words without the dataid, numbers, paths and values of the data."""
+    detail = re.sub(r"""'[^']*'|"[^"]*"|record \[.*?\]|(?<!\w)(?:\w+:)?/\S+|\bexamples [^;]*""", "#", failure.detail)
+    dataid, detail = (re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", text) for text in (failure.dataid, detail))
     return re.sub(rf"(?<!\w){re.escape(dataid)}(?!\w)", "#", detail)
 
 
-def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:
+def _left(store: Store, jobids: Sequence[str]) -> Iterator[Left]:
+    catalogue = store.catalogue()
+    jobs = [catalogue.jobs[jobid] for jobid in jobids if jobid in catalogue.jobs]
+    candidates = store.candidate_counts()
+    counted = store.span_counts([(job.outputs[0], "", LAST_KEY) for job in jobs], _MOST)
+    for job, counts in zip(jobs, counted, strict=True):
+        states = candidates.get(job.jobid, {})
+        left = Left(job.jobid, counts[FAILED], states.get(DEFERRED, 0), states.get(WAITING, 0))
+        if left.failed or left.deferred or left.waiting:
+            yield left
+
+
+def _commands(store: Store, failures: Sequence[Failure], left: Sequence[Left]) -> list[str]:
     catalogue = store.catalogue()
     chunks = [
         (catalogue.jobs[failure.jobid].outputs[0], failure.dataid)
@@ -208,7 +251,9 @@ def _commands(store: Store, failures: Sequence[Failure]) -> list[str]:
     for (datasetid, dataid), status in store.given_chunks(chunks).items():
         if status == FAILED:
             failed.setdefault(datasetid, []).append(dataid)
+    counts = {catalogue.jobs[each.jobid].outputs[0]: each.failed for each in left if each.failed}
     return [
-        f"odf resubmit {datasetid} {' '.join(dataids) if len(dataids) <= _NAMED else '--failed'} --yes"
-        for datasetid, dataids in failed.items()
+        f"odf resubmit {datasetid} {' '.join(dataids) if n == len(dataids) <= _NAMED else '--failed'} --yes"
+        for datasetid, n in ({name: len(dataids) for name, dataids in failed.items()} | counts).items()
+        for dataids in [failed.get(datasetid, [])]
     ]

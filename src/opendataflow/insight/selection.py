@@ -10,8 +10,8 @@ from ..errors import BadDataid, UsageError
 from ..model import FAILED, TYPES, Catalogue, check_dataid, check_id, dataids, sort_key
 from ..store import Store
 from .axis import LAST_KEY
+from .exceptions import chunks_in
 from .flow import datasets_in_order
-from .matrix import chunks_in
 
 _MOST_NEW = 100_000
 _EVERYTHING = 2**62

@@ -14,8 +14,8 @@ _MOST_RANGES = 20  # that a command line names
 
 
 def when(moment: datetime | None, unknown: str = "an unknown time") -> str:
-    """A moment in the reader's own time zone."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else unknown
+    """A moment in the reader's own time zone, which is named."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if moment else unknown
 
 
 def duration(seconds: float) -> str:
@@ -154,7 +154,12 @@ def _plain(value: Any) -> str:
 
 
 # Facts that are said together with another one.
-_DETAILS = {"slots": {"pool", "dataset"}, "taken": {"pool", "dataset"}, "failed": {"checks"}, "table": {"host"}}
+_DETAILS = {
+    "slots": {"pool", "dataset", "job"},
+    "taken": {"pool", "dataset", "job"},
+    "failed": {"checks"},
+    "table": {"host"},
+}
 
 _PHRASES: dict[str, Callable[[Any, Mapping[str, Any]], Iterable[str]]] = {
     "inputs": _inputs,
@@ -175,6 +180,7 @@ _PHRASES: dict[str, Callable[[Any, Mapping[str, Any]], Iterable[str]]] = {
     "output": lambda status, facts: [f"its output {state(status)}"],
     "epoch": lambda epoch, facts: [f"epoch {epoch}"],
     "limits": lambda rows, facts: (_use(*row) for row in rows),
+    "job": lambda jobid, facts: [f"job {jobid} is paused"],
     "pool": _limit("pool"),
     "dataset": _limit("dataset"),
     "deferred": lambda left, facts: ["it is deferred" if isinstance(left, bool) else f"deferred for {duration(left)}"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .catalogue import Catalogue, takes_all
+from .broken import Broken, BrokenDefinition
+from .catalogue import Catalogue, no_beginning, takes_all, without_beginning
 from .checks import Check, checks_to_data, parse_checks
 from .dataid import TYPES, DataidType
 from .dataset import TODAY, Dataset
@@ -26,7 +27,7 @@ from .decision import (
 )
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
-from .job import Input, Job, Pool, Retry
+from .job import Input, Job, Pause, Pool, Retry
 from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
@@ -87,6 +88,8 @@ __all__ = [
     "WAITING",
     "YES",
     "Answer",
+    "Broken",
+    "BrokenDefinition",
     "Catalogue",
     "Check",
     "CheckResult",
@@ -107,6 +110,7 @@ __all__ = [
     "OutLock",
     "OutputFact",
     "Partition",
+    "Pause",
     "Pool",
     "Question",
     "ReadFact",
@@ -133,6 +137,7 @@ __all__ = [
     "may_consume",
     "may_produce",
     "may_read",
+    "no_beginning",
     "ordinal",
     "outputs",
     "parse_checks",
@@ -143,4 +148,5 @@ __all__ = [
     "takes_all",
     "touches",
     "validation",
+    "without_beginning",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from ..errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
+from .broken import Broken, BrokenDefinition, Definition
 from .dataset import TODAY, Dataset
-from .job import Input, Job, Pool
+from .job import Input, Job, Pause, Pool
 from .mapping import check_mapping, inputs, outputs
 from .partition import Partition, bounds, from_ordinal
 
@@ -18,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Catalogue(NamedTuple):
-    """What may flow where; built by Catalogue.build, which refuses what cannot work."""
+    """What may flow where; built by Catalogue.build, which refuses what cannot work, or of rows that may be broken."""
 
     datasets: dict[str, Dataset]
     jobs: dict[str, Job]
@@ -27,47 +29,118 @@ class Catalogue(NamedTuple):
     producers: dict[str, Job]
     readers: dict[str, tuple[tuple[Job, Input], ...]]
     output_partitions: dict[str, Partition]
+    broken: dict[Definition, Broken]
+    paused: Mapping[str, Pause] = MappingProxyType({})
 
     @classmethod
     def build(cls, datasets: Iterable[Dataset], jobs: Iterable[Job], pools: Iterable[Pool] = ()) -> Catalogue:
         """The catalogue of these definitions, or the named error that says which of them does not fit."""
+        catalogue = cls.of_what_fits(datasets, jobs, pools)
+        for broken in catalogue.broken.values():
+            raise broken.problem
+        return catalogue
+
+    @classmethod
+    def of_what_fits(
+        cls,
+        datasets: Iterable[Dataset],
+        jobs: Iterable[Job],
+        pools: Iterable[Pool] = (),
+        broken: Iterable[Broken] = (),
+    ) -> Catalogue:
+        """The catalogue of the definitions that fit together; every job that one of the others concerns is broken too."""
+        bad = {each.definition: each for each in broken}
         datasets_by_id = _by_id("dataset", ((dataset.datasetid, dataset) for dataset in datasets))
         jobs_by_id = _by_id("job", ((job.jobid, job) for job in jobs))
         pools_by_id = _by_id("pool", ((pool.poolid, pool) for pool in pools))
-        if datasets_by_id.setdefault(TODAY.datasetid, TODAY).partition.type != "day":
-            raise BadDefinition(f"dataset {TODAY.datasetid} is built in: its partition type is day")
-        for job in jobs_by_id.values():
-            _check_datasets_exist(job, datasets_by_id)
-        implicit = _add_markers(datasets_by_id, jobs_by_id)
-        catalogue = cls(
-            datasets_by_id,
+        if ("dataset", TODAY.datasetid) not in bad:
+            today = datasets_by_id.setdefault(TODAY.datasetid, TODAY)
+            if today.partition.type != "day":
+                raise BadDefinition(f"dataset {TODAY.datasetid} is built in: its partition type is day")
+
+        def sift(check: Callable[[Job], None]) -> None:
+            for job in list(jobs_by_id.values()):
+                try:
+                    check(job)
+                except OdfError as problem:
+                    bad["job", job.jobid] = _concerned(job, problem)
+                    del jobs_by_id[job.jobid]
+
+        implicit: list[Dataset] = []
+        partitions: dict[str, Partition] = {}
+        sift(lambda job: _check_definitions_load(job, bad))
+        sift(lambda job: _check_datasets_exist(job, datasets_by_id))
+        writers = _writers(jobs_by_id, bad)
+        sift(lambda job: _add_marker(job, datasets_by_id, jobs_by_id, writers, implicit))
+        producers: dict[str, Job] = {}
+        sift(lambda job: _add_producer(job, producers))
+        sift(lambda job: partitions.update({job.jobid: _output_partition(job, datasets_by_id)}))
+        sift(lambda job: _check_mappings(job, datasets_by_id, partitions[job.jobid]))
+        circles = _circles({job.jobid: _waits_for(job, producers) for job in jobs_by_id.values()})
+        sift(lambda job: _check_no_circle(job, circles))
+        made = {dataset.datasetid: dataset for dataset in implicit}
+        return cls(
+            {name: dataset for name, dataset in datasets_by_id.items() if name in jobs_by_id or name not in made},
             jobs_by_id,
             pools_by_id,
-            implicit,
-            _producers_of(jobs_by_id),
+            tuple(dataset for dataset in implicit if dataset.datasetid in jobs_by_id),
+            {name: job for name, job in producers.items() if job.jobid in jobs_by_id},
             _consumers_of(jobs_by_id),
-            {job.jobid: _output_partition(job, datasets_by_id) for job in jobs_by_id.values()},
+            partitions,
+            bad,
         )
-        for job in jobs_by_id.values():
-            catalogue._check_mappings(job)
-        catalogue.order()
-        return catalogue
 
     def dataset(self, datasetid: str) -> Dataset:
         """The dataset of this id, or UnknownDataset."""
-        return _named(self.datasets, "dataset", datasetid, UnknownDataset)
+        return self._named(self.datasets, "dataset", datasetid, UnknownDataset)
 
     def job(self, jobid: str) -> Job:
         """The job of this id, or UnknownJob."""
-        return _named(self.jobs, "job", jobid, UnknownJob)
+        return self._named(self.jobs, "job", jobid, UnknownJob)
 
     def pool(self, poolid: str) -> Pool:
         """The pool of this id, or UnknownPool."""
-        return _named(self.pools, "pool", poolid, UnknownPool)
+        return self._named(self.pools, "pool", poolid, UnknownPool)
+
+    def _named(self, known: dict[str, _T], what: str, name: str, error: type[OdfError]) -> _T:
+        if name in known:
+            return known[name]
+        if (what, name) in self.broken:
+            raise BrokenDefinition(self.broken[what, name])
+        raise error(f"there is no {what} {name}", hint=_nearest(name, known))
 
     def producer(self, datasetid: str) -> Job | None:
         """The job that writes this dataset."""
         return self.producers.get(datasetid)
+
+    def producer_id(self, datasetid: str) -> str | None:
+        """The id of the job that writes this dataset, also where it is broken."""
+        producer = self.producer(datasetid)
+        broken = None if producer else self.broken_producer(datasetid)
+        return producer.jobid if producer else broken.name if broken else None
+
+    def written_together(self, datasetid: str) -> tuple[str, ...]:
+        """The datasets that one run writes with this one, itself included, also where the job is broken."""
+        producer = self.producer(datasetid) or self.broken_producer(datasetid)
+        return producer.outputs if producer is not None else (datasetid,)
+
+    def broken_upstream(self, datasetid: str) -> Broken | None:
+        """A broken job that has a part in producing this dataset: nobody can say what will come of it."""
+        queue, seen = [datasetid], set()
+        while queue:
+            name = queue.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if broken := self.broken_producer(name):
+                return broken
+            job = self.producer(name)
+            queue += [item.datasetid for item in job.inputs] if job is not None else []
+        return None
+
+    def broken_producer(self, datasetid: str) -> Broken | None:
+        """The broken job that says that it writes this dataset."""
+        return next((each for each in self.broken.values() if datasetid in each.outputs), None)
 
     def consumers(self, datasetid: str) -> tuple[tuple[Job, Input], ...]:
         """The jobs that read this dataset, each with the input that says how."""
@@ -117,39 +190,103 @@ class Catalogue(NamedTuple):
 
     def order(self) -> list[str]:
         """The job ids in the order of the data: producers before their consumers."""
-        from graphlib import CycleError, TopologicalSorter
+        from graphlib import TopologicalSorter
 
-        sorter = TopologicalSorter({jobid: self._waits_for(self.jobs[jobid]) for jobid in sorted(self.jobs)})
-        try:
-            return list(sorter.static_order())
-        except CycleError as problem:
-            raise Cycle(
-                f"jobs wait for each other in a circle: {' → '.join(problem.args[1])}",
-                hint="With the mapping lag, a job may read an earlier chunk of what comes after it.",
-            ) from None
+        waits = {jobid: sorted(_waits_for(self.jobs[jobid], self.producers)) for jobid in sorted(self.jobs)}
+        return list(TopologicalSorter(waits).static_order())
 
-    def _waits_for(self, job: Job) -> list[str]:
-        # With a lag the chunk that is read is an earlier one than the chunk that is written: no circle.
-        read = (item.datasetid for item in job.inputs if item.mapping.kind != "lag")
-        return sorted({self.producers[datasetid].jobid for datasetid in read if datasetid in self.producers})
 
-    def _check_mappings(self, job: Job) -> None:
-        output = self.output_partitions[job.jobid]
-        for item in job.inputs:
-            where = f"job {job.jobid}, input {item.datasetid}"
-            check_mapping(item.mapping, self.datasets[item.datasetid].partition, output, where)
-        if takes_all(job):
-            if output.type != "text":
-                raise BadMapping(
-                    f"job {job.jobid}: every input is mapped by all, so its one output is {ALL!r}, "
-                    f"but its output has partition type {output.type}",
-                    hint="Give the output the partition type text, or one input a mapping that names its dataid.",
-                )
-        elif job.inputs and all(item.mapping.is_dynamic for item in job.inputs):
+def _concerned(job: Job, problem: OdfError) -> Broken:
+    """A job that does not fit, by its own fault or by that of what it needs."""
+    outputs = job.outputs or (job.jobid,)
+    if isinstance(problem, BrokenDefinition):
+        cause = problem.broken
+        return Broken("job", job.jobid, cause.problem, cause.statement, cause.rows_of, outputs=outputs)
+    return Broken("job", job.jobid, problem, outputs=outputs)
+
+
+def _check_definitions_load(job: Job, bad: dict[Definition, Broken]) -> None:
+    """Refuse a job that reads, writes or runs in something that does not load."""
+    uses = [("reads", "dataset", item.datasetid) for item in job.inputs]
+    uses += [("writes", "dataset", name) for name in job.outputs]
+    uses += [("runs in", "pool", job.pool)]
+    for verb, what, name in uses:
+        broken = bad.get((what, name))
+        if broken is not None:
+            said = f"job {job.jobid} {verb} {what} {name}, which does not load: {broken.problem.message}"
+            raise BrokenDefinition(broken._replace(problem=type(broken.problem)(said, hint=broken.problem.hint)))
+
+
+def _check_mappings(job: Job, datasets: dict[str, Dataset], output: Partition) -> None:
+    for item in job.inputs:
+        check_mapping(
+            item.mapping, datasets[item.datasetid].partition, output, f"job {job.jobid}, input {item.datasetid}"
+        )
+    if takes_all(job):
+        if output.type != "text":
             raise BadMapping(
-                f"job {job.jobid}: no input names the dataid of the output",
-                hint="The mappings latest and all only join what another input names. The dataset today names every day.",
+                f"job {job.jobid}: every input is mapped by all, so its one output is {ALL!r}, "
+                f"but its output has partition type {output.type}",
+                hint="Give the output the partition type text, or one input a mapping that names its dataid.",
             )
+    elif job.inputs and all(item.mapping.is_dynamic for item in job.inputs):
+        raise BadMapping(
+            f"job {job.jobid}: no input names the dataid of the output",
+            hint="The mappings latest and all only join what another input names. The dataset today names every day.",
+        )
+
+
+def _waits_for(job: Job, producers: dict[str, Job]) -> set[str]:
+    # With a lag the chunk that is read is an earlier one than the chunk that is written: no circle.
+    read = (item.datasetid for item in job.inputs if item.mapping.kind != "lag")
+    return {producers[datasetid].jobid for datasetid in read if datasetid in producers}
+
+
+def _circles(waits: dict[str, set[str]]) -> dict[str, list[str]]:
+    """The jobs that wait for themselves, each with a way back to it; a job that only waits for such a one is none."""
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter(waits).prepare()
+        return {}
+    except CycleError:
+        pass
+    circles: dict[str, list[str]] = {}
+    for start in waits:
+        ways = [[start]]
+        seen = set()
+        while ways:
+            way = ways.pop(0)
+            for waited in sorted(waits.get(way[0], ())):
+                if waited == start:
+                    circles.setdefault(start, [start, *way])
+                elif waited not in seen:
+                    seen.add(waited)
+                    ways.append([waited, *way])
+    return circles
+
+
+def _check_no_circle(job: Job, circles: dict[str, list[str]]) -> None:
+    if job.jobid in circles:
+        raise Cycle(
+            f"jobs wait for each other in a circle: {' → '.join(circles[job.jobid])}",
+            hint="With the mapping lag, a job may read an earlier chunk of what comes after it.",
+        )
+
+
+def without_beginning(job: Job, datasets: Mapping[str, Dataset]) -> list[str]:
+    """The datasets of which a job reads an earlier chunk of its own, when nothing says which one is the first."""
+    read = [item.datasetid for item in job.inputs if item.mapping.kind == "lag" and item.datasetid in job.outputs]
+    partitions = {name: datasets[name].partition for name in read if name in datasets}
+    return [name for name, each in partitions.items() if each.start is None and each.count is None]
+
+
+def no_beginning(jobid: str, datasetid: str) -> str:
+    """What to say about it."""
+    return (
+        f"{jobid} reads the chunk of {datasetid} before its own, so none can be the first: "
+        f"declare where it begins, [dataset.{datasetid}] partition = {{ …, start = … }}"
+    )
 
 
 def takes_all(job: Job) -> bool:
@@ -164,12 +301,6 @@ def _by_id(what: str, pairs: Iterable[tuple[str, _T]]) -> dict[str, _T]:
             raise BadDefinition(f"{what} {name} is defined twice")
         by_id[name] = value
     return by_id
-
-
-def _named(known: dict[str, _T], what: str, name: str, error: type[OdfError]) -> _T:
-    if name in known:
-        return known[name]
-    raise error(f"there is no {what} {name}", hint=_nearest(name, known))
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -192,23 +323,30 @@ def _check_datasets_exist(job: Job, datasets: dict[str, Dataset]) -> None:
         )
 
 
-def _add_markers(datasets: dict[str, Dataset], jobs: dict[str, Job]) -> tuple[Dataset, ...]:
+def _writers(jobs: dict[str, Job], bad: dict[Definition, Broken]) -> dict[str, str]:
+    """Who says that it writes which dataset, also of those that are broken."""
+    said = [*((job.jobid, job.outputs) for job in jobs.values()), *((each.name, each.outputs) for each in bad.values())]
+    return {datasetid: jobid for jobid, outputs in said for datasetid in outputs}
+
+
+def _add_marker(
+    job: Job, datasets: dict[str, Dataset], jobs: dict[str, Job], writers: dict[str, str], made: list[Dataset]
+) -> None:
     """A job without outputs gets one that is only tracked, named after the job, so that its runs are remembered."""
-    made = []
-    for job in list(jobs.values()):
-        if job.outputs:
-            continue
-        if job.jobid == TODAY.datasetid:
-            raise BadDefinition(
-                f"job {job.jobid} needs an output",
-                hint="Its name is that of a built-in dataset, so it cannot have a marker dataset of its own.",
-            )
-        if job.jobid not in datasets:
-            marker = Dataset(job.jobid, partition=_marker_partition(job, datasets))
-            datasets[job.jobid] = marker
-            made.append(marker)
-        jobs[job.jobid] = replace(job, outputs=(job.jobid,))
-    return tuple(made)
+    if job.outputs:
+        return
+    if job.jobid == TODAY.datasetid:
+        raise BadDefinition(
+            f"job {job.jobid} needs an output",
+            hint="Its name is that of a built-in dataset, so it cannot have a marker dataset of its own.",
+        )
+    if job.jobid in writers:
+        raise _two_producers(writers[job.jobid], job.jobid, job.jobid)
+    if job.jobid not in datasets:
+        marker = Dataset(job.jobid, partition=_marker_partition(job, datasets))
+        datasets[job.jobid] = marker
+        made.append(marker)
+    jobs[job.jobid] = replace(job, outputs=(job.jobid,))
 
 
 def _marker_partition(job: Job, datasets: dict[str, Dataset]) -> Partition:
@@ -228,17 +366,18 @@ def _marker_partition(job: Job, datasets: dict[str, Dataset]) -> Partition:
     )
 
 
-def _producers_of(jobs: dict[str, Job]) -> dict[str, Job]:
-    producers: dict[str, Job] = {}
-    for job in jobs.values():
-        for datasetid in job.outputs:
-            other = producers.setdefault(datasetid, job)
-            if other is not job:
-                raise TwoProducers(
-                    f"jobs {other.jobid} and {job.jobid} both write dataset {datasetid}",
-                    hint="A dataset has one producer. Let each write its own, and a third job join them.",
-                )
-    return producers
+def _add_producer(job: Job, producers: dict[str, Job]) -> None:
+    for datasetid in job.outputs:
+        if datasetid in producers:
+            raise _two_producers(producers[datasetid].jobid, job.jobid, datasetid)
+    producers.update(dict.fromkeys(job.outputs, job))
+
+
+def _two_producers(one: str, other: str, datasetid: str) -> TwoProducers:
+    return TwoProducers(
+        f"jobs {one} and {other} both write dataset {datasetid}",
+        hint="A dataset has one producer. Let each write its own, and a third job join them.",
+    )
 
 
 def _consumers_of(jobs: dict[str, Job]) -> dict[str, tuple[tuple[Job, Input], ...]]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ..errors import BadDefinition
+from ..errors import BadConfig, BadDefinition
 from .check_kinds import KINDS, Params
 from .ids import shown
 from .plain import plain, plain_table, within
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
 
 ERROR = "error"
 WARN = "warn"
@@ -68,6 +72,20 @@ def _checked_params(name: str, params: Params) -> Params:
     elif "trailing" in params:
         raise BadDefinition(f"{name}: trailing has no meaning without within_percent", hint=f"Write {kind.shape}.")
     return {key: params[key] for key in known if key in params}
+
+
+def policy(dataset: Dataset, option: str, default: str) -> str:
+    """How severe a drift or an empty chunk of this dataset is: error, warn, or nothing where it is allowed."""
+    declared = dataset.options.get(option, default)
+    if not isinstance(declared, (str, bool)) or declared not in _POLICIES:
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: {option} cannot be {shown(declared)}",
+            hint='Use "refuse", "warn" or "allow".',
+        )
+    return _POLICIES[declared]
+
+
+_POLICIES = {"refuse": ERROR, "error": ERROR, False: ERROR, "warn": WARN, "allow": "", True: ""}
 
 
 def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:

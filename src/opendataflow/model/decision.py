@@ -56,10 +56,11 @@ class ReadFact(NamedTuple):
 class Limit(NamedTuple):
     """A limit on chunks that run at the same time, on all machines, and how many run: of a pool, or readers of a dataset."""
 
-    what: str  # pool | dataset
+    what: str  # pool | dataset | job
     name: str
     slots: int
     taken: int
+    why: str = ""  # of a job that somebody paused: then nothing of it may begin
 
     @property
     def free(self) -> int:
@@ -67,6 +68,8 @@ class Limit(NamedTuple):
         return max(self.slots - self.taken, 0)
 
     def __str__(self) -> str:
+        if self.why:
+            return self.why
         if self.slots == 0:
             return f"{self.what} {self.name} is paused: it has 0 {'slots' if self.what == 'pool' else 'readers'}"
         kind = "slots are taken" if self.what == "pool" else "readers are running"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import isfinite
+from typing import NamedTuple
 
-from ..errors import BadDefinition
+from ..errors import BadDefinition, LeaseLost
 from .hours import Hours, next_change, parse_window, slots_at
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping
@@ -14,6 +16,7 @@ from .plain import plain_table
 from .timezone import time_zone
 
 _MOST_DOUBLINGS = 64
+CRASHES = 2  # how often a run that lost its lease is tried again, whatever `retries` says
 
 
 def _is_env_name(name: object) -> bool:
@@ -81,7 +84,12 @@ class Retry:
         return min(self.backoff * 2.0**doublings, self.backoff_max) * (1 + jitter * 0.25)
 
     def applies(self, tries: int, outcome: str) -> bool:
-        """Whether a run that was tried this often, last with this outcome, is tried again."""
+        """Whether a run that was tried this often, last with this outcome, is tried again.
+
+        A run that only lost its lease is tried again without being asked for: a crash is not the job's fault.
+        """
+        if not self.on and outcome == LeaseLost.name:
+            return tries <= max(self.retries, CRASHES)
         return tries <= self.retries and (not self.on or outcome in self.on)
 
 
@@ -148,6 +156,19 @@ class Job:
                 raise BadDefinition(f"{where}: {name} must be a number of seconds above 0, not {shown(seconds)}")
         if self.pool != "":
             check_id("pool", self.pool)
+
+
+class Pause(NamedTuple):
+    """A job that starts nothing until somebody says so: who paused it when, and why."""
+
+    jobid: str
+    who: str
+    why: str | None
+    since: datetime | None
+
+    def __str__(self) -> str:
+        since = self.since.astimezone().strftime("%Y-%m-%d %H:%M %Z") if self.since else "an unknown time"
+        return f"job {self.jobid} is paused by {self.who} since {since}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,6 +11,8 @@ from ..errors import BadDefinition
 from .checks import ERROR
 from .ids import shown
 from .plain import plain_table
+
+_SAME_TIME = 1e-6  # seconds; a time loses a little on its way through JSON
 
 
 class File(NamedTuple):
@@ -20,6 +22,18 @@ class File(NamedTuple):
     bytes: int
     mtime: float | None = None
     checksum: str | None = None
+
+    def was_touched(self, now: File) -> bool:
+        """Whether it has another time now."""
+        return self.mtime is not None and now.mtime is not None and abs(now.mtime - self.mtime) > _SAME_TIME
+
+    def is_same(self, now: File) -> bool:
+        """Whether this is the same file: by its content where that is known of both, else by its size and time."""
+        if (self.path, self.bytes) != (now.path, now.bytes):
+            return False
+        if self.checksum and now.checksum:
+            return self.checksum == now.checksum
+        return not self.was_touched(now)
 
 
 class Consumed(NamedTuple):
@@ -87,6 +101,15 @@ class Manifest:
     def passed(self) -> bool:
         """Whether no check of severity error failed."""
         return not any(result.refuses for result in self.checks)
+
+    def has_files_of(self, other: Manifest) -> bool:
+        """Whether the two hold the same files, as far as anybody can tell without reading them again."""
+        return len(self.files) == len(other.files) and all(map(File.is_same, sorted(self.files), sorted(other.files)))
+
+    def at(self, place: Callable[[str], str]) -> Manifest:
+        """The same with another way to say where it lies."""
+        location = place(self.location)
+        return self if location == self.location else replace(self, location=location)
 
     def to_data(self) -> dict[str, object]:
         """The same as plain data, without what is not set."""

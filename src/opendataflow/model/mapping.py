@@ -73,6 +73,15 @@ def _same_type(input: Partition, output: Partition) -> bool:
     return input.type == output.type and counts_fit
 
 
+def _same_type_or_day_as_text(input: Partition, output: Partition) -> bool:
+    return _same_type(input, output) or _is_day_as_text(input, output)
+
+
+def _is_day_as_text(input: Partition, output: Partition) -> bool:
+    """A dataset without a declared partition takes the id of a day, such as that of `today`, as it is."""
+    return input.type == "day" and output.type == "text"
+
+
 def _same_ordinal_type(input: Partition, output: Partition) -> bool:
     return TYPES[input.type].is_ordinal and _same_type(input, output)
 
@@ -93,7 +102,7 @@ _SAME = "input and output to have the same partition type (and count)"
 _STEPS = "input and output to have the same partition type (and count), one with an order of steps"
 
 KINDS: dict[str, Kind] = {
-    "identity": Kind(_same, _same, _same_type, _SAME),
+    "identity": Kind(_same, _same, _same_type_or_day_as_text, f"{_SAME}, or a day as text"),
     "lag": Kind(_earlier, _later, _same_ordinal_type, _STEPS, has_number=True),
     "window": Kind(_last_n, _next_n, _same_ordinal_type, _STEPS, has_number=True, is_shared=True),
     "rollup": Kind(_contents, _container, _is_finer, "an input of a finer time type: hour < day < month < year"),
@@ -221,6 +230,9 @@ def _other_side(
             f"{mapping} depends on which chunks exist", hint="Ask resolve() or touches() with the known dataids."
         )
     check_mapping(mapping, input, output)
+    if mapping.kind == "identity" and _is_day_as_text(input, output):
+        first, last = bounds(input)
+        return [dataid] if first <= ordinal(input, dataid) <= last else []
     if not TYPES[this.type].is_ordinal:
         return [check_id("dataid", dataid)]
     ordinal(this, dataid)

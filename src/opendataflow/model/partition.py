@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import date, datetime
@@ -61,10 +62,8 @@ class Partition:
             try:
                 number = TYPES[self.type].parse(bound)
             except _MALFORMED:
-                raise BadDefinition(
-                    f"{name} {shown(bound)} is not a {self.type}",
-                    hint=f"A {self.type} is written like this: {TYPES[self.type].form}.",
-                ) from None
+                why, hint = _what_is_wrong(self, bound)
+                raise BadDefinition(f"{name} {shown(bound)} is not a {self.type}{why}", hint=hint) from None
             if self.count is not None and number > self.count:
                 raise BadDefinition(f"{name} {bound} is greater than count {self.count}")
         first, last = bounds(self)
@@ -130,10 +129,20 @@ TEXT = Partition()
 
 def _malformed(partition: Partition, dataid: object, datasetid: str = "") -> BadDataid:
     of_dataset = f" of dataset {datasetid}" if datasetid else ""
-    return BadDataid(
-        f"{shown(dataid)} is not a {partition.type} dataid{of_dataset}",
-        hint=f"A {partition.type} is written like this: {TYPES[partition.type].form}.",
-    )
+    why, hint = _what_is_wrong(partition, dataid)
+    return BadDataid(f"{shown(dataid)} is not a {partition.type} dataid{of_dataset}{why}", hint=hint)
+
+
+def _what_is_wrong(partition: Partition, dataid: object) -> tuple[str, str]:
+    """What is wrong with a dataid, and how it is written; one may be written well and be none of the calendar."""
+    dataid_type = TYPES[partition.type]
+    if dataid_type.is_time and _shape(str(dataid)) == _shape(dataid_type.form):
+        return f": the calendar has no such {dataid_type.name}", f"The order is that of {dataid_type.form}."
+    return "", f"A {dataid_type.name} is written like this: {dataid_type.form}."
+
+
+def _shape(text: str) -> str:
+    return re.sub("[0-9]", "0", text)
 
 
 def _ordinal_type(partition: Partition) -> DataidType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .declared import Environment, Project, Trust
 from .jobcode import code_of, is_for_spark
 from .loading import find, load, without_file
-from .locations import check_places, is_inside, leads_outside, location_of, misplaced, resolve_location
+from .locations import check_places, is_inside, leads_outside, location_of, misplaced, resolve_location, roots_of
 
 __all__ = [
     "Environment",
@@ -21,5 +21,6 @@ __all__ = [
     "location_of",
     "misplaced",
     "resolve_location",
+    "roots_of",
     "without_file",
 ]

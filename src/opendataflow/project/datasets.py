@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from posixpath import splitext
 from typing import Any
 
-from ..errors import UnknownDataset
+from ..errors import BadDefinition, UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
 from ..model.dataset import AUTH, KINDS, POSTGRES
+from ..model.duration import seconds
 from ..model.ids import shown
 from ..model.plain import plain
 from ..model.size import is_size
@@ -31,6 +33,21 @@ def _are_methods(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(method in AUTH for method in value)
 
 
+def _is_expected(value: object) -> bool:
+    if isinstance(value, bool):
+        return True
+    try:
+        return bool(seconds(value))
+    except BadDefinition:
+        return False
+
+
+def _is_quarantine(value: object) -> bool:
+    from ..files.quarantine import is_quarantine  # here, since few datasets have one
+
+    return is_quarantine(value)
+
+
 OF_POSTGRES: dict[str, Shape] = {
     "require_auth": either(one_of(*AUTH), Shape(_are_methods, f"a list of {', '.join(AUTH)}")),
     "sslmode": one_of("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
@@ -40,17 +57,20 @@ OF_POSTGRES: dict[str, Shape] = {
     "loaders": COUNT,
     "replace": one_of("table"),
 }
+VERIFY = one_of("content", "stat")
 OPTIONS: dict[str, Shape] = {
     "layout": one_of("versioned", "plain"),
     "repeats": FLAG,
+    "verify": VERIFY,
     "fingerprint": FLAG,
     "drift": one_of("refuse", "warn", "allow"),
     "empty": either(FLAG, TEXT),
     "ready": either(FLAG, TEXT, TABLE),
-    "quarantine": either(FLAG, TEXT, TABLE),
+    "quarantine": Shape(_is_quarantine, 'true or false, or a table like { max = "1 %" } or { max = 100 }'),
     "options": TABLE,
     "schema": TEXT,
     "max_line": _SIZE,
+    "expected": Shape(_is_expected, 'true, or a time after the end of a period like "6h"'),
     "unsafe_sql": FLAG,
     "compression": TEXT,
     "readers": SLOTS,
@@ -109,6 +129,13 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     with homes.get("location", section).at("location"):
         check_written(values.get("location", ""))
         return Dataset(datasetid, partition=partition, checks=checks, options=options, **values)
+
+
+def verified(dataset: Dataset, verify: str | None) -> Dataset:
+    """A dataset as its environment verifies it, unless it says so itself."""
+    if verify is None or dataset.kind != "file" or "verify" in dataset.options:
+        return dataset
+    return replace(dataset, options={**dataset.options, "verify": verify})
 
 
 def check_complete(section: Section, dataset: Dataset) -> None:

@@ -55,6 +55,7 @@ class Project:
     spark: Mapping[str, object] = field(default_factory=dict, hash=False)
     timezone: str = "UTC"
     trust: Trust = Trust()
+    keep_log_tail: bool = False  # whether the last lines of a log go to the store
 
     @property
     def is_toml(self) -> bool:

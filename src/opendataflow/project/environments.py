@@ -22,7 +22,7 @@ def read_environments(root: Section, folder: Path) -> dict[str, Environment]:
     for section in root.tables("environment"):
         with section.at():
             check_id("environment", section.name)
-        section.only(("roots", "hosts", "store", "dataset"))
+        section.only(("roots", "hosts", "store", "verify", "dataset"))
         its_url, its_encrypted = _store(section.inner("store"), url, encrypted, folder)
         roots = tuple(_root(section, path, folder) for path in section.texts("roots"))
         environments[section.name] = Environment(section.name, roots, section.texts("hosts"), its_url, its_encrypted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, eith
 OPTIONS: dict[str, Shape] = {
     "copy": TABLE,
     "script": TEXT,
+    "folder": TEXT,
     "secrets": one_of("env", "file"),
     "batch": COUNT,
+    "spark": TABLE,
     "description": TEXT,
     "owner": TEXT,
     "tags": TEXTS,
@@ -161,6 +163,8 @@ def _options(section: Section, folder: Path) -> dict[str, Any]:
         if key in section:
             with section.at(key):
                 options[key] = plain(section.get(key, shape), key)
+    if "spark" in options:
+        options["spark"] = dict(_spark(section, "spark", options["spark"]))
     if "script" in options:
         if "copy" in options:
             raise section.wrong("script", "a copy needs no code", "Keep copy or script, not both.")
@@ -168,7 +172,26 @@ def _options(section: Section, folder: Path) -> dict[str, Any]:
             raise section.wrong(
                 "script", f"{shown(options['script'])} lies outside the project", f"The project is {folder}."
             )
+    if "folder" in options:
+        if "copy" in options:
+            raise section.wrong("folder", "a copy starts no script", "Leave it out.")
+        if not section.text("folder") or "\0" in options["folder"]:
+            raise section.wrong("folder", "it names no folder", 'Write a path, relative to this file: folder = "work".')
     return options
+
+
+def _spark(section: Section, name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Settings of Spark for the sessions of one job, by their full names; TOML makes tables of dotted keys."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _spark(section, key if name == "spark" and key.startswith("spark.") else f"{name}.{key}", inner)
+        return
+    if not name.startswith("spark.sql."):
+        hint = "A job may set what a session can: spark.sql.… Everything else belongs to the whole application: [spark]"
+        raise section.wrong("spark", f"{shown(name)} cannot be set for one job", hint)
+    if not isinstance(value, (str, int, float)):
+        raise section.wrong("spark", f"{name}: expected a text or a number, not {shown(value)}", "")
+    yield name, str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _copied(

@@ -12,12 +12,12 @@ from ..model.ids import shown
 from ..model.plain import plain_table
 from ..model.timezone import time_zone
 from .config import read_config, read_trust, refuse_foreign, together
-from .datasets import check_complete, check_references, read_dataset
+from .datasets import VERIFY, check_complete, check_references, read_dataset, verified
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
 from .locations import store_address
-from .section import Section, nearest, quoted
+from .section import FLAG, Section, nearest, quoted
 from .text import read_tables, read_text
 
 TOML = "dataflow.toml"
@@ -70,7 +70,7 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         if name not in _TABLES:
             raise root.wrong(f"[{quoted(name)}]", "there is no such table", nearest(name, _TABLES))
     project = root.inner("project")
-    project.only(("name", "jobs", "logs", "timezone"))
+    project.only(("name", "jobs", "logs", "timezone", "keep_log_tail"))
     environments = read_environments(root, folder)
     environment = select(environments, env, file.name)
     timezone = _timezone(project)
@@ -94,6 +94,7 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         spark,
         timezone,
         together(read_trust(root.inner("trust")), trust),
+        bool(project.get("keep_log_tail", FLAG, False)),
     )
 
 
@@ -116,6 +117,9 @@ def _datasets(root: Section, selected: str) -> list[Dataset]:
             changed = read_dataset(sections[override.name], override)
             if environment.name == selected:
                 datasets[override.name] = changed
+        verify = environment.get("verify", VERIFY)
+        if environment.name == selected:
+            datasets = {name: verified(dataset, verify) for name, dataset in datasets.items()}
     for name, dataset in datasets.items():
         check_complete(sections[name], dataset)
         check_references(sections[name], dataset, {TODAY.datasetid, *datasets})

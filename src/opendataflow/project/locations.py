@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from ..errors import BadConfig, InvalidPath
 from ..model import Dataset, InputChunk, Manifest
 from ..model.ids import shown
+from ..model.roots import Roots
 from .declared import Environment, Project
 
 _url = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL).fullmatch
@@ -57,6 +58,15 @@ def strays(template: str) -> bool:
 def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
     """The absolute location of a chunk by its dataset's template, inside the environment's roots where any are declared."""
     return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
+
+
+def roots_of(project: Project, store_url: str) -> Roots:
+    """What the locations of versions are kept relative to: the environment's roots; without a project file, the folder of
+    the store's own file, from wherever somebody calls."""
+    if project.environment.is_declared:
+        return Roots(project.environment.roots)
+    path = store_url.removeprefix("sqlite:///")
+    return Roots(store_folder=os.path.dirname(os.path.abspath(path)) if path != store_url else "")
 
 
 def is_inside(location: str, roots: Sequence[str]) -> bool:

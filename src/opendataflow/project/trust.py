@@ -24,12 +24,12 @@ RIGHT, PLACE = "right", "place"  # the question that an untrusted definition is 
 # What becomes an address or chooses a reader, and is compared with the declaration.
 _ADDRESS = ("kind", "format", "hostname", "database", "schemaname", "tablename", "username", "location")
 # Options that say nothing about how data is read, written or reached.
-_REMARKS = ("description", "owner", "tags", "readers")
+_REMARKS = ("description", "owner", "tags", "readers", "expected")
 
 FORMATS = ("", "csv", "json", "text", "parquet", "orc", "postgres", "postgresql")
 KEYS = (
     *_REMARKS,
-    *("repeats", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "keep", "max_line"),
+    *("repeats", "verify", "fingerprint", "drift", "empty", "ready", "quarantine", "schema", "keep", "max_line"),
     *("timezone", "as_text", "numeric", "loaders", "replace"),
 )
 COMPRESSIONS = ("none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "snappy", "zstd", "lzo", "brotli")
@@ -99,6 +99,11 @@ def require(project: Project, dataset: Dataset, applied: Callable[[], str | None
         raise UntrustedDefinition(told(problems), hint=way_out(project, problems, applied))
 
 
+def may_write(project: Project, dataset: Dataset) -> bool:
+    """Whether we may write to the location of a dataset and move what is there: the project declares it, or it is inside."""
+    return _declaration(project, dataset.datasetid) is not None or not any(_elsewhere(project, dataset))
+
+
 def looks(problems: Iterable[Distrust]) -> dict[str, Look]:
     """The same as answers: a no to question 2, to question 3, or to both."""
     by_question: dict[str, list[Distrust]] = {}
@@ -153,11 +158,13 @@ def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distru
     if declared is None:
         if "copy" in job.options and job.jobid not in project.trust.copies:
             yield Distrust(RIGHT, f"job {job.jobid} is a copy, which {_nobody(project)}")
+        if "spark" in job.options:
+            yield Distrust(RIGHT, f"job {job.jobid} has settings of Spark, which {_nobody(project)}")
         return
     stored, own = _wiring(job), _wiring(declared)
-    for key in stored:
-        if stored[key] != own[key]:
-            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored[key], own[key])
+    for key in dict.fromkeys((*stored, *own)):
+        if stored.get(key) != own.get(key):
+            yield _difference(RIGHT, project, f"job {job.jobid}", key, stored.get(key), own.get(key))
     for name, value in declared.env.items():
         if job.env.get(name) != value:
             yield _difference(RIGHT, project, f"job {job.jobid}", f"env {name}", job.env.get(name), value)
@@ -169,6 +176,7 @@ def _wiring(job: Job) -> dict[str, object]:
         "reads": {item.datasetid: str(item.mapping) for item in job.inputs},
         "writes": sorted(job.outputs or (job.jobid,)),
         **{key: job.options.get(key) for key in ("copy", "secrets")},
+        **{key: job.options[key] for key in ("spark",) if key in job.options},
     }
 
 

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import files
-from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, OdfError
-from ..model import READY, Dataset, File, check_dataid
+from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, NotValidated, OdfError, WrongData
+from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..model.ids import shown
+from ..model.remarks import remarks
 from ..project import Project, is_inside, misplaced
 from ..project.trust import require
 from ..store import Announced
-from .audit import seen_at_location
+from .audit import NothingThere, seen_at_location
 from .worker import Worker
 
 Seen = tuple[File, ...] | OdfError | None
@@ -43,19 +44,41 @@ def announce(
     look: bool = True,
     why: str | None = None,
     dry_run: bool = False,
+    again: bool = False,
 ) -> Announced:
-    """Announce chunks, all of them or none; with a look at each first where the dataset has a location."""
+    """Announce chunks, all of them or none; with a look at each first where the dataset has a location.
+
+    again accepts them as they are now, as a new version of each, also where nobody can tell that they changed.
+    """
     store = worker.store
     store.check_environment(worker.project.environment.name)
     for dataid in dataids:
         check_dataid(dataset.partition, dataid, dataset.datasetid)
-    seen = {dataid: seen_at_location(worker, dataset, dataid, hint=_UNSEEN) for dataid in dataids if look}
+    seen = {dataid: _seen(worker, dataset, dataid, dry_run) for dataid in dataids if look}
+    manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
+    told = remarks({f"{dataset.datasetid} {dataid}": manifest for dataid, manifest in manifests.items()})
     if dry_run:
         chunks = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
-        known = tuple(dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY)
-        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known)
-    manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
-    return store.announce(dataset.datasetid, dataids, manifests=manifests, why=why)
+        known = tuple(
+            dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY and not again
+        )
+        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known, told)
+    announced = store.announce(dataset.datasetid, dataids, manifests=manifests, why=why, again=again)
+    return announced._replace(remarks=told)
+
+
+def _seen(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Manifest | None:
+    """A look at one chunk; what came and may not be taken is remembered, unlike what is not there."""
+    try:
+        return seen_at_location(worker, dataset, dataid, hint=_UNSEEN)
+    except (WrongData, NotValidated, InvalidPath) as problem:
+        if not dry_run and not isinstance(problem, NothingThere):
+            _remember(worker, dataset, dataid, problem)
+        raise
+
+
+def _remember(worker: Worker, dataset: Dataset, dataid: str, problem: OdfError) -> None:
+    worker.store.refuse_arrival(dataset.datasetid, dataid, problem.name, worker.vault.redact(problem.message))
 
 
 def discover(
@@ -85,6 +108,9 @@ def discover(
         times = (file.mtime or 0.0 for seen in before.values() if isinstance(seen, tuple) for file in seen)
         time.sleep(max(0.0, min(quiet, max(times, default=0.0) + quiet - time.time())))
         new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _look(found[dataid]), quiet)]
+    for dataid, trouble in refused.items():
+        if isinstance(trouble, InvalidPath) and not dry_run:
+            _remember(worker, dataset, dataid, trouble)
     return [
         _refused(dataid, refused[dataid], worker) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)
         for dataid in new
@@ -119,10 +145,10 @@ def _look(location: str) -> Seen:
 
 def _arrived(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Arrived:
     try:
-        announce(worker, dataset, [dataid], dry_run=dry_run)
+        announced = announce(worker, dataset, [dataid], dry_run=dry_run)
     except OdfError as problem:
         return _refused(dataid, problem, worker)
-    return Arrived(dataid, READY)
+    return Arrived(dataid, READY, announced.remarks)
 
 
 def _refused(dataid: str, problem: OdfError, worker: Worker) -> Arrived:

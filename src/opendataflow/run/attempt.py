@@ -7,8 +7,9 @@ An executor does the middle: a script, chunks on Spark, or whoever shook hands b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -24,6 +25,7 @@ from ..errors import (
     exit_code_of,
 )
 from ..model import READY, YES, Answer, Catalogue, Facts, InputChunk, Job, Manifest, Receipt, decide
+from ..model.remarks import remarks
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
 
@@ -67,6 +69,7 @@ class Done(NamedTuple):
     problem: Exception | None = None
     exit_code: int | None = None
     ended: Ended | None = None
+    settle: Callable[[], None] | None = None  # what is left to do inside the commit
 
 
 class Result(NamedTuple):
@@ -80,6 +83,7 @@ class Result(NamedTuple):
     status: str = ""
     ended: Ended | None = None
     log: Path | None = None
+    remarks: str = ""  # on what was published all the same: rejected rows, checks that only warn
 
 
 class Executor(Protocol):
@@ -92,6 +96,9 @@ class Executor(Protocol):
 
     def audit(self, attempt: Attempt, done: Done) -> Mapping[str, Manifest]:
         """The manifests of what was produced; raises when it may not be published."""
+
+    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        """What makes it visible outside the store, inside the commit; it may be asked again. What raises undoes the commit."""
 
 
 # The whole way --------------------------------------------------------------------------------------------------------
@@ -124,7 +131,7 @@ def run(
                 done = execute(worker, attempts, executor, heartbeat, log)
                 produced = audit(worker, attempts, executor, done, results)
                 commit(worker, produced, results)
-                _note_refused(log, [results[runid] for runid, work in done.items() if work.problem is None])
+                _note(log, [results[runid] for runid, work in done.items() if work.problem is None])
     except BaseException as problem:
         if not isinstance(problem, Exception):
             worker.store.patience = min(worker.store.patience, _LAST_PATIENCE)  # whoever interrupts us wants an end
@@ -134,6 +141,8 @@ def run(
                 results[claim.runid] = fail(worker, claim, Done(problem=_named(problem)))
         if not isinstance(problem, Exception):
             raise
+    if log is not None:
+        worker.keep_log_tail(claims, log)
     return [_with_log(results[claim.runid], log) for claim in claims]
 
 
@@ -163,8 +172,9 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
     if done.problem is not None:
         return fail(worker, claim, done)
     attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
-    publish(worker, [(attempt, Done(executor.audit(attempt, done)))])
-    return _ready(claim)
+    published = _audited(executor, attempt, done)
+    publish(worker, [(attempt, published)])
+    return _ready(claim, published)
 
 
 # Step by step ---------------------------------------------------------------------------------------------------------
@@ -180,8 +190,7 @@ def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Resu
     if untrusted and (refused := _refused(worker, asked, untrusted)):
         return refused
     worker.vault.passwords(catalogue, job)  # a wrong key is no reason to take a chunk
-    receipt = Receipt(asked.jobid, asked.dataid)
-    for _ in range(3):  # what another process held a moment ago may be free when we ask why
+    for rest in (2, 1, 0):  # what another process held a moment ago may be free when we ask why
         claims = store.claim(asked.jobid, dataid=asked.dataid, force=asked.force, lease=asked.lease)
         if claims:
             if asked.force:
@@ -190,17 +199,12 @@ def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Resu
                     f"run {claims[0].runid} is permanently marked as forced"
                 )
             return claims[0]
-        if asked.dataid is None:
-            return _nothing(worker, asked.jobid)
         receipt = worker.forecast(asked.jobid, asked.dataid, "nothing was claimed")
-        if receipt.verdict != YES:
+        if receipt is None:
             break
-    if receipt.no is None:
-        taken = Answer("safe", False, why="another process took it at the same moment")
-        receipt = Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], taken))
-    why = receipt.no.why if receipt.no else ""
-    store.refuse(receipt, why)
-    return Result(receipt.verdict, exit_code_of(receipt.verdict), why, receipt=receipt)
+        if receipt.verdict != YES or not rest:
+            return _not_claimed(worker, asked, receipt)
+    return Result(NothingToDo.name, 0, f"no chunk of {asked.jobid} may be processed now; see: odf why {asked.jobid}")
 
 
 def admit(
@@ -271,8 +275,7 @@ def audit(
         claim, work = attempt.claim, done[attempt.claim.runid]
         if work.problem is None:
             try:
-                manifests = executor.audit(attempt, work)
-                produced.append((attempt, Done(manifests, None, work.exit_code, work.ended)))
+                produced.append((attempt, _audited(executor, attempt, work)))
                 continue
             except Exception as problem:
                 work = Done(problem=problem, exit_code=work.exit_code, ended=work.ended)
@@ -296,7 +299,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
-        results[attempt.claim.runid] = _ready(attempt.claim, done.ended)
+        results[attempt.claim.runid] = _ready(attempt.claim, done)
 
 
 def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
@@ -314,7 +317,7 @@ def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
         catalogue = produced[0][0].catalogue
         sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
         worker.store.register([rejected_dataset(source) for source in sources])
-    worker.store.commit_many(outputs, beside=aside)
+    worker.store.commit_many(outputs, beside=aside, settle=[done.settle for _, done in produced if done.settle])
 
 
 def fail(worker: Worker, claim: Claim, done: Done) -> Result:
@@ -363,16 +366,32 @@ def _no(worker: Worker, receipt: Receipt, untrusted: Sequence[Distrust]) -> Resu
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
-def _nothing(worker: Worker, jobid: str) -> Result:
-    full = [str(limit) for limit in worker.store.limits(jobid) if not limit.free]
-    worker.store.fold_in()
-    if full and worker.store.next_dataids(jobid, 1):
-        return Result("LOCKED", exit_code_of("LOCKED"), "; ".join(full))
-    return Result(NothingToDo.name, 0, f"no chunk of {jobid} may be processed now; see: odf why {jobid}")
+def _audited(executor: Executor, attempt: Attempt, done: Done) -> Done:
+    manifests = executor.audit(attempt, done)
+    return done._replace(manifests=manifests, settle=partial(executor.settle, attempt, manifests))
 
 
-def _ready(claim: Claim, ended: Ended | None = None) -> Result:
-    return Result(READY, 0, f"{claim.jobid} {claim.dataid} is READY", claim, status=READY, ended=ended)
+def _not_claimed(worker: Worker, asked: Asked, receipt: Receipt) -> Result:
+    """The no to the chunk that was named, or to the one that is first in the way, which is stored."""
+    if receipt.no is None:
+        taken = Answer("safe", False, why="another process took it at the same moment")
+        receipt = Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], taken))
+    no, verdict = receipt.no, receipt.verdict
+    why = no.why if no else ""
+    worker.store.refuse(receipt, why, again=asked.dataid is not None)
+    if asked.dataid is not None:
+        return Result(verdict, exit_code_of(verdict), why, receipt=receipt)
+    # It is ready, and only a limit keeps it; that somebody paused the job is no news.
+    is_full = no is not None and "slots" in no.evidence and "job" not in no.evidence
+    here = f"{receipt.jobid} {receipt.dataid}"
+    detail = f"no chunk of {receipt.jobid} can run now; first in line is {receipt.dataid}: {why}; see: odf why {here}"
+    return Result(verdict, exit_code_of(verdict) if is_full else 0, detail, receipt=receipt)
+
+
+def _ready(claim: Claim, done: Done) -> Result:
+    told = remarks(done.manifests)
+    detail = f"{claim.jobid} {claim.dataid} is READY" + (f"; {told}" if told else "")
+    return Result(READY, 0, detail, claim, status=READY, ended=done.ended, remarks=told)
 
 
 def _named(problem: BaseException | None) -> OdfError:
@@ -383,10 +402,10 @@ def _named(problem: BaseException | None) -> OdfError:
     return JobFailed(f"{type(problem).__name__}: {problem}")
 
 
-def _note_refused(log: LogFile, results: Sequence[Result]) -> None:
-    """The log of a run whose work was done says why nothing of it is published."""
+def _note(log: LogFile, results: Sequence[Result]) -> None:
+    """The log of a run whose work was done says why nothing of it is published, or what is to be known of it."""
     for result in results:
-        if result.outcome != READY and result.claim is not None:
+        if (result.outcome != READY or result.remarks) and result.claim is not None:
             log.note(f"run {result.claim.runid}: {result.outcome}: {result.detail}")
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import files
-from ..errors import InvalidPath, MissingDependency, NotValidated
+from ..errors import InvalidPath, MissingDependency, NotValidated, install_command
 from ..files.quarantine import has_quarantine, rejected_id
+from ..files.versions import OURS
 from ..model import READY, Consumed, Dataset, InputChunk, Manifest
 from ..project import leads_outside, location_of
 from ..project.trust import require
@@ -15,37 +16,72 @@ from ..store import Store
 
 if TYPE_CHECKING:
     from ..spark.auditing import Past
+    from .attempt import Attempt
     from .worker import Worker
 
 _MISSING = "Is the location right, and did the producer finish?"
 
 
+class NothingThere(InvalidPath):
+    """Nothing is at the location of a chunk."""
+
+
+def seen_of_attempt(worker: Worker, attempt: Attempt) -> dict[str, Manifest]:
+    """What a script wrote, by dataset: to the location of its attempt, or else to that of the chunk."""
+    from .staging import check_nothing_beside, homes
+
+    claim, own = attempt.claim, homes(worker.project, attempt)
+    manifests = {}
+    for name in attempt.job.outputs:
+        home, dataset = own.get(name), attempt.catalogue.dataset(name)
+        if home is not None:
+            check_nothing_beside(name, home)
+            home = home if files.exists(home.written) else None
+        written = home.written if home else ""
+        manifest = seen_at_location(worker, dataset, claim.dataid, claim.inputs, _MISSING, written)
+        if manifest is not None and home is not None:
+            extra = {**manifest.extra, "writer": OURS}
+            manifest = replace(manifest, location=home.published, extra=extra)
+        if manifest is not None:
+            manifests[name] = manifest
+    return manifests
+
+
 def seen_at_location(
-    worker: Worker, dataset: Dataset, dataid: str, inputs: tuple[Consumed, ...] = (), hint: str = _MISSING
+    worker: Worker,
+    dataset: Dataset,
+    dataid: str,
+    inputs: tuple[Consumed, ...] = (),
+    hint: str = _MISSING,
+    location: str = "",
 ) -> Manifest | None:
-    """What lies at a chunk's location: it is there, inside the roots, not empty, and its declared checks pass.
+    """What lies at a chunk's location, or at another: it is there, inside the roots, not empty, and its declared checks pass.
 
     None for a dataset that is only tracked, and for a table: whoever writes there vouches for it.
     """
     require(worker.project, dataset, worker.store.applied, on_spark=False)
     environment = worker.project.environment
-    location, here = location_of(environment, dataset, dataid), f"{dataset.datasetid} {dataid}"
+    location, here = location or location_of(environment, dataset, dataid), f"{dataset.datasetid} {dataid}"
     if not location or dataset.kind == "table":
         return None
     if not files.exists(location):
-        raise InvalidPath(f"{here}: nothing is at {location}", hint=hint)
+        raise NothingThere(f"{here}: nothing is at {location}", hint=hint)
     outside = leads_outside(environment, location)
     if outside:
         raise InvalidPath(
             f"{here}: {outside} leads outside the roots of environment {environment.name}",
             hint="Put the file itself there instead of a link.",
         )
-    manifest = files.light_manifest(location, dataset.format, inputs=inputs)
+    manifest = files.light_manifest(location, dataset.format, dataset.options.get("verify"), inputs=inputs)
     if not manifest.bytes and dataset.options.get("empty") not in (True, "allow", "warn"):
         raise NotValidated(
             f"{here} is empty ({location})", hint="If an empty chunk is fine, set empty = true on the dataset."
         )
-    return audited(worker, dataset, dataid, manifest) if dataset.checks else manifest
+    if dataset.checks:
+        return audited(worker, dataset, dataid, manifest)
+    from .drift import looked_into  # here, since checks look at the columns themselves
+
+    return looked_into(dataset, dataid, manifest)
 
 
 def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Manifest:
@@ -57,7 +93,7 @@ def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Ma
     except ImportError as error:
         raise MissingDependency(
             f"the checks of {dataset.datasetid} run on Spark, and {error.name} is not installed",
-            hint="Install it: pip install 'opendataflow[spark]'",
+            hint=f"Install it: {install_command('spark')}",
         ) from None
     spark, store = worker.spark(), worker.store
 

@@ -82,8 +82,12 @@ def variables(
     claim: Claim,
     inputs: Sequence[InputChunk],
     secrets: Mapping[str, str],
+    own: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Everything about one claimed chunk, by the names that scripts use: dataid, <datasetid>_location, …"""
+    """Everything about one claimed chunk, by the names that scripts use: dataid, <datasetid>_location, …
+
+    `own` are the locations of this attempt alone, by dataset. The original's scripts know the same as <datasetid>_LOCATION.
+    """
     job = catalogue.job(claim.jobid)
     values: dict[str, str] = {
         "dataid": claim.dataid,
@@ -110,9 +114,11 @@ def variables(
         facts |= {"datasetid": name, "itemtype": itemtype, "dataid": " ".join(chunk.dataid for chunk in chunks)}
         if claim.forced:  # whom nobody asked whether its inputs are where they should be
             check_places(environment, dataset, chunks)
-        facts["location"] = " ".join(_location(environment, dataset, chunk) for chunk in chunks)
+        locations = [_location(environment, dataset, chunk) for chunk in chunks]
+        facts["location"] = (own or {}).get(name) or " ".join(locations)
         if name in secrets:
             facts["password"] = secrets[name]
+        values |= {f"{prefix}_{field.upper()}": str(value) for field, value in facts.items()}
         values |= {f"{prefix}_{field}": str(value) for field, value in facts.items()}
     return values
 

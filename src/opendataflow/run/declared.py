@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..api import declared
-from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool
+from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool, install_command
 from ..model import Catalogue, Job
 from ..project import Project, code_of, is_for_spark
 from ..project.jobs import check_env
@@ -67,10 +67,15 @@ def files_with_jobs(project: Project) -> list[Path]:
     return list(_files(project, "@job("))
 
 
-def is_mentioned(project: Project, jobid: str) -> bool:
+def is_mentioned(project: Project, jobid: str, word: str = "@job(") -> bool:
     """Whether the project's code seems to declare this job; nothing is loaded."""
     pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")
-    return any(pattern.search(_text(path)) for path in _files(project, "@job("))
+    return any(pattern.search(_text(path)) for path in _files(project, word))
+
+
+def has_code(project: Project, jobid: str) -> bool:
+    """Whether the project seems to have the code of a job; nothing is loaded."""
+    return code_of(project, jobid) is not None or is_mentioned(project, jobid, word="@job")
 
 
 def foreseen_distrust(project: Project, catalogue: Catalogue, job: Job) -> list[Distrust]:
@@ -95,7 +100,7 @@ def _jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
     if find_spec("pyspark") is None:
         raise MissingDependency(
             f"{path} declares jobs for Spark, and pyspark is not installed",
-            hint="Install it: pip install 'opendataflow[spark]'",
+            hint=f"Install it: {install_command('spark')}",
         )
     from ..spark.code import jobs_in
 

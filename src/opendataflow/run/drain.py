@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..errors import JobFailed, LeaseLost, StoreUnreachable, UnknownJob
+from ..errors import BadDefinition, JobFailed, LeaseLost, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
 from .attempt import Result
@@ -31,6 +31,7 @@ class Failure(NamedTuple):
     outcome: str
     detail: str
     is_refused: bool
+    has_log: bool = True
 
 
 class Took(NamedTuple):
@@ -69,7 +70,8 @@ class Drained:
             self.done[claim.jobid] += 1
         elif result.outcome != LeaseLost.name:
             refused = result.receipt is not None
-            self.failed[chunk] = Failure(*chunk, claim.runid, result.outcome, result.detail[:1000], refused)
+            has_log = result.log is not None
+            self.failed[chunk] = Failure(*chunk, claim.runid, result.outcome, result.detail[:1000], refused, has_log)
         heapq.heappush(self.slowest, Took(seconds, *chunk, claim.runid))
         if len(self.slowest) > _SLOWEST:
             heapq.heappop(self.slowest)
@@ -103,7 +105,7 @@ class Drain:
         self._lock = threading.Lock()
         self._running = self._finished = 0
         self._leases: dict[int, float | None] = {}
-        self._drained = Drained()
+        self.drained = Drained()
         self._over = False
         self._stirred = threading.Event()
         self._stop = worker.cancelled
@@ -120,17 +122,18 @@ class Drain:
         try:
             for event in ended:
                 while not event.wait(0.2):
-                    self._on_look(self._drained)
+                    self._on_look(self.drained)
         except BaseException:
             # Ctrl-C: what runs is ended and recorded, then the threads go.
             self._end()
             for event in ended:
                 event.wait(60)
             raise
+        finally:
+            self.drained.seconds = time.monotonic() - start
         if self._broken:
             raise self._broken[0]
-        self._drained.seconds = time.monotonic() - start
-        return self._drained
+        return self.drained
 
     def _start_spark(self) -> None:
         """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
@@ -166,9 +169,9 @@ class Drain:
             with self._lock:
                 self._running -= 1
                 self._finished += 1
-                self._drained.running[claims[0].jobid] -= len(claims)
+                self.drained.running[claims[0].jobid] -= len(claims)
                 for result in results:
-                    self._drained.count(result, seconds)
+                    self.drained.count(result, seconds)
             self._stirred.set()
         for result in results:
             self._on_result(result)
@@ -201,7 +204,7 @@ class Drain:
             catalogue, claims = self._claimed.popleft()
             with self._lock:
                 self._running += 1
-                self._drained.running[claims[0].jobid] += len(claims)
+                self.drained.running[claims[0].jobid] += len(claims)
             return catalogue, claims
 
     def _claim(self, free: int) -> list[Work]:
@@ -209,8 +212,8 @@ class Drain:
             try:
                 size = self._store.known.job(jobid).batch
                 claims = self._store.claim(jobid, free * size)
-            except UnknownJob:
-                continue  # somebody removed it just now
+            except (UnknownJob, BadDefinition):
+                continue  # somebody removed or broke it just now
             if claims:
                 return [(self._store.known, claims[first : first + size]) for first in range(0, len(claims), size)]
         self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
@@ -221,7 +224,11 @@ class Drain:
         catalogue = self._store.known
         if catalogue is not self._catalogue:
             chosen = set(self._choose(catalogue))
-            self._catalogue, self._order = catalogue, [each for each in reversed(catalogue.order()) if each in chosen]
+            self._catalogue = catalogue
+            # What somebody paused is not waited for; a drain that follows takes it up once it is resumed.
+            self._order = [
+                each for each in reversed(catalogue.order()) if each in chosen and each not in catalogue.paused
+            ]
         if len(self._order) < 2:
             return self._order
         stirring = self._store.claimable_jobs()
@@ -240,7 +247,7 @@ class Drain:
         if self._store.claimable_jobs() & {"", *self._order}:
             return False  # a limit holds it back, or somebody looks at it right now
         # A chunk that failed and is tried again is waited for; one that was refused is not.
-        refused = Counter(each.jobid for each in self._drained.failures if each.is_refused)
+        refused = Counter(each.jobid for each in self.drained.failures if each.is_refused)
         deferred = self._store.deferred_counts()
         return not any(deferred.get(each, 0) > refused[each] for each in self._order) and not self._may_be_orphaned()
 
@@ -252,7 +259,8 @@ class Drain:
             if run.jobid in self._order and run.lease_until is not None:
                 first = self._leases.setdefault(run.runid, run.lease_until)
                 # A lease that is far longer than its job's is somebody's who does the handshake by hand.
-                by_hand = run.lease_until - now > 2 * self._store.known.job(run.jobid).lease
+                job = self._store.known.jobs.get(run.jobid)
+                by_hand = job is not None and run.lease_until - now > 2 * job.lease
                 silent = silent or (run.lease_until == first and not by_hand)
         return silent
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import LeaseLost, OdfError
+from ..errors import Cancelled, LeaseLost, OdfError
 from ..store import Claim
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Heartbeat:
         self._every = min(claim.lease for claim in claims) / 3
         self._lost = threading.Event()
         self._over = threading.Event()
+        self._cancelled = ""  # by whom and why, where a person ended the run through the store
         self.stop: Callable[[], None] = lambda: None  # how to stop the work; set by whoever does it
 
     @property
@@ -39,6 +40,8 @@ class Heartbeat:
 
     def lease_lost(self) -> LeaseLost:
         """Why the work was stopped."""
+        if self._cancelled:
+            return LeaseLost(f"the run was {self._cancelled}", hint="What it wrote is not published.")
         return LeaseLost(
             "the run lost its chunk while it was working: its lease ran out, or somebody changed the status",
             hint="What it wrote is not published; its successor's work stands.",
@@ -64,9 +67,17 @@ class Heartbeat:
                 self._worker.store.heartbeat(claim)
             except LeaseLost:
                 self._held.remove(claim)
+                self._cancelled = self._how_it_was_cancelled(claim)
             except OdfError as error:
                 self._worker.say(f"heartbeat of run {claim.runid}: {error.message}")
                 return
+
+    def _how_it_was_cancelled(self, claim: Claim) -> str:
+        try:
+            run = self._worker.store.run(claim.runid)
+        except OdfError:
+            return ""
+        return run.detail or "" if run.outcome == Cancelled.name else ""
 
 
 @contextmanager

@@ -30,7 +30,8 @@ def rollback(
                 f"{name} {chunk} version {version}: {problem}",
                 hint=f"If the environment was moved, have it produced again: odf resubmit {name} {chunk}",
             )
-        difference = files.difference(published.manifest) if published else ""
+        verify = store.known.dataset(name).options.get("verify")
+        difference = files.difference(published.manifest, by_content=verify != files.STAT) if published else ""
         if difference:
             raise BadTransition(
                 f"{name} {chunk} version {version} is not what was published: {difference}",

@@ -12,7 +12,7 @@ from functools import partial
 from .. import files
 from ..errors import BadDataid, BadId, InvalidPath, OdfError
 from ..files.quarantine import REJECTED
-from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of
+from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of, version_folder
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
 from ..project.trust import require
@@ -151,9 +151,10 @@ def _strays(
             continue  # the dataset was partitioned in another way then
         published = store.manifests(dataset.datasetid, dataid)
         theirs = attempts.get(dataid, {})
-        if is_plain(dataset):
-            yield from _staged(dataset, dataid, location, theirs)
-        else:
+        yield from _staged(
+            dataset, dataid, location, theirs
+        )  # a script's too, which is plain unless declared otherwise
+        if not is_plain(dataset):
             yield from _unpublished(dataset, dataid, location, theirs, published)
             yield from _old(store, dataset, dataid, location, published, keep)
 
@@ -163,7 +164,7 @@ def _unpublished(
 ) -> Iterator[Stray]:
     if not attempts:
         return
-    locations = {version.manifest.location for version in published}
+    locations = {version_folder(version.manifest.location, location) for version in published}
     for name in files.names(location):
         folder, epoch = posixpath.join(location, name), epoch_of(name)
         if epoch is not None and epoch in attempts and folder not in locations and _is_of(folder, attempts[epoch]):
@@ -195,17 +196,12 @@ def _old(
     needed |= {version.version for version in published[:keep]}
     locations = {version.manifest.location for version in published if version.version in needed}
     for version in published:
-        location = version.manifest.location
-        if version.version in needed or location in locations or not _is_ours(version, home):
+        if version.version in needed or version.manifest.location in locations:
             continue
-        if files.is_folder(location):
-            yield Stray(dataset.datasetid, dataid, OLD, version.version, location, files.size(location))
-
-
-def _is_ours(version: Published, home: str) -> bool:
-    """Whether an epoch of ours wrote its folder, where versions of this chunk lie: all else is not ours to remove."""
-    folder, name = posixpath.split(version.manifest.location)
-    return folder == home and epoch_of(name) is not None and version.manifest.extra.get("writer") == OURS
+        # Where versions of this chunk lie, the folder that an epoch of ours wrote: all else is not ours to remove.
+        folder = version_folder(version.manifest.location, home)
+        if folder is not None and version.manifest.extra.get("writer") == OURS and files.is_folder(folder):
+            yield Stray(dataset.datasetid, dataid, OLD, version.version, folder, files.size(folder))
 
 
 def _unused(store: Store, strays: Sequence[Stray]) -> list[Stray]:

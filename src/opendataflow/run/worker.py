@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BadConfig, MissingDependency, UntrustedDefinition
+from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, install_command
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
@@ -17,7 +17,7 @@ from ..secrets import Hidden, Key
 from ..store import Claim, Store
 from .attempt import Executor, Result, run
 from .context import Vault, with_items
-from .process.logs import LogFile, log_path
+from .process.logs import LogFile, log_path, tail
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
@@ -70,7 +70,13 @@ class Worker:
             return Spark(self, code.loaded, code.path)
         from .executors.script import Script
 
-        return Script(self, [str(code.path)], code.path.parent, in_drain=True)
+        return Script(self, [str(code.path)], self.folder(job.jobid), in_drain=True)
+
+    def folder(self, jobid: str, otherwise: Path | None = None) -> Path:
+        """Where a script starts: as the project file says of its job, or else here, or else in the project's folder."""
+        in_file = self.project.job(jobid)  # not as the store says
+        declared = in_file.options.get("folder") if in_file else None
+        return self.project.folder / str(declared) if declared else otherwise or self.project.folder
 
     def distrust(self, catalogue: Catalogue, job: Job, *, on_spark: bool) -> list[Distrust]:
         """What a run of this job would act on and may not, by this project's own files; compared once."""
@@ -144,7 +150,7 @@ class Worker:
         except ImportError as error:
             raise MissingDependency(
                 f"job {job.jobid} runs on Spark, and {error.name} is not installed",
-                hint="Install it: pip install 'opendataflow[spark]'",
+                hint=f"Install it: {install_command('spark')}",
             ) from None
         return JobCode(path, True, load_job(path, job.jobid, job))
 
@@ -179,6 +185,17 @@ class Worker:
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
         return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
 
+    def keep_log_tail(self, claims: Sequence[Claim], log: LogFile) -> None:
+        """The last lines of a log go to the store where the project says so; that may fail, since the run is over."""
+        if not self.project.keep_log_tail:
+            return
+        try:
+            text = tail(log.path)
+            for claim in claims:
+                self.store.keep_log_tail(claim.runid, text)
+        except (OSError, OdfError) as problem:
+            self.say(f"the last lines of the log were not kept: {problem}")
+
     def with_items(self, inherited: Mapping[str, str], job: Job, values: Mapping[str, str]) -> dict[str, str]:
         """The values for whoever does the work, with the env items of the job; what is left out is said."""
         in_file = self.project.job(job.jobid)
@@ -188,16 +205,21 @@ class Worker:
             self.say(f"the item {name} of job {job.jobid} is only item_{name}: {name} is set already")
         return environment
 
-    def forecast(self, jobid: str, dataid: str, why_not_looked: str) -> Receipt:
-        """The answers about a chunk that somebody named, as far as the store knows them; nobody looks at the data.
+    def forecast(self, jobid: str, dataid: str | None, why_not_looked: str) -> Receipt | None:
+        """The answers about a chunk, as far as the store knows them; nobody looks at the data.
 
-        A chunk that is deferred waits for its turn, but whoever names it need not.
+        Without a dataid it is the next chunk, or else the one that is first in the way; None where all is done. A chunk
+        that is deferred waits for its turn, but whoever names it need not.
         """
         catalogue = self.store.known
         job = catalogue.job(jobid)
-        check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
-        facts = self.store.facts(jobid, dataid)
-        facts = facts._replace(deferred=0.0, place=why_not_looked, validated=why_not_looked)
+        first = dataid or next(iter(self.store.next_dataids(jobid, 1)), None) or self.store.first_in_line(jobid)
+        if first is None:
+            return None
+        check_dataid(catalogue.output_partition(job), first, job.outputs[0])
+        facts = self.store.facts(jobid, first)._replace(place=why_not_looked, validated=why_not_looked)
+        if dataid is not None:
+            facts = facts._replace(deferred=0.0)
         from .declared import foreseen_distrust
 
         untrusted: Any = looks(foreseen_distrust(self.project, catalogue, job))

@@ -11,22 +11,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..errors import BadConfig, NotValidated
-from ..files.quarantine import has_quarantine
+from ..errors import NotValidated
+from ..files.quarantine import has_quarantine, is_within, limit_of
 from ..model import CheckResult, Consumed, Dataset, span
-from ..model.checks import ERROR, WARN
-from ..model.ids import shown
+from ..model.checks import ERROR, WARN, policy
+from ..model.remarks import QUARANTINE, described
 from .check_kinds import probes
 from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
 from .columns import Bounds, column, lies_within, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .observing import Figures, computed
-from .reading import declared_schema
+from .reading import Malformed, declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
 
 ROWS, BAD, LOWER, UPPER, MISFITS = "rows", "bad", "lower", "upper", "misfits"
-
-_SEVERITIES = {"refuse": ERROR, "error": ERROR, False: ERROR, "warn": WARN, "allow": "", True: ""}
 
 
 class ChecksFailed(NotValidated):
@@ -59,6 +57,7 @@ class Surroundings:
     inputs: tuple[Consumed, ...] = ()
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     spark_app: str = ""
+    malformed: Malformed | None = None  # rows of the inputs that could not be read
 
 
 class Audit:
@@ -94,7 +93,7 @@ class Audit:
     @property
     def keeps_aside(self) -> bool:
         """Whether bad rows go into quarantine."""
-        return has_quarantine(self.dataset) and bool(self.row_checks)
+        return has_quarantine(self.dataset) and bool(self.row_checks or self.around.malformed)
 
     def metrics(self, *, without: Sequence[Probe] = ()) -> dict[str, Column]:
         """Everything that must be known of the chunk."""
@@ -179,7 +178,25 @@ class Audit:
                 # The rows that did not pass are not in the chunk.
                 result = result._replace(passed=True, figures={**result.figures, "quarantined": True})
             results.append(result)
+        if total is not None and rejected:
+            results.append(self._quarantine(figures, rejected, total))
         return results
+
+    def _quarantine(self, figures: Figures, rejected: int, total: int) -> CheckResult:
+        """Whether as few rows were kept aside as the dataset allows; a chunk without any rows left is no good one."""
+        limit = limit_of(self.dataset)
+        counts = {
+            probe.check.label: sum(int(figures.get(name) or 0) for name in probe.counts) for probe in self.row_checks
+        }
+        if self.around.malformed:
+            counts["malformed"] = self.around.malformed.rows
+        passed = is_within(limit, rejected, total) and (rejected < total or self._may_be_empty)
+        told = {"rejected": rejected, "of": total, "max": limit, "because": {k: n for k, n in counts.items() if n}}
+        return CheckResult(QUARANTINE, QUARANTINE, ERROR, passed, told)
+
+    @property
+    def _may_be_empty(self) -> bool:
+        return not policy(self.dataset, "empty", WARN)
 
     def require(self, results: Sequence[CheckResult], hint: str = "") -> None:
         """Raise when a check of severity error did not pass."""
@@ -196,8 +213,7 @@ class Audit:
     def _emptiness(self, rows: int) -> list[CheckResult]:
         if rows:
             return []
-        policy = self.dataset.options.get("empty", "warn")
-        severity = _severity(self.dataset, "empty", policy)
+        severity = policy(self.dataset, "empty", WARN)
         return [CheckResult("empty", "empty", severity or WARN, not severity, {"rows": 0})]
 
 
@@ -210,7 +226,7 @@ class Drift:
             known = differences(self.expected, actual) if self.expected is not None else []
         self.differences = known
         # Unlike `empty`, drift that nobody spoke of is refused: whoever reads the dataset relies on its columns.
-        self.severity = _severity(dataset, "drift", dataset.options.get("drift", "refuse"))
+        self.severity = policy(dataset, "drift", "refuse")
 
     @property
     def not_null(self) -> list[str]:
@@ -252,29 +268,6 @@ def in_expected_order(df: DataFrame, expected: StructType | None) -> DataFrame:
     known = [names.pop(field.name.lower()) for field in expected.fields if field.name.lower() in names]
     order = [*known, *names.values()]
     return df if order == df.columns else df.select(*map(quoted, order))
-
-
-def described(result: CheckResult) -> str:
-    """A result in one line for people."""
-    told = ", ".join(f"{key} {_shown(value)}" for key, value in result.figures.items() if value not in (None, [], {}))
-    return f"{result.check}: {told}" if told else result.check
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Mapping):
-        return " ".join(f"{key}={figure}" for key, figure in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def _severity(dataset: Dataset, option: str, policy: object) -> str:
-    if not isinstance(policy, (str, bool)) or policy not in _SEVERITIES:
-        raise BadConfig(
-            f"dataset {dataset.datasetid}: {option} cannot be {shown(policy)}",
-            hint='Use "refuse", "warn" or "allow".',
-        )
-    return _SEVERITIES[policy]
 
 
 def _iso(value: object) -> str | None:

@@ -88,18 +88,8 @@ def run_batch(app: Application, works: Sequence[ChunkWork], job: Job, code: Code
     """
     if is_connect(app.spark):
         raise BadConfig("a batch moves files, which Spark Connect cannot do")
-    frames = {
-        item.datasetid: read_batch(
-            app.spark,
-            app.project,
-            app.dataset(item.datasetid),
-            [(work.claim.dataid, chunk) for work in works for chunk in work.chunks(item.datasetid)],
-            app.password,
-            tasks=app.spark.sparkContext.defaultParallelism,
-        )
-        for item in job.inputs
-        if is_readable(app.dataset(item.datasetid))
-    }
+    datasets = [app.dataset(item.datasetid) for item in job.inputs]
+    frames = {dataset.datasetid: _read(app, works, dataset) for dataset in datasets if is_readable(dataset)}
     counts = {name: _counts(frame) for name, frame in frames.items()}
     application = app_id(app.spark)
 
@@ -134,6 +124,14 @@ def run_batch(app: Application, works: Sequence[ChunkWork], job: Job, code: Code
         for work in works
         if work.claim.dataid in wrong or len(staged.get(work.claim.dataid, ())) == len(job.outputs)
     }
+
+
+def _read(app: Application, works: Sequence[ChunkWork], dataset: Dataset) -> DataFrame:
+    tagged = [(work.claim.dataid, chunk) for work in works for chunk in work.chunks(dataset.datasetid)]
+    if not tagged:
+        return app.no_rows(dataset, works[0]).withColumn(TAG, F.lit(""))
+    tasks = app.spark.sparkContext.defaultParallelism
+    return read_batch(app.spark, app.project, dataset, tagged, app.password, tasks=tasks)
 
 
 def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], object]) -> Outcome:

@@ -26,7 +26,7 @@ from .observing import Figures, computed
 from .problems import SPARK_ERRORS, reason_of
 from .schema import differences, from_ddl, not_null_columns
 
-EXAMPLES = 3
+EXAMPLES, LONGEST = 3, 40
 
 
 def probes(df: DataFrame, dataset: Dataset, dataid: str, bounds: Bounds | None = None) -> list[Probe]:
@@ -53,13 +53,17 @@ def _missing(check: Check, *names: str) -> Probe:
     return Probe(check, lambda figures, facts: verdict)
 
 
-def _by_row(check: Check, bad: Callable[[], Column], **told: object) -> Probe:
-    """A check that looks at one row at a time: it passes when there is no bad one."""
+def _by_row(check: Check, bad: Callable[[], Column], value: Column | None = None, **told: object) -> Probe:
+    """A check that looks at one row at a time: it passes when there is no bad one; some of the bad values are told."""
     name = f"bad {check.kind} {check.label} {sorted(check.params.items())}"
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
         count = int(figures.get(name) or 0)
-        return Verdict(count == 0, {"violations": count, **told})
+        found: dict[str, object] = {}
+        if count and value is not None and not facts.rejected:  # rows that were kept aside are not staged
+            shown = facts.staged().where(bad()).select(value.cast("string").substr(1, LONGEST).alias("value"))
+            found = {"examples": sorted(row.value for row in shown.distinct().limit(EXAMPLES).collect())}
+        return Verdict(count == 0, {"violations": count, **told, **found})
 
     return Probe(check, judge, lambda: {name: bad()}, is_by_row=True)
 
@@ -119,7 +123,7 @@ def _accepted(subject: _Subject, check: Check) -> Probe:
     value = column(subject.schema, name)
     if not _are_of(values, kind):
         value, values = value.cast("string"), [_as_text(accepted) for accepted in values]
-    return _by_row(check, lambda: ~_never_null(value.isin(values), True))
+    return _by_row(check, lambda: ~_never_null(value.isin(values), True), value)
 
 
 def _range(subject: _Subject, check: Check) -> Probe:
@@ -127,7 +131,7 @@ def _range(subject: _Subject, check: Check) -> Probe:
     kind = type_of(subject.schema, name)
     if kind is None:
         return _missing(check, name)
-    value = column(subject.schema, name)
+    value = shown = column(subject.schema, name)
     low, high = check.params.get("min"), check.params.get("max")
     bad = F.lit(False)
     if isinstance(kind, StringType) and not any(isinstance(bound, str) for bound in (low, high)):
@@ -138,7 +142,9 @@ def _range(subject: _Subject, check: Check) -> Probe:
         bad = bad | _never_null(value < literal(low, kind), False)
     if high is not None:
         bad = bad | _never_null(value > literal(high, kind), False)
-    return _by_row(check, lambda: bad, **{key: check.params[key] for key in ("min", "max") if key in check.params})
+    return _by_row(
+        check, lambda: bad, shown, **{key: check.params[key] for key in ("min", "max") if key in check.params}
+    )
 
 
 def _regex(subject: _Subject, check: Check) -> Probe:
@@ -146,7 +152,7 @@ def _regex(subject: _Subject, check: Check) -> Probe:
     if type_of(subject.schema, name) is None:
         return _missing(check, name)
     value = column(subject.schema, name).cast("string")
-    return _by_row(check, lambda: ~_never_null(value.rlike(rf"\A(?:{pattern})\z"), True), pattern=pattern)
+    return _by_row(check, lambda: ~_never_null(value.rlike(rf"\A(?:{pattern})\z"), True), value, pattern=pattern)
 
 
 def _span(subject: _Subject, check: Check) -> Probe:
@@ -212,7 +218,7 @@ def _unique(subject: _Subject, check: Check) -> Probe:
 
 
 def _examples(value: Column) -> Column:
-    return F.slice(F.collect_list(value.cast("string")), 1, EXAMPLES)
+    return F.slice(F.collect_list(value.cast("string").substr(1, LONGEST)), 1, EXAMPLES)
 
 
 def _verdict(told: Figures, count: str) -> Verdict:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import traceback
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
-from ..files.quarantine import rejected_id
+from ..files.quarantine import has_quarantine, rejected_id
 from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
 from ..store.records import Claim
@@ -20,7 +21,8 @@ from . import TAG
 from .auditing import Past, Surroundings
 from .code import Code
 from .columns import Bounds
-from .reading import Password, is_readable, read_chunks
+from .problems import whole_of
+from .reading import Malformed, Password, is_readable, read_apart, read_chunks
 from .running import failed, run_code
 from .session import app_id
 from .staging import Staged, stage
@@ -57,10 +59,16 @@ class Application:
         """All published rows of a dataset that a check compares with."""
         return read_chunks(self.spark, self.project, self.dataset(datasetid), self.referenced(datasetid), self.password)
 
+    def no_rows(self, dataset: Dataset, work: ChunkWork) -> DataFrame:
+        """An input that has no chunk to read, as where its partition begins later: the columns that its chunks have."""
+        past = work.past.get(dataset.datasetid, Past())
+        return read_chunks(self.spark, self.project, dataset, (), self.password, pinned_schema=past.schema)
+
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """One claimed chunk, with what is around it; `past` says what earlier publishes of each output were like."""
+    """One claimed chunk, with what is around it; `past` says what earlier publishes were like, of each output and of
+    each input that has no chunk to read."""
 
     claim: Claim
     inputs: Sequence[InputChunk] = ()
@@ -86,14 +94,15 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     rejected rows comes under `<dataset>__rejected`.
     """
     claim = work.claim
-    datasets = {
-        datasetid: app.dataset(datasetid) for datasetid in dict.fromkeys(chunk.datasetid for chunk in work.inputs)
-    }
+    datasets = {item.datasetid: app.dataset(item.datasetid) for item in job.inputs}
     frames = {
-        datasetid: read_chunks(app.spark, app.project, dataset, work.chunks(datasetid), app.password)
+        datasetid: read_chunks(app.spark, app.project, dataset, chunks, app.password)
+        if (chunks := work.chunks(datasetid))
+        else app.no_rows(dataset, work)
         for datasetid, dataset in datasets.items()
         if is_readable(dataset)
     }
+    malformed = _kept_apart(app, work, frames)
     if job.batch > 1:
         # Code that takes many chunks together finds the same column when it is given one.
         frames = {datasetid: frame.withColumn(TAG, F.lit(claim.dataid)) for datasetid, frame in frames.items()}
@@ -110,7 +119,7 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
         outputs = run_code(app.spark, code, job, frames, chunk)
         if job.batch > 1:
             outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
-        staged = _stage(app, work, frames, outputs)
+        staged = _stage(app, work, frames, outputs, malformed)
         for output in staged.values():
             if output.is_visible:
                 app.fence(claim)
@@ -118,8 +127,11 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     except OdfError:
         raise
     except Exception as problem:
-        app.log.error("%s", "".join(traceback.format_exception(problem)))
+        app.log.error("%s", whole_of(problem))
         raise failed(job.jobid, problem) from problem
+    finally:
+        for frame in (frame for each in malformed.values() for frame in each.kept):
+            frame.unpersist()
     manifests = {datasetid: output.manifest for datasetid, output in staged.items()}
     for datasetid, output in staged.items():
         if output.rejected is not None:
@@ -127,17 +139,36 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     return manifests
 
 
+def _kept_apart(app: Application, work: ChunkWork, frames: dict[str, DataFrame]) -> dict[str, Malformed]:
+    """Leave rows that cannot be parsed out of the inputs, where an output has a quarantine for them; by input, those rows."""
+    malformed: dict[str, Malformed] = {}
+    if any(has_quarantine(app.dataset(name)) for name in work.claim.outputs):
+        for datasetid in frames:
+            apart = read_apart(app.spark, app.project, app.dataset(datasetid), work.chunks(datasetid))
+            if apart is not None:
+                frames[datasetid], malformed[datasetid] = apart
+    return malformed
+
+
 def _stage(
-    app: Application, work: ChunkWork, frames: Mapping[str, DataFrame], outputs: Mapping[str, DataFrame]
+    app: Application,
+    work: ChunkWork,
+    frames: Mapping[str, DataFrame],
+    outputs: Mapping[str, DataFrame],
+    malformed: Mapping[str, Malformed],
 ) -> dict[str, Staged]:
     def rows_in(datasetid: str) -> int | None:
         if datasetid not in frames:
             return None
         known = work.rows_in(datasetid)
-        return frames[datasetid].count() if known is None else known
+        if known is not None:
+            return known
+        return frames[datasetid].count() + (malformed[datasetid].rows if datasetid in malformed else 0)
 
     claim, application = work.claim, app_id(app.spark)
     staged: dict[str, Staged] = {}
+    # Rows that nobody could read go aside with the first output that keeps rows aside.
+    keeper = next((name for name in claim.outputs if has_quarantine(app.dataset(name))), "")
     for datasetid in claim.outputs:
         dataset = app.dataset(datasetid)
         if not is_readable(dataset):
@@ -153,6 +184,7 @@ def _stage(
             lambda name: frames[name] if name in frames else app.load(name),
             claim.inputs,
             spark_app=application,
+            malformed=reduce(operator.add, malformed.values()) if malformed and datasetid == keeper else None,
         )
         staged[datasetid] = stage(
             app.spark, app.project, outputs[datasetid], dataset, claim.dataid, claim.epoch, around, app.password

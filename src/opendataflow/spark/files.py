@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from .. import files
 from ..errors import InvalidPath
+from ..files import replacing
 from ..files.versions import replaced_location
 from ..model import File
 from .session import is_connect
@@ -69,11 +70,12 @@ def rename(spark: SparkSession, old: str, new: str) -> None:
         raise InvalidPath(f"{old} cannot be renamed to {new}")
 
 
-def swap_in(spark: SparkSession, staged: str, location: str, name: str = "") -> None:
-    """Put what is staged, or one file of it, at the fixed location, instead of what was there."""
+def swap_in(spark: SparkSession, staged: str, location: str, epoch: int, name: str = "") -> None:
+    """Put what this epoch staged, or one file of it, at the fixed location, instead of what was there."""
     old, new = replaced_location(staged), posixpath.join(staged, name) if name else staged
-    if is_local(location) and os.path.isfile(location) and os.path.isfile(new):
-        os.replace(new, location)  # in one step
+    if is_local(location):
+        replacing.revoke(location, epoch)
+        replacing.swap_in(new, location, staged)
     else:
         if exists(spark, location):
             rename(spark, location, old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..errors import BadConfig, DataNotReady, InvalidPath
+from ..errors import BadConfig, DataNotReady, InvalidPath, NotValidated
+from ..files.quarantine import BECAUSE
 from ..files.versions import OURS, names_chunk
 from ..model import Dataset, InputChunk, Manifest, span
+from ..model.checks import ERROR, policy
 from ..model.dataset import table_name
 from ..project import Environment, Project, check_places, resolve_location
 from . import TAG
 from .columns import in_chunk, quoted
-from .formats import CSV, JDBC, POSTGRES, UNTYPED, format_of, partitions_of, read_options
+from .formats import CSV, JDBC, ORC, PARQUET, POSTGRES, UNTYPED, format_of, partitions_of, read_options
 from .lines import check_files
-from .schema import from_ddl
+from .schema import DROPPED, RENAMED, differences, from_ddl
 
 if TYPE_CHECKING:
     from .postgres import Rows
@@ -55,8 +58,8 @@ def read_chunks(
         schema = declared_schema(dataset) or (from_ddl(pinned_schema) if pinned_schema else None)
         if schema is None:
             raise DataNotReady(
-                f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are",
-                hint=f'Declare them: [dataset.{dataset.datasetid}] schema = "…"',
+                f"dataset {dataset.datasetid}: there is no chunk to read, and nothing says what its columns are; "
+                f'declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
     check_places(_environment(where), dataset, chunks, always=True)
@@ -113,6 +116,7 @@ def read_chunk(
     schema = _known_schema(dataset, manifest, pinned_schema)
     if manifest.rows is None:  # otherwise Spark has read it before, and the gate knows that it has not changed
         check_files(dataset, location)
+        _check_columns(spark, dataset, chunk.dataid, location)
     df = read_location(spark, dataset, location, schema=schema, is_ours=is_ours(manifest))
     if manifest.location or names_chunk(dataset, chunk.dataid):
         return df
@@ -144,12 +148,63 @@ def read_location(
         raise
 
 
-def read_with_misfits(spark: SparkSession, dataset: Dataset, location: str, schema: StructType) -> DataFrame:
-    """The same for files without types, with a column that holds each row whose values do not fit the schema."""
+def read_with_misfits(
+    spark: SparkSession, dataset: Dataset, location: str | list[str], schema: StructType, *, enforce: str = "true"
+) -> DataFrame:
+    """The same for files without types, with a column that holds each row whose values do not fit the schema.
+
+    A header that differs is an error unless the schema is enforced: then its names were compared before.
+    """
     options = {**read_options(dataset, has_schema=True), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    options["enforceSchema"] = "true"  # the names were compared before
+    options["enforceSchema"] = enforce
     whole = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     return spark.read.format(format_of(dataset)).options(**options).schema(whole).load(location)
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """Rows whose values do not fit the declared types, each with what is wrong with it; how many; and what to release."""
+
+    df: DataFrame
+    rows: int
+    kept: tuple[DataFrame, ...] = ()
+
+    def __add__(self, other: Malformed) -> Malformed:
+        """Those of two inputs, which may have other types under the same name: the reason holds the row itself."""
+        both = self.df.select(BECAUSE).unionByName(other.df.select(BECAUSE))
+        return Malformed(both, self.rows + other.rows, self.kept + other.kept)
+
+
+def read_apart(
+    spark: SparkSession, where: Project | Environment, dataset: Dataset, chunks: Sequence[InputChunk]
+) -> tuple[DataFrame, Malformed] | None:
+    """The rows of chunks of text that fit the declared schema, apart from those that do not.
+
+    None where all rows fit, or where nothing has to be parsed. Both are kept in memory: Spark parses only the columns
+    that somebody asks for, so that the same row could be good for one question and malformed for the next.
+    """
+    schema = declared_schema(dataset)
+    if dataset.kind != "file" or format_of(dataset) not in UNTYPED or schema is None:
+        return None
+    unread = [chunk for chunk in chunks if chunk.manifest is None or chunk.manifest.rows is None]
+    if not unread or not all(chunk.manifest or names_chunk(dataset, chunk.dataid) for chunk in chunks):
+        return None
+    locations = [
+        (chunk.manifest.location if chunk.manifest else "") or resolve_location(where, dataset, chunk.dataid)
+        for chunk in chunks
+    ]
+    check_places(_environment(where), dataset, chunks, always=True)
+    check_files(dataset, locations)
+    whole = read_with_misfits(spark, dataset, locations, schema, enforce="false")
+    is_bad, columns = F.col(CORRUPT).isNotNull(), [quoted(name) for name in schema.fieldNames()]
+    # All columns are asked for, so that all are parsed.
+    (found,) = whole.agg(F.count_if(is_bad), F.bit_xor(F.xxhash64(*columns))).collect()
+    if not found[0]:
+        return None
+    whole = whole.persist()
+    because = F.concat(F.lit(f"malformed {dataset.datasetid}: "), F.col(CORRUPT))
+    bad = whole.where(is_bad).withColumn(BECAUSE, because)
+    return whole.where(~is_bad).drop(CORRUPT), Malformed(bad.drop(CORRUPT), int(found[0]), (whole,))
 
 
 def read_names(spark: SparkSession, dataset: Dataset, location: str) -> list[str]:
@@ -187,8 +242,28 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
         return None
     ddl, locations = schemas.pop(), [manifest.location for manifest in manifests]
     schema = from_ddl(ddl) if ddl else None
-    check_files(dataset, [manifest.location for manifest in manifests if manifest.rows is None])
+    for chunk in chunks:
+        if chunk.manifest and chunk.manifest.rows is None:
+            check_files(dataset, chunk.manifest.location)
+            _check_columns(spark, dataset, chunk.dataid, chunk.manifest.location)
     return read_location(spark, dataset, locations, schema=schema, is_ours=is_ours(manifests[0]))
+
+
+def _check_columns(spark: SparkSession, dataset: Dataset, dataid: str, location: str) -> None:
+    """Refuse files with types that lack a declared column, where nobody looked into them: Spark would read nulls."""
+    declared = declared_schema(dataset)
+    if declared is None or format_of(dataset) not in (PARQUET, ORC) or policy(dataset, "drift", "refuse") != ERROR:
+        return
+    missing = [
+        difference
+        for difference in differences(declared, read_location(spark, dataset, location).schema)
+        if difference.kind in (DROPPED, RENAMED)
+    ]
+    if missing:
+        raise NotValidated(
+            f"{dataset.datasetid} {dataid}: drift: differences {', '.join(map(str, missing))}",
+            hint=f"It is at {location}.",
+        )
 
 
 def _only(df: DataFrame, dataset: Dataset, chunk: InputChunk) -> DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..model import Job
 from . import TAG
 from .code import Code, SqlJob, argument_of, check_arguments
 from .columns import quoted
-from .problems import reason_of
+from .problems import reason_of, whole_of
 
 Frames = dict[str, DataFrame]
 
@@ -38,7 +37,7 @@ def result_of(spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], 
 
 
 def failed(jobid: str, problem: BaseException) -> JobFailed:
-    """What is told when the user's code, or Spark on its behalf, fails: the first line, not the stack."""
+    """What is told when the user's code, or Spark on its behalf, fails: the innermost cause, not the stack."""
     return JobFailed(f"job {jobid} failed: {reason_of(problem)}")
 
 
@@ -54,7 +53,7 @@ def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str
     except OdfError:
         raise
     except Exception as problem:
-        chunk.log.error("%s", "".join(traceback.format_exception(problem)))
+        chunk.log.error("%s", whole_of(problem))
         raise failed(name_of(function), problem) from problem
 
 
@@ -76,7 +75,7 @@ def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], c
         _ = df.schema  # Connect looks at a query only now
         return df
     except PySparkException as problem:
-        chunk.log.error("%s", problem)
+        chunk.log.error("%s", whole_of(problem))
         inputs = ", ".join(map(argument_of, frames))
         raise JobFailed(f"{sql.path}: {reason_of(problem)}", hint=f"Its inputs are {inputs}.") from None
 

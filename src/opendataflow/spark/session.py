@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ..errors import BadConfig, MissingDependency
+from ..errors import BadConfig, MissingDependency, install_command
 from ..model.printable import clean
 from .java import INSTALL_JAVA, find_java
 from .settings import SECRET_NAMES, environment_of, needs_secret, spark_settings, without_parameters
@@ -26,6 +26,7 @@ Redact = Callable[[str], str]
 
 _looks_secret = re.compile(SECRET_NAMES).search
 _lock = threading.Lock()
+_remote: dict[str, str] = {}  # what a session of Spark Connect was asked for, for the next one
 
 
 def session(
@@ -43,7 +44,7 @@ def session(
             from pyspark.sql import SparkSession
         except ImportError as problem:
             raise MissingDependency(
-                f"Spark jobs need the package pyspark: {problem}", hint="Install it: pip install 'opendataflow[spark]'"
+                f"Spark jobs need the package pyspark: {problem}", hint=f"Install it: {install_command('spark')}"
             ) from None
         os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
             "PYSPARK_PYTHON", sys.executable
@@ -52,6 +53,17 @@ def session(
             return _connect(SparkSession, options)
         with _keeping_interrupt_handler():
             return _classic(SparkSession, options, redact)
+
+
+def another_session(spark: SparkSession) -> SparkSession:
+    """A session of the same application, as this one was started; nothing that was set or named in it comes along."""
+    if not is_connect(spark):
+        return spark.newSession()
+    from pyspark.sql.connect.session import SparkSession as Connected
+
+    another: SparkSession = Connected.builder.config(map=dict(_remote)).create()  # type: ignore[assignment]
+    another.clearProgressHandlers()
+    return another
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -107,11 +119,13 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
         import pyspark.sql.connect.session  # noqa: F401
     except ImportError as problem:
         raise MissingDependency(
-            f"Spark Connect needs more packages: {problem}", hint="Install them: pip install 'opendataflow[connect]'"
+            f"Spark Connect needs more packages: {problem}", hint=f"Install them: {install_command('connect')}"
         ) from None
     try:
         spark = builder_of.builder.config(map=dict(options)).getOrCreate()
         spark.clearProgressHandlers()
+        # An id in the address would lead every session to the same one.
+        _remote.update({**options, "spark.remote": re.sub(r";session_id=[^;]*", "", options["spark.remote"])})
         return spark
     except Exception as problem:
         address = without_parameters(options["spark.remote"])

@@ -28,7 +28,7 @@ SECRET_NAMES = (
 )
 
 DEFAULTS = {
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",  # an error of Java is told by whom it hits: in one line, and all of it in that run's log
     "spark.redaction.regex": SECRET_NAMES,
     "spark.scheduler.mode": "FAIR",  # chunks that run side by side share the cores instead of queueing
     "spark.sql.execution.arrow.pyspark.enabled": "true",

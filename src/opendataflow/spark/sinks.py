@@ -11,11 +11,12 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from .. import files as data_files
 from ..errors import OdfError
 from ..files.versions import chunk_location, is_one_file, is_plain, staging_location, version_location
 from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
-from .files import list_files, rename, swap_in
+from .files import is_local, list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
 from .reading import catalogue_name, read_location
 from .writing import free_location, rows_written, write_files
@@ -99,7 +100,7 @@ class FileSink(Sink):
         return self.location
 
     def facts(self) -> Manifest:
-        location, files = self.location, self.files
+        location, files = self.location, self._with_checksums()
         if is_plain(self.dataset):
             location = self.target
         if is_one_file(self.dataset):
@@ -108,11 +109,17 @@ class FileSink(Sink):
             location=location, format=format_of(self.dataset), files=files, bytes=sum(file.bytes for file in files)
         )
 
+    def _with_checksums(self) -> tuple[File, ...]:
+        # What lies on the disks of a cluster alone cannot be read here; it is compared by size and time.
+        if is_local(self.location) and not data_files.exists(self.location):
+            return self.files
+        return data_files.with_checksums(self.location, self.files, self.dataset.options.get("verify"))
+
     def publish(self) -> None:
         if is_one_file(self.dataset):
-            swap_in(self.spark, self.location, self.target, self.files[0].path)
+            swap_in(self.spark, self.location, self.target, self.epoch, self.files[0].path)
         elif is_plain(self.dataset):
-            swap_in(self.spark, self.location, self.target)
+            swap_in(self.spark, self.location, self.target, self.epoch)
 
     def discard(self) -> None:
         pass  # nobody sees it, somebody may want to look at it, and vacuum takes it away

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ..errors import JobFailed
 from ..files.quarantine import BECAUSE, rejected_dataset
@@ -15,6 +16,7 @@ from ..model import CheckResult, Dataset, Manifest
 from ..project import Environment, Project, resolve_location
 from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
 from .checking import Probe, any_of
+from .columns import quoted
 from .observing import Figures, Observed, computed
 from .reading import Password
 from .schema import to_ddl
@@ -56,7 +58,8 @@ def stage(
     else:
         sink = FileSink(spark, dataset, dataid, epoch, resolve_location(where, dataset, dataid), audit.schema)
     written = _write(df, audit, sink)
-    total = written.total if audit.keeps_aside else None
+    malformed = around.malformed.rows if around.malformed else 0
+    total = written.total + malformed if audit.keeps_aside else None
     results = audit.results(written.figures, written.rows, sink.read_back, total=total)
     try:
         audit.require(results, KEPT.format(sink.kept()) if sink.kept() else "")
@@ -146,7 +149,10 @@ def _keep_aside(
     """The bad rows with what is wrong with each, as a chunk of their own; none, where an earlier version had some."""
     dataset, dataid = rejected_dataset(audit.dataset), audit.dataid
     reasons = [F.when(probe.bad, F.lit(probe.check.label)) for probe in audit.row_checks if probe.bad is not None]
-    bad = df.where(_any_bad(audit.row_checks)).withColumn(BECAUSE, F.concat_ws(", ", *reasons))
+    bad = df.where(_any_bad(audit.row_checks) if reasons else F.lit(False))
+    bad = bad.withColumn(BECAUSE, F.concat_ws(", ", *reasons))
+    if audit.around.malformed:
+        bad = bad.unionByName(_alike(audit.around.malformed.df, bad.schema), allowMissingColumns=True)
     schema = bad.schema
     sink = FileSink(spark, dataset, dataid, epoch, resolve_location(where, dataset, dataid), schema)
     sink.write(bad)
@@ -166,3 +172,9 @@ def _keep_aside(
         spark_app=audit.around.spark_app,
         extra={"writer": OURS, "rejected_from": audit.dataset.datasetid},
     )
+
+
+def _alike(malformed: DataFrame, schema: StructType) -> DataFrame:
+    """Malformed rows of an input with those of their columns that the output has too."""
+    known = {field.name: field.dataType for field in schema.fields}
+    return malformed.select(*(quoted(f.name) for f in malformed.schema.fields if known.get(f.name) == f.dataType))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import MissingDependency, UsageError
+from ..errors import MissingDependency, UsageError, install_command
+from .announcing import OUTSIDE
 from .backend import Backend
 from .records import (
     Announced,
+    Applied,
     Attempt,
     Change,
     Chunk,
@@ -18,6 +20,7 @@ from .records import (
     Past,
     Position,
     Published,
+    Remarked,
     Rescued,
     RolledBack,
     Run,
@@ -27,7 +30,9 @@ from .records import (
 from .store import Store
 
 __all__ = [
+    "OUTSIDE",
     "Announced",
+    "Applied",
     "Attempt",
     "Change",
     "Chunk",
@@ -38,6 +43,7 @@ __all__ = [
     "Past",
     "Position",
     "Published",
+    "Remarked",
     "Rescued",
     "RolledBack",
     "Run",
@@ -86,7 +92,7 @@ def _backend(url: str, *, create: bool, password: str | None) -> Backend:
             from .postgres import PostgresBackend
         except ImportError:
             raise MissingDependency(
-                "a PostgreSQL store needs psycopg", hint="Install it: pip install 'opendataflow[postgres]'"
+                "a PostgreSQL store needs psycopg", hint=f"Install it: {install_command('postgres')}"
             ) from None
         return PostgresBackend(url, password=password)
     raise UsageError(

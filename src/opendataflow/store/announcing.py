@@ -41,6 +41,9 @@ class Announcement(NamedTuple):
     bounds: Mapping[str, tuple[str, str]] = MappingProxyType({})
     repeats: bool = False  # chunks may have the content of others
     only_new: bool = False  # chunks that are there at all are refused
+    jobid: str = OUTSIDE  # who made them, where one of our own runs did
+    runid: int | None = None
+    again: bool = False  # chunks that are READY with the same content get a new version
 
 
 class _Version(NamedTuple):
@@ -70,14 +73,15 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             if manifest is not None and manifest.fingerprint and not announcement.repeats:
                 refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
             version = 1 + max(before.epoch if before else 0, before.version if before else 0, newest[dataid] or 0)
-            jobid = before.jobid if before else OUTSIDE
+            jobid = before.jobid if before and announcement.runid is None else announcement.jobid
             status = before.status if before else None
             key = sort_key(partition, dataid)
             lower, upper = announcement.bounds.get(dataid, (None, None))
             rows.append(OutRow(datasetid, dataid, jobid, READY, version, version, None, key, lower, upper))
-            events.append(EventRow("announced", datasetid, dataid, jobid, status, READY, *act, version))
+            who = (*act, version, announcement.runid)
+            events.append(EventRow("announced", datasetid, dataid, jobid, status, READY, *who))
             if manifest is not None:
-                published.append(manifest_data(chunk, version, jobid, None, manifest))
+                published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
             ready.append(dataid)
         if rows:
             status_rows.put(tx, rows)
@@ -100,7 +104,7 @@ def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: S
         raise Locked(f"{here} is {before.status}", hint=f"Somebody set it aside. To release it: odf release {here}")
     if announcement.only_new:
         raise Locked(f"{here} is there already", hint=f"See: odf explain {here}")
-    return before.status != READY or not _is_same(tx, before, announcement.manifests.get(dataid))
+    return announcement.again or before.status != READY or not _is_same(tx, before, announcement.manifests.get(dataid))
 
 
 def _is_same(tx: Transaction, before: Standing, manifest: Manifest | None) -> bool:
@@ -110,6 +114,8 @@ def _is_same(tx: Transaction, before: Standing, manifest: Manifest | None) -> bo
     stored = tx.first(records.published, "manifest", **names)
     if stored is None:
         return False
+    if stored.manifest.files and manifest.files:  # the question that every reader asks
+        return stored.manifest.has_files_of(manifest)
     if manifest.fingerprint:
         return stored.manifest.fingerprint == manifest.fingerprint
     return (stored.manifest.location, stored.manifest.bytes) == (manifest.location, manifest.bytes)
@@ -129,9 +135,9 @@ def refuse_repeat(
         )
 
 
-def remember_refusal(tx: Transaction, datasetid: str, problem: Repeat, who: str) -> None:
+def remember_refusal(tx: Transaction, datasetid: str, dataid: str, name: str, act: Act) -> None:
     """Remember that a chunk was not taken, for whoever asks why it is not there; once, however often it is offered."""
-    last = tx.first(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=problem.dataid, n=1)
-    if last is None or last.why != problem.message:
-        refusal = EventRow("refused", datasetid, problem.dataid, OUTSIDE, None, problem.name, who, problem.message)
+    last = tx.first(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=1)
+    if last is None or (last.after, last.why) != (name, act.why):
+        refusal = EventRow("refused", datasetid, dataid, OUTSIDE, None, name, *act)
         tx.run("events_put", events=as_objects([refusal]))

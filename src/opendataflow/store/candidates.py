@@ -154,8 +154,26 @@ def _split(statuses: str | None) -> list[str]:
     return statuses.split(",") if statuses else []
 
 
+def catch_up(tx: Transaction, catalogue: Catalogue) -> None:
+    """Mark the jobs that are broken, since nobody derives their candidates meanwhile; those that no longer are get theirs.
+
+    A worker of a hardened store may add marks and change none, so what was put right gets a mark of its own.
+    """
+    marks = {mark.partition(" ")[0]: mark for mark in tx.values("broken_marks")}
+    now = {name for what, name in catalogue.broken if what == "job"}
+    for jobid in sorted(now - marks.keys()):
+        tx.run("meta_put_once", name=f"broken {jobid} {tx.value('revision')}", value="since")
+    for jobid in sorted(marks.keys() - now):
+        tx.run("meta_put_once", name=f"mended {marks[jobid]}", value="since")
+        rebuild(tx, catalogue, jobid)
+        for datasetid in catalogue.jobs[jobid].outputs if jobid in catalogue.jobs else ():
+            tx.run("note_put", datasetid=datasetid, dataid=None, after=None)  # whoever waits for all of it
+
+
 def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
-    """Derive all candidates of a job anew: its definition changed."""
+    """Derive all candidates of a job anew: its definition changed. Those of a broken one stay until it is put right."""
+    if ("job", jobid) in catalogue.broken:
+        return
     tx.run("candidates_of_job_drop", jobid=jobid)
     job = catalogue.jobs.get(jobid)
     if job is None:

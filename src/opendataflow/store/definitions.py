@@ -1,48 +1,19 @@
-"""Definitions: datasets, jobs and pools as rows, and the catalogue that they form."""
+"""Definitions: how datasets, jobs and pools become rows, and what differs from those that are there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..errors import BadDataid, BadDefinition
-from ..model import (
-    IN,
-    OUT,
-    TODAY,
-    Catalogue,
-    Dataset,
-    Input,
-    Job,
-    Mapping,
-    Partition,
-    Pool,
-    Retry,
-    checks_to_data,
-    parse_checks,
-    sort_key,
-)
+from ..errors import BadDataid, BadDefinition, BadId
+from ..model import IDENTITY, IN, OUT, Catalogue, Dataset, Job, Pool, sort_key
+from ..model.broken import Definition
 from ..tokens import is_token
 from .backend import Transaction
 from .inputs import in_order
-from .records import Change, table
-from .rows import DatasetRow, JobItem, JobRule, PoolRow, compact
-
-
-def load(tx: Transaction) -> Catalogue:
-    """The catalogue as the store has it now."""
-    datasets = [_dataset(row) for row in tx.fetch(DatasetRow._make, "datasets")]
-    items: dict[str, list[JobItem]] = {}
-    for item in tx.fetch(JobItem._make, "job_items"):
-        items.setdefault(item.jobid, []).append(item)
-    rules = {rule.jobid: rule for rule in tx.fetch(JobRule._make, "job_rules")}
-    jobs = [_job(jobid, rows, rules.get(jobid)) for jobid, rows in items.items()]
-    pools = [
-        Pool(pool.poolid, pool.slots, table(pool.options, f"pool {pool.poolid}, column options"))
-        for pool in tx.fetch(PoolRow._make, "pools")
-    ]
-    return Catalogue.build(datasets, jobs, pools)
+from .loading import dataset_data, job_data, pool_data
+from .records import Applied, Change
+from .rows import JobItem, compact
 
 
 def store_implicit(tx: Transaction, catalogue: Catalogue) -> None:
@@ -62,10 +33,11 @@ def register(
     jobs: Iterable[Job],
     pools: Iterable[Pool],
     *,
+    retired: Collection[str] = (),
     prune: bool,
     dry_run: bool,
 ) -> list[Change]:
-    """Make the store hold these definitions; returns the differences and writes only those."""
+    """Make the store hold these definitions; returns the differences and writes only those. Retired jobs go."""
     datasets, jobs, pools = list(datasets), list(jobs), list(pools)
     for dataset in datasets:
         if dataset.encryptedpass and not is_token(dataset.encryptedpass):
@@ -73,16 +45,24 @@ def register(
                 f"the encryptedpass of dataset {dataset.datasetid} is not a token",
                 hint=f"Make one: odf crypt encrypt --for {dataset.datasetid}",
             )
-    wanted = Catalogue.build(
+    given = {("dataset", dataset.datasetid) for dataset in datasets}
+    given |= {("job", job.jobid) for job in jobs} | {("pool", pool.poolid) for pool in pools}
+    gone = {("job", jobid) for jobid in retired} - given
+    # What is broken and given, or goes, is not there any more; the rest stays as it is.
+    kept = {name: each for name, each in stored.broken.items() if not prune and name not in given | gone}
+    going_on = {name: job for name, job in stored.jobs.items() if ("job", name) not in gone}
+    wanted = Catalogue.of_what_fits(
         _merged(stored.datasets, {dataset.datasetid: dataset for dataset in datasets}, prune, keep={"today"}).values(),
-        _merged(stored.jobs, {job.jobid: job for job in jobs}, prune).values(),
+        _merged(going_on, {job.jobid: job for job in jobs}, prune).values(),
         _merged(stored.pools, {pool.poolid: pool for pool in pools}, prune).values(),
+        [each for each in kept.values() if each.cause is None],
     )
-    changes = [
-        *_differences("pool", stored.pools, wanted.pools, pool_data),
-        *_differences("dataset", stored.datasets, wanted.datasets, dataset_data),
-        *_differences("job", stored.jobs, wanted.jobs, job_data),
-    ]
+    for name, each in wanted.broken.items():
+        if name in given or name not in stored.broken:
+            raise each.problem
+    before, after = _as_data(stored), _as_data(wanted)
+    after |= {name: before[name] for name in kept}
+    changes = [change for what in ("pool", "dataset", "job") for change in _differences(what, before, after)]
     for job in wanted.jobs.values():
         if job.pool and job.pool not in wanted.pools:
             raise BadDefinition(
@@ -94,21 +74,46 @@ def register(
     return changes
 
 
+def no_longer_declared(tx: Transaction, applied: Applied, jobs: Iterable[Job]) -> set[str]:
+    """The jobs that this project applied before and does not have any more; those of SQL and of others are not its own."""
+    if not applied.is_whole:
+        return set()
+    return _applied_before(tx, applied) - {job.jobid for job in jobs}
+
+
+def remember_applied(tx: Transaction, applied: Applied, jobs: Iterable[Job]) -> None:
+    """Remember what a project applied: the digest of it, and the names of its jobs."""
+    names = {job.jobid for job in jobs} | (set() if applied.is_whole else _applied_before(tx, applied))
+    tx.run("meta_put", name="applied", value=applied.digest)
+    tx.run("meta_put", name=f"jobs of project {applied.project}", value=" ".join(sorted(names)))
+
+
+def _applied_before(tx: Transaction, applied: Applied) -> set[str]:
+    return set((tx.value("meta_get", name=f"jobs of project {applied.project}") or "").split())
+
+
 def _merged(stored: dict[str, Any], given: dict[str, Any], prune: bool, keep: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
     base = {name: value for name, value in stored.items() if name in keep} if prune else stored
     return {**base, **given}
 
 
-def _differences(what: str, stored: dict[str, Any], wanted: dict[str, Any], data: Any) -> list[Change]:
-    changes = []
-    for name in sorted(stored.keys() | wanted.keys()):
-        before = data(stored[name]) if name in stored else None
-        after = data(wanted[name]) if name in wanted else None
+def _as_data(catalogue: Catalogue) -> dict[Definition, dict[str, Any]]:
+    """Every definition as plain data; a broken one as far as its rows can be read."""
+    data = {("pool", name): pool_data(pool) for name, pool in catalogue.pools.items()}
+    data |= {("dataset", name): dataset_data(dataset) for name, dataset in catalogue.datasets.items()}
+    data |= {("job", name): job_data(job) for name, job in catalogue.jobs.items()}
+    return data | {name: each.data or {} for name, each in catalogue.broken.items()}
+
+
+def _differences(
+    what: str, stored: Mapping[Definition, dict[str, Any]], wanted: Mapping[Definition, dict[str, Any]]
+) -> Iterator[Change]:
+    for definition in sorted(name for name in stored.keys() | wanted.keys() if name[0] == what):
+        before, after = stored.get(definition), wanted.get(definition)
         if before != after:
-            changes.append(
-                Change(what, name, "add" if before is None else "remove" if after is None else "change", before, after)
+            yield Change(
+                *definition, "add" if before is None else "remove" if after is None else "change", before, after
             )
-    return changes
 
 
 def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[Change]) -> None:
@@ -127,7 +132,8 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
             tx.run("pool_put", poolid=pool.poolid, slots=pool.slots, options=compact(dict(pool.options)))
         elif change.what == "dataset":
             dataset = wanted.datasets[change.name]
-            if change.action == "change" and stored.datasets[change.name].partition.type != dataset.partition.type:
+            known = stored.datasets.get(change.name)
+            if change.action == "change" and (known is None or known.partition.type != dataset.partition.type):
                 resort(tx, dataset)
             _put_dataset(tx, dataset)
         else:
@@ -145,13 +151,16 @@ def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[
             tx.run("pool_drop", poolid=change.name)
 
 
-def resort(tx: Transaction, dataset: Dataset) -> None:
-    """Give all chunks of a dataset their positions anew: its type changed."""
+def resort(tx: Transaction, dataset: Dataset, *, tolerant: bool = False) -> None:
+    """Give all chunks of a dataset their positions anew: its type changed. A malformed one is refused, or gets none."""
     keys = []
     for chunk in in_order(tx, dataset.datasetid):
         try:
             keys.append((dataset.datasetid, chunk.dataid, sort_key(dataset.partition, chunk.dataid)))
-        except BadDataid as error:
+        except (BadDataid, BadId) as error:
+            if tolerant:
+                keys.append((dataset.datasetid, chunk.dataid, ""))
+                continue
             raise BadDefinition(
                 f"dataset {dataset.datasetid} cannot become {dataset.partition.type}: it has the chunk {chunk.dataid}",
                 hint=error.message,
@@ -167,7 +176,7 @@ def _put_dataset(tx: Transaction, dataset: Dataset) -> None:
 
 def _put_job(tx: Transaction, job: Job) -> None:
     for item in job.inputs:
-        mapping = None if item.mapping == Mapping() else str(item.mapping)
+        mapping = None if item.mapping == IDENTITY else str(item.mapping)
         tx.run("job_item_put", jobid=job.jobid, itemtype=IN, datasetid=item.datasetid, itemvalue=mapping)
     for datasetid in job.outputs:
         tx.run("job_item_put", jobid=job.jobid, itemtype=OUT, datasetid=datasetid, itemvalue=None)
@@ -184,93 +193,4 @@ def _put_job(tx: Transaction, job: Job) -> None:
         timeout=job.timeout,
         pool=job.pool,
         options=compact(dict(job.options)),
-    )
-
-
-def dataset_data(dataset: Dataset) -> dict[str, Any]:
-    """A dataset as the columns of its table."""
-    return {
-        "datasetid": dataset.datasetid,
-        "kind": dataset.kind,
-        "hostname": dataset.hostname,
-        "database": dataset.database,
-        "schemaname": dataset.schemaname,
-        "tablename": dataset.tablename,
-        "username": dataset.username,
-        "encryptedpass": dataset.encryptedpass,
-        "location": dataset.location,
-        "format": dataset.format,
-        "partition": dataset.partition.to_data(),
-        "checks": checks_to_data(dataset.checks),
-        "options": dict(dataset.options),
-    }
-
-
-def job_data(job: Job) -> dict[str, Any]:
-    """A job as plain data."""
-    return {
-        "reads": {item.datasetid: str(item.mapping) for item in job.inputs},
-        "writes": sorted(job.outputs),
-        "env": dict(job.env),
-        "retries": job.retry.retries,
-        "backoff": job.retry.backoff,
-        "backoff_max": job.retry.backoff_max,
-        "retry_on": list(job.retry.on),
-        "lease": job.lease,
-        "timeout": job.timeout,
-        "pool": job.pool,
-        "options": dict(job.options),
-    }
-
-
-def pool_data(pool: Pool) -> dict[str, Any]:
-    """A pool as plain data."""
-    return {"slots": pool.slots, "options": dict(pool.options)}
-
-
-_TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
-
-
-def _dataset(row: DatasetRow) -> Dataset:
-    where = f"dataset {row.datasetid}"
-    if row.datasetid == TODAY.datasetid:  # built in: of its row, only the time zone counts
-        options = table(row.options, f"{where}, column options")
-        return replace(TODAY, options={"timezone": options.get("timezone", "UTC")})
-    partition = row.partition or "text"
-    texts: Any = {name: getattr(row, name) or "" for name in _TEXTS}
-    return Dataset(
-        row.datasetid,
-        **texts,
-        partition=Partition.from_data(
-            table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition, where
-        ),
-        checks=parse_checks(table(row.checks, f"{where}, column checks"), where),
-        options=table(row.options, f"{where}, column options"),
-    )
-
-
-def _job(jobid: str, items: list[JobItem], rule: JobRule | None) -> Job:
-    inputs = tuple(
-        Input(item.datasetid, Mapping.from_data(item.itemvalue, f"job {jobid}, input {item.datasetid}"))
-        for item in items
-        if item.itemtype == IN
-    )
-    outputs = tuple(item.datasetid for item in items if item.itemtype == OUT)
-    if len(outputs) > 1:
-        # The marker of a job that had no output until now; a declared output replaces it.
-        outputs = tuple(name for name in outputs if name != jobid) or outputs
-    env = {item.itemtype: item.itemvalue or "" for item in items if item.itemtype not in (IN, OUT)}
-    if rule is None:
-        return Job(jobid, inputs, outputs, env)
-    retry_on = tuple(filter(None, (rule.retry_on or "").split(",")))
-    return Job(
-        jobid,
-        inputs,
-        outputs,
-        env,
-        Retry(rule.retries, rule.backoff, rule.backoff_max, retry_on),
-        rule.lease,
-        rule.timeout,
-        rule.pool or "",
-        table(rule.options, f"job {jobid}, column options"),
     )

@@ -6,8 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..errors import LeaseLost, WrongData
+from ..errors import Cancelled, LeaseLost, WrongData
 from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
+from ..model.remarks import remarks
 from . import candidates, records
 from .backend import Transaction
 from .inputs import ChunkId
@@ -59,7 +60,7 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
     chunks: list[ChunkId] = []
     contents: list[tuple[str, str, str]] = []
     for claim, given, exit_code in done:
-        published = Ending("published", READY, READY, DONE, READY, exit_code=exit_code)
+        published = Ending("published", READY, READY, DONE, READY, remarks(given) or None, exit_code)
         if len(end(tx, claim, claim.outputs, published)) < len(claim.outputs):
             raise lease_lost(claim)
         for datasetid in claim.outputs:
@@ -68,7 +69,7 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
             chunks.append(chunk)
             manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
             dataset = catalogue.datasets.get(datasetid)
-            if manifest.fingerprint and manifest.rows and dataset and not dataset.options.get("repeats"):
+            if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
                 contents.append((datasetid, manifest.fingerprint, claim.dataid))
     tx.run("manifest_put", manifests=compact(manifests))
     for datasetid, fingerprint, dataid in sorted(contents):
@@ -144,6 +145,14 @@ def lose(tx: Transaction, runid: int | None, detail: str, *, who: str | None = N
         ]
         if taken:
             tx.run("events_put", events=as_objects(taken))
+
+
+def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:
+    """End a run at a person's word; whoever does its work finds out at its next sign of life. False when it is over."""
+    detail = f"cancelled by {who}" + (f": {why}" if why else "")
+    outputs = _outputs_of_run(tx, run)
+    ending = Ending("cancelled", FAILED, FAILED, FAILED, Cancelled.name, detail)
+    return bool(outputs) and len(end(tx, run._replace(owner=who), outputs, ending)) == len(outputs)
 
 
 def _outputs_of_run(tx: Transaction, run: Run | Expired) -> list[str]:

@@ -126,6 +126,9 @@ def _wrong_number(job: Job, name: str, count: int, total: int) -> str:
 def _unfinished_upstream(tx: Transaction, catalogue: Catalogue, job: Job, name: str, *, is_told: bool) -> Iterator[str]:
     """What further upstream is waited for; of the producer itself only what its chunks do not tell already."""
     producer = catalogue.producer(name)
+    broken = catalogue.broken_upstream(name)
+    if broken is not None:
+        yield f"{job.jobid} waits until {broken.name} has produced all of {name}, and it is broken: {broken.message}"
     for upstream in catalogue.upstream(name):
         waits = f"{job.jobid} waits until {upstream} has produced all of {name}"
         n = tx.value("claimable_count", jobid=upstream, most=_MOST)

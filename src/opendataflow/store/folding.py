@@ -17,6 +17,8 @@ _BATCH = 50_000
 
 def fold(tx: Transaction, catalogue: Catalogue) -> None:
     """Take all notes and act on them."""
+    if catalogue.broken:
+        candidates.catch_up(tx, catalogue)
     while notes := tx.fetch(Note._make, "notes_take", n=_BATCH):
         chunk_notes = sorted((note for note in notes if note.dataid is not None), key=lambda note: note.noteid)
         datasets = {note.datasetid: note.who for note in notes if note.datasetid is not None and note.dataid is None}
@@ -24,7 +26,7 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
         _fold_chunks(tx, catalogue, chunk_notes)
         for datasetid, who in datasets.items():
             if who is not None and datasetid in catalogue.datasets:
-                definitions.resort(tx, catalogue.datasets[datasetid])
+                definitions.resort(tx, catalogue.datasets[datasetid], tolerant=True)
                 producer = catalogue.producer(datasetid)
                 jobs |= dict.fromkeys(job.jobid for job, _ in catalogue.consumers(datasetid))
                 jobs |= {producer.jobid: None} if producer else {}

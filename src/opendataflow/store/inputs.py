@@ -56,6 +56,8 @@ def _resolved(tx: Transaction, catalogue: Catalogue, job: Job, item: Input, data
     # The cheap question first: while something upstream is unfinished, nobody needs to look at every chunk.
     if any(is_unfinished(tx, upstream) for upstream in catalogue.upstream(dataset.datasetid)):
         return None
+    if catalogue.broken and catalogue.broken_upstream(dataset.datasetid):
+        return None
     chunks = in_order(tx, dataset.datasetid)
     count = dataset.partition.count
     if not chunks or any(chunk.status != READY for chunk in chunks) or (count is not None and len(chunks) != count):

@@ -12,6 +12,8 @@ from .rows import PoolNow
 
 def of_job(tx: Transaction, catalogue: Catalogue, job: Job, *, lock: bool) -> list[Limit]:
     """What limits the running chunks of a job, with its use; locked for a claim, in one order, so that nobody waits in a circle."""
+    if job.jobid in catalogue.paused:
+        return [Limit("job", job.jobid, 0, 0, str(catalogue.paused[job.jobid]))]
     limits = []
     if job.pool and lock:
         tx.lock("lock_pool", pool=job.pool)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ..model import Limit
+from ..model import FAILED, HOLD, PENDING, RUNNING, Limit
 from . import limits, records
 from .backend import Transaction
-from .records import Deferred, Event, Position, Sample
-from .rows import JobCount, PoolNow, SpanCounts, Status, compact
+from .records import Deferred, Event, Position, Remarked, Sample
+from .rows import InLine, JobCount, PoolNow, SpanCounts, Status, compact
 from .session import Session
+
+_LOOK_BACK = 100_000  # events or runs
+_MOST_LISTED = 1000
+_LOCKED = (RUNNING, FAILED, HOLD, PENDING)  # what keeps a chunk from being a candidate, and is not the end of it
+_MOST_IN_LINE = 10_000
+_BEFORE_ALL = " "  # comes before every position, and after the empty one of a malformed dataid
 
 
 class Looking(Session):
@@ -29,15 +36,20 @@ class Looking(Session):
 
     # Chunks ------------------------------------------------------------------------------------------------------
 
-    def ends(self, datasetid: str) -> tuple[str, str] | None:
-        """The first and the last dataid of a dataset, of those that have a position in its order."""
-        first = self._value("first_chunk", datasetid=datasetid)
-        last = self._value("last_chunk", datasetid=datasetid)
+    def ends(self, datasetid: str, from_key: str = " ", to_key: str = "\x7f") -> tuple[str, str] | None:
+        """The first and the last dataid of a dataset between two positions in its order."""
+        first = self._value("first_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
+        last = self._value("last_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
         return (first, last) if first is not None and last is not None else None
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions in the order."""
         return self._fetch(Position._make, "chunks_between", datasetid=datasetid, from_key=from_key, to_key=to_key, n=n)
+
+    def newest_dataids(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[str]:
+        """At most n dataids between two positions in the order, the last ones first."""
+        page: dict[str, Any] = {"datasetid": datasetid, "from_key": from_key, "to_key": to_key, "n": n}
+        return self._values("dataids_newest", **page)
 
     def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
         """For each (datasetid, first key, last key): how many chunks in all (under "") and by status other than READY.
@@ -52,15 +64,51 @@ class Looking(Session):
         rows = self._fetch(Status._make, "statuses_given", chunks=compact(chunks)) if chunks else []
         return {(row.datasetid, row.dataid): str(row.status) for row in rows}
 
+    def refused_arrivals(self, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED) -> list[Event]:
+        """Chunks from outside whose last event is that they were not taken, newest first, among the last events."""
+        return self._fetch(records.event, "arrivals_refused", look_back=look_back, n=n)
+
+    def remarked(self, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED) -> list[Remarked]:
+        """READY chunks that were published with a remark, newest first, among the last runs."""
+        return self._fetch(Remarked._make, "runs_remarked", look_back=look_back, n=n)
+
     # Candidates --------------------------------------------------------------------------------------------------
 
     def claimable(self, jobid: str, most: int) -> int:
         """How many chunks a job could take now; counting stops at most."""
         return int(self._value("claimable_count", jobid=jobid, most=most))
 
+    def unread(self, jobid: str, most: int) -> int:
+        """How many READY chunks of its inputs a job has not read, by its rows alone; counting stops at most."""
+        return int(self._value("unread_count", jobid=jobid, most=most))
+
     def claimable_jobs(self) -> set[str]:
         """Every job that has something to claim, whatever limits say; with an empty name while a claim has to look first."""
         return set(self._values("jobs_claimable"))
+
+    def first_in_line(self, jobid: str) -> str | None:
+        """The first chunk of a job, in its order, that is not done: it waits, is deferred or locked, or could be taken.
+
+        Of very many candidates only some are looked at.
+        """
+
+        def work(tx: Transaction) -> str | None:
+            found = tx.fetch(InLine._make, "candidates_first", jobid=jobid, most=_MOST_IN_LINE)
+            for datasetid in self._seen(tx).job(jobid).outputs:
+                for status in _LOCKED:
+                    page = {
+                        "datasetid": datasetid,
+                        "status": status,
+                        "after_key": _BEFORE_ALL,
+                        "after_dataid": "",
+                        "n": 1,
+                    }
+                    found += (
+                        InLine(1, row.sort_key, row.dataid) for row in tx.fetch(records.chunk, "unsettled_page", **page)
+                    )
+            return min(found).dataid if found else None
+
+        return self._do(work, reading=True)
 
     def candidates_sample(self, jobid: str, n: int) -> list[Sample]:
         """At most n candidates of a job, whatever their state."""

@@ -95,6 +95,11 @@ class Reading(Session):
             raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
         return run
 
+    def log_tail(self, runid: int) -> str | None:
+        """The last lines of a run's log, if its project keeps them."""
+        tail: str | None = self._value("log_tail", runid=runid)
+        return tail
+
     def runs(
         self, *, jobid: str | None = None, dataid: str | None = None, before: int | None = None, n: int = 20
     ) -> list[Run]:
@@ -166,11 +171,13 @@ class Reading(Session):
             if chunk is None:
                 return None
             version = chunk.version
-        return self._first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
+        published = self._first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
+        return published and self._found(published)
 
     def manifests(self, datasetid: str, dataid: str) -> list[Published]:
         """All manifests of a chunk, newest first."""
-        return self._fetch(records.published, "manifests_of_chunk", datasetid=datasetid, dataid=dataid)
+        versions = self._fetch(records.published, "manifests_of_chunk", datasetid=datasetid, dataid=dataid)
+        return list(map(self._found, versions))
 
     def all_published(self, datasetid: str) -> Iterator[Published]:
         """The manifest of the current version of every READY chunk that has one, in order, page by page."""
@@ -178,7 +185,7 @@ class Reading(Session):
         while page := self._fetch(
             ManifestRow._make, "published_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=_PAGE
         ):
-            yield from map(records.published, page)
+            yield from map(self._found, map(records.published, page))
             key, dataid = page[-1].sort_key, page[-1].dataid
 
     def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
@@ -187,7 +194,11 @@ class Reading(Session):
 
     def locations_in_use(self, datasetid: str) -> list[str]:
         """Where the current versions of a dataset's chunks lie, and those that are being read."""
-        return self._values("locations_in_use", datasetid=datasetid)
+        return list(map(self.roots().found, self._values("locations_in_use", datasetid=datasetid)))
+
+    def _found(self, published: Published) -> Published:
+        """A version with the location that its manifest means."""
+        return published._replace(manifest=published.manifest.at(self.roots().found))
 
 
 def _table(counts: Iterable[StatusCount | StateCount]) -> dict[str, dict[str, int]]:

@@ -115,6 +115,15 @@ class Event(NamedTuple):
     receipt: Receipt | None
 
 
+class Remarked(NamedTuple):
+    """A READY chunk that was published with a remark."""
+
+    datasetid: str
+    dataid: str
+    sort_key: str
+    remark: str
+
+
 class Published(NamedTuple):
     """The manifest of one version of a chunk, and who published it when."""
 
@@ -163,6 +172,7 @@ class Announced(NamedTuple):
 
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
+    remarks: str = ""  # on what was announced all the same
 
 
 class Steered(NamedTuple):
@@ -190,6 +200,14 @@ class Rescued(NamedTuple):
     jobid: str
     dataid: str
     status: str
+
+
+class Applied(NamedTuple):
+    """A project whose definitions are stored: by its digest a worker tells a changed store from another version of it."""
+
+    digest: str
+    project: str
+    is_whole: bool = True  # whether all its jobs are given, also those that only its code declares
 
 
 class Change(NamedTuple):

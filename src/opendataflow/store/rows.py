@@ -194,6 +194,14 @@ class JobCount(NamedTuple):
     n: int
 
 
+class InLine(NamedTuple):
+    """A chunk of a job that is not done, by its position in the order in which they are taken."""
+
+    rank: int
+    sort_key: str
+    dataid: str
+
+
 class DatasetRow(NamedTuple):
     """A row of table dataset."""
 
@@ -243,6 +251,15 @@ class PoolRow(NamedTuple):
     options: str
 
 
+class PauseRow(NamedTuple):
+    """A row of table pause."""
+
+    jobid: str
+    who: str
+    why: str | None
+    since: Any
+
+
 # What queries take ---------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +282,7 @@ class EventRow(NamedTuple):
     """An event as events_put appends it."""
 
     kind: str
-    datasetid: str
+    datasetid: str | None
     dataid: str | None
     jobid: str | None
     before: str | None = None
@@ -309,6 +326,20 @@ class StatusKey(NamedTuple):
     dataid: str
     jobid: str
     locktype: str
+
+
+class LocationRow(NamedTuple):
+    """Where one version of a chunk lies, as it is kept."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    location: str
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What names the version."""
+        return {"datasetid": self.datasetid, "dataid": self.dataid, "version": self.version}
 
 
 def receipt_events(kind: str, outputs: Sequence[str], receipt: Receipt, who: str | None, **rest: Any) -> list[EventRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ from .session import Session
 
 _REFUSED_WAIT = 60.0
 _MOST_RESCUED = 100_000
+_LOOK_BACK = 20  # events of a chunk, among which its last receipt is looked for
 
 
 def _schema_of(datasetid: str) -> str:
@@ -207,11 +208,16 @@ class RunVerbs(Session):
         if events or logs:
             self._do(work)
 
-    def refuse(self, receipt: Receipt, why: str | None = None) -> None:
-        """Store a no: nothing was claimed, nothing changes, the answers stay."""
+    def refuse(self, receipt: Receipt, why: str | None = None, *, again: bool = True) -> None:
+        """Store a no: nothing was claimed, nothing changes, the answers stay.
+
+        Not again where the last receipt of the chunk says the same: a schedule asks every minute.
+        """
 
         def work(tx: Transaction) -> None:
             outputs = self._known(tx).job(receipt.jobid).outputs
+            if not again and _says_the_same(tx, outputs[0], receipt):
+                return
             tx.run("events_put", events=as_objects(receipt_events("refused", outputs, receipt, self._who, why=why)))
 
         self._do(work)
@@ -226,6 +232,7 @@ class RunVerbs(Session):
         """What each of these runs reads, by runid: every input chunk with its manifest, bounds, and who has its content."""
         wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
         chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
+        found = self.roots().found
 
         def work(tx: Transaction) -> None:
             for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
@@ -233,7 +240,9 @@ class RunVerbs(Session):
                 if row.fingerprint is not None:
                     content = {"datasetid": row.datasetid, "dataid": row.dataid, "fingerprint": row.fingerprint}
                     same = tx.value("same_content", **content)
-                chunks[row.runid].append(records.input_chunk(row)._replace(same_as=same))
+                chunk = records.input_chunk(row)
+                manifest = chunk.manifest and chunk.manifest.at(found)
+                chunks[row.runid].append(chunk._replace(manifest=manifest, same_as=same))
 
         if wanted:
             self._do(work, reading=True)
@@ -266,6 +275,10 @@ class RunVerbs(Session):
         """Remember where the log of a run is."""
         self._do(lambda tx: tx.run("run_logs_put", logs=compact([(runid, path)])))
 
+    def keep_log_tail(self, runid: int, tail: str) -> None:
+        """Keep the last lines of a run's log for those who cannot reach the file."""
+        self._do(lambda tx: tx.run("log_tail_put", runid=runid, tail=tail))
+
     # Commit, or fail ---------------------------------------------------------------------------------------------
 
     def commit(
@@ -287,9 +300,17 @@ class RunVerbs(Session):
         done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
         *,
         beside: Mapping[str, Manifest] | None = None,
+        settle: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema."""
-        runs = [Done(*run) for run in done]
+        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema.
+
+        `settle` comes last, once every epoch was found to be current: what raises there undoes the commit.
+        """
+        kept = self.roots().kept
+        runs = [
+            Done(claim, {name: manifest.at(kept) for name, manifest in made.items()}, code)
+            for claim, made, code in done
+        ]
         schemas = {
             datasetid: manifest.schema
             for run in runs
@@ -304,8 +325,11 @@ class RunVerbs(Session):
                 tx.run("meta_put_once", name=_schema_of(datasetid), value=schema)
             for datasetid, manifest in (beside or {}).items():
                 claim = runs[0].claim
-                kept = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest}, repeats=True)
-                announce(tx, catalogue, kept, Act(self._who, f"rejected by run {claim.runid}"))
+                aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)
+                aside = aside._replace(jobid=claim.jobid, runid=claim.runid)
+                announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
+            for step in settle:
+                step()
 
         self._do(work, is_so=lambda tx, _: _are_runs(tx, [run.claim for run in runs], READY))
         self._pinned |= schemas.keys()  # known only now that it is committed
@@ -344,3 +368,12 @@ def _are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = Non
         if status not in (None, run.status):
             return False
     return True
+
+
+def _says_the_same(tx: Transaction, datasetid: str, receipt: Receipt) -> bool:
+    page = {"datasetid": datasetid, "dataid": receipt.dataid, "n": _LOOK_BACK}
+    events = tx.fetch(records.event, "events_of_chunk_newest", **page)
+    last = next((event.receipt for event in events if event.receipt is not None), None)
+    if last is None or last.no is None or receipt.no is None:
+        return False
+    return (last.verdict, last.no.why) == (receipt.verdict, receipt.no.why)

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
-from . import definitions
+from ..model.roots import Roots
+from . import candidates, definitions, loading
 from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 
 _T = TypeVar("_T")
@@ -85,6 +86,7 @@ class Session:
         self.patience = patience  # how long a store that went away is waited for; whoever gives up lowers it
         self._say = say or (lambda message: None)
         self._environment = environment
+        self.roots: Callable[[], Roots] = Roots  # whoever knows the project says what locations are kept relative to
         self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
@@ -110,8 +112,6 @@ class Session:
         is_so: Callable[[Transaction, _T], bool] | None = None,
     ) -> _T:
         """Run one transaction; is_so looks whether the store is as a commit that was not answered would have made it."""
-        if self._open is not None and reading:
-            return work(self._open)
 
         def once() -> _T:
             answer: _T | None = None
@@ -128,7 +128,10 @@ class Session:
         def confirm(answer: _T) -> bool:
             return is_so is None or self._do(lambda tx: is_so(tx, answer), reading=True)
 
-        return self._patiently(once, confirm)
+        with self._lock:
+            if self._open is not None and reading:
+                return work(self._open)
+            return self._patiently(once, confirm)
 
     def _patiently(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
         """Do something with the database, exactly once: the only door to it.
@@ -199,7 +202,7 @@ class Session:
         """The catalogue as the store has it, in a transaction that only reads."""
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
-            catalogue = definitions.load(tx)
+            catalogue = loading.load(tx)
             if catalogue.implicit:
                 return catalogue  # whoever writes next stores them
             self._catalogue, self._revision = catalogue, revision
@@ -210,9 +213,12 @@ class Session:
         tx.lock("lock_definitions")
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
-            self._catalogue = definitions.load(tx)
+            self._catalogue = loading.load(tx)
             if self._catalogue.implicit:
                 definitions.store_implicit(tx, self._catalogue)
                 revision = tx.value("revision")
             self._revision = revision
+            candidates.catch_up(tx, self._catalogue)
+        elif self._catalogue.broken:
+            candidates.catch_up(tx, self._catalogue)  # what was written when it was loaded may have been undone
         return self._catalogue

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from ..errors import InvalidPath, StoreReadOnly, StoreUnreachable
-from ..model import Manifest
-from . import announcing, folding, steering, versions
+from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
+from ..model import RUNNING, Manifest
+from . import announcing, endings, folding, records, steering, versions
 from .announcing import Act, Announcement
 from .backend import ConnectionLost, Retry, Transaction
-from .records import Announced, RolledBack, Steered
+from .records import Announced, RolledBack, Run, Steered
+from .rows import EventRow, as_objects
 from .session import Session
 
 
@@ -26,12 +27,14 @@ class SteerVerbs(Session):
         bounds: Mapping[str, tuple[str, str]] | None = None,
         why: str | None = None,
         only_new: bool = False,
+        again: bool = False,
     ) -> Announced:
         """An outside producer says that chunks are there: they become READY, all of them or none.
 
-        only_new refuses, as Locked, chunks that are there already.
+        only_new refuses, as Locked, chunks that are there already; again makes a new version even of what has not changed.
         """
-        announcement = Announcement(datasetid, _listed(dataids), manifests or {}, bounds or {}, only_new=only_new)
+        kept = {dataid: manifest.at(self.roots().kept) for dataid, manifest in (manifests or {}).items()}
+        announcement = Announcement(datasetid, _listed(dataids), kept, bounds or {}, only_new=only_new, again=again)
 
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)
@@ -41,9 +44,13 @@ class SteerVerbs(Session):
         try:
             return self._do(work)
         except announcing.Repeat as problem:
-            repeat = problem
-            self._do(lambda tx: announcing.remember_refusal(tx, datasetid, repeat, self._who))
+            self.refuse_arrival(datasetid, problem.dataid, problem.name, problem.message)
             raise
+
+    def refuse_arrival(self, datasetid: str, dataid: str, name: str, why: str) -> None:
+        """Something from outside was offered and not taken: nothing changes, and the reason stays."""
+        act = Act(self._who, why)
+        self._do(lambda tx: announcing.remember_refusal(tx, datasetid, dataid, name, act))
 
     def _steer(
         self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool
@@ -134,6 +141,46 @@ class SteerVerbs(Session):
 
         return self._do(work)
 
+    def cancel(self, runid: int, *, why: str | None = None) -> Run:
+        """End a run wherever it is: its chunk is FAILED at once, and its processes end at its next heartbeat."""
+
+        def work(tx: Transaction) -> Run:
+            folding.fold(tx, self._known(tx))
+            run = tx.first(records.run, "run_row", runid=runid)
+            if run is None:
+                raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
+            if run.status != RUNNING or not endings.cancel(tx, run, self._who, why):
+                raise BadTransition(
+                    f"run {runid} of {run.jobid} {run.dataid} is over: {run.outcome or run.status}",
+                    hint="What runs now: odf status",
+                )
+            return run
+
+        return self._do(work)
+
+    def pause(self, jobid: str, *, why: str | None = None) -> None:
+        """Start nothing more of a job until it is resumed; what runs goes on."""
+
+        def work(tx: Transaction) -> None:
+            self._known(tx).job(jobid)
+            tx.run("pause_put", jobid=jobid, who=self._who, why=why)
+            _remember(tx, "paused", jobid, Act(self._who, why))
+
+        self._do(work)
+
+    def resume(self, jobid: str, *, why: str | None = None) -> bool:
+        """Let a paused job go on; False when it was not paused."""
+
+        def work(tx: Transaction) -> bool:
+            if jobid not in self._known(tx).paused:
+                self._known(tx).job(jobid)
+                return False
+            tx.run("pause_drop", jobid=jobid)
+            _remember(tx, "resumed", jobid, Act(self._who, why))
+            return True
+
+        return self._do(work)
+
     def vacuumed(
         self, datasetid: str, old: Iterable[tuple[str, int]], *, why: str | None = None
     ) -> list[tuple[str, int]]:
@@ -179,7 +226,7 @@ class SteerVerbs(Session):
                     raise _Undo
             except _Undo:
                 return
-            except (StoreReadOnly, Retry, ConnectionLost):
+            except (StoreReadOnly, StoreUnreachable, Retry, ConnectionLost):
                 if is_open:
                     raise
             finally:
@@ -189,6 +236,10 @@ class SteerVerbs(Session):
 
 class _Undo(Exception):
     """Ends a transaction without a trace."""
+
+
+def _remember(tx: Transaction, kind: str, jobid: str, act: Act) -> None:
+    tx.run("events_put", events=as_objects([EventRow(kind, None, None, jobid, None, None, *act)]))
 
 
 def _listed(dataids: Iterable[str]) -> list[str]:

@@ -56,7 +56,7 @@ def steer(
     dataset = catalogue.dataset(datasetid)
     wanted = list(dict.fromkeys(check_dataid(dataset.partition, dataid, datasetid) for dataid in dataids))
     producer = catalogue.producer(datasetid)
-    group = producer.outputs if producer is not None else (datasetid,)
+    group = catalogue.written_together(datasetid)
     # One run writes all its outputs, so what is said about one of them is said about the run.
     chunks = [(name, dataid) for dataid in wanted for name in group]
     deferred = _deferred(tx, catalogue, chunks)
@@ -80,7 +80,7 @@ def steer(
         if after is None:
             gone.append(StatusKey(name, dataid, jobid, OUT))
         else:
-            key = sort_key(catalogue.datasets[name].partition, dataid)
+            key = sort_key(catalogue.dataset(name).partition, dataid)
             version = row.version if row else 0
             put.append(
                 OutRow(name, dataid, jobid, after, epoch or 0, version, _held(row) if after == HOLD else None, key)

@@ -11,10 +11,13 @@ from . import definitions, migrations
 from .backend import Migration, Row, Transaction
 from .looking import Looking
 from .reading import Reading
-from .records import Change
+from .records import Applied, Change
+from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
 from .steer_verbs import SteerVerbs
+
+_PAGE = 10_000
 
 
 class Store(RunVerbs, SteerVerbs, Reading, Looking):
@@ -34,19 +37,13 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def migrate(self, *, dry_run: bool = False) -> list[Migration]:
         """Bring the tables up to date; returns the migrations that were (or would be) applied."""
         with self._lock:
-            if dry_run:
-                steps = self._patiently(lambda: migrations.pending(self._backend))
-            else:
-                if self._patiently(self._backend.has_schema):
-                    self._do(lambda tx: None)  # not the tables of another environment
-                steps = self._patiently(lambda: migrations.migrate(self._backend))
+            if self._patiently(self._backend.has_schema) and not dry_run:
+                self._do(lambda tx: None)  # not the tables of another environment
+            step = migrations.pending if dry_run else migrations.migrate
+            steps = self._patiently(lambda: step(self._backend))
             if not steps:
                 self._patiently(lambda: migrations.refuse_missing(self._backend))
             return steps
-
-    def missing(self) -> list[str]:
-        """The tables, columns and views that somebody took from the store."""
-        return self._patiently(lambda: migrations.missing(self._backend))
 
     def create(self) -> None:
         """Make the tables that are missing, before anything is known about the store."""
@@ -55,6 +52,21 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def check_schema(self) -> None:
         """Refuse a store whose schema is not exactly the one this program works with."""
         self._patiently(lambda: migrations.check(self._backend))
+
+    def missing(self) -> list[str]:
+        """The tables, columns and views that somebody took from the store."""
+        with self._lock:
+            return self._patiently(lambda: migrations.missing(self._backend))
+
+    def keep_relative(self, *, dry_run: bool = False) -> int:
+        """Keep the locations of all versions relative to the roots that they lie in; returns how many were not."""
+        changed, last = 0, LocationRow("", "", 0, "")
+        while page := self._fetch(LocationRow._make, "locations_absolute_page", **last.key, n=_PAGE):
+            moves = [(*at, kept) for at in page if (kept := self.roots().kept(at.location)) != at.location]
+            if moves and not dry_run:
+                self._do(lambda tx, moves=moves: tx.run("locations_put", changes=compact(moves)))  # type: ignore[misc]
+            changed, last = changed + len(moves), page[-1]
+        return changed
 
     def environment(self) -> str | None:
         """The environment that this store belongs to, if it was stamped."""
@@ -94,19 +106,22 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         *,
         prune: bool = False,
         dry_run: bool = False,
-        applied: str | None = None,
+        applied: Applied | None = None,
     ) -> list[Change]:
         """Register definitions in one transaction; what is the same already is left alone. prune removes all others.
 
-        applied is the digest of a whole project: by it a worker tells a changed store from another version of the project.
+        applied says that they are those of a whole project: a job that it applied before and no longer has is retired.
         """
         datasets, jobs, pools = list(datasets), list(jobs), list(pools)
 
         def work(tx: Transaction) -> list[Change]:
             catalogue = self._known(tx)
-            changes = definitions.register(tx, catalogue, datasets, jobs, pools, prune=prune, dry_run=dry_run)
+            retired = definitions.no_longer_declared(tx, applied, jobs) if applied is not None else ()
+            changes = definitions.register(
+                tx, catalogue, datasets, jobs, pools, retired=retired, prune=prune, dry_run=dry_run
+            )
             if applied is not None and not dry_run:
-                tx.run("meta_put", name="applied", value=applied)
+                definitions.remember_applied(tx, applied, jobs)
             return changes
 
         return self._do(work)

@@ -30,8 +30,7 @@ def rollback(
     """
     dataset = catalogue.dataset(datasetid)
     check_dataid(dataset.partition, dataid, datasetid)
-    producer = catalogue.producer(datasetid)
-    group = producer.outputs if producer is not None else (datasetid,)
+    group = catalogue.written_together(datasetid)
     there = status_rows.standing(tx, [(name, dataid) for name in group])
     current = _settled(datasetid, dataid, there.get((datasetid, dataid)))
     version = _version_to_be(tx, current) if to is None else to

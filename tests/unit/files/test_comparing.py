@@ -60,12 +60,38 @@ def test_nothing_but_empty_files_has_no_fingerprint(tmp_path: Path) -> None:
     assert (len(manifest.files), manifest.bytes, manifest.fingerprint) == (1, 0, None)
 
 
-def test_of_a_large_file_its_ends_tell(chunk: Path) -> None:
+def test_the_content_of_every_file_tells_unless_only_size_and_time_are_to_count(chunk: Path) -> None:
     (chunk / "a.csv").write_text("a large file\n")
-    before = light_manifest(str(chunk))
-    assert before.files[0].checksum is None
+    assert all(file.checksum for file in light_manifest(str(chunk)).files)
+    before = light_manifest(str(chunk), verify="stat")
+    assert [file.checksum is None for file in before.files] == [True, False]
     (chunk / "a.csv").write_text("a Large file\n")
-    assert light_manifest(str(chunk)).fingerprint != before.fingerprint
+    assert light_manifest(str(chunk), verify="stat").fingerprint != before.fingerprint, "its ends tell"
+
+
+def test_a_changed_byte_with_size_and_time_kept_is_told_by_content_alone(chunk: Path) -> None:
+    manifest = light_manifest(str(chunk))
+    moment = (chunk / "a.csv").stat().st_mtime
+    write(chunk / "a.csv", "onf\n", moment)
+    assert difference(manifest) == ""
+    assert " a.csv " in difference(manifest, by_content=True)
+    assert [told.split()[-1] for told in comparing.differences(manifest, by_content=True)] == ["published"]
+
+
+@pytest.mark.parametrize(
+    ("verify", "location", "together", "expected"),
+    [
+        ("content", "s3a://lake/x", 1 << 40, True),
+        ("stat", "/data/x", 1, False),
+        (None, "/data/x", comparing.LITTLE, True),
+        (None, "/data/x", comparing.LITTLE + 1, False),
+        (None, "s3a://lake/x", 1, False),
+    ],
+)
+def test_content_is_read_where_it_is_wanted_or_costs_nothing(
+    verify: str | None, location: str, together: int, expected: bool
+) -> None:
+    assert comparing.reads_content(verify, location, together) is expected
 
 
 def write(path: Path, content: str, moment: float = 1.0) -> None:

@@ -16,15 +16,19 @@ import pytest
 import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid
+from opendataflow.insight.content import published_versions
 from opendataflow.insight.doctor import examine
+from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
-from opendataflow.insight.matrix import chunk_list, chunks_in, overview
+from opendataflow.insight.health import health
+from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
 from opendataflow.insight.selection import Wanted, select
 from opendataflow.insight.why import why
 from opendataflow.project import without_file
+from opendataflow.run.context import Vault
 from opendataflow.run.drain import Drained, Failure
 from opendataflow.store.sqlite import SqliteBackend
 from tests.support.flows import claim_one, dataset, dump, job, put
@@ -80,6 +84,7 @@ def look_at_a_drain(store: Store) -> None:
 def look_at_one_dataid_each(store: Store) -> None:
     verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
     assert verdicts == {"DATA_NOT_READY", "LOCKED"}
+    why(store, "cleaning", "2013-01-03", Vault(without_file(Path("/data"), None), None))
     with pytest.raises(BadDataid):
         why(store, "cleaning", "13")
     for jobid, dataid in (("report", "2013-01"), ("total", "all")):
@@ -110,15 +115,23 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     Watch: look_at_a_drain,
     report: look_at_a_drain,
     examine: examine_everything,
+    health: health,
+    published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.
 INSIDE = {
+    "absent.absent": overview,
+    "changed.changed_input": why,
+    "exceptions.exceptional_chunks": overview,
+    "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,
     "why.reasons.limits_in_the_way": why,
     "why.reasons.who_runs": why,
     "why.reasons.last_words": why,
+    "usual.usual_seconds": why,
+    "usual.so_far": why,
 }
 
 

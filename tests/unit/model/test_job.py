@@ -90,6 +90,10 @@ def test_the_delay_never_overflows(tries, backoff, backoff_max, jitter):
         (Retry(2), 3, "JOB_FAILED", False),
         (Retry(2, on=("TIMED_OUT",)), 1, "JOB_FAILED", False),
         (Retry(2, on=("TIMED_OUT", "NO_SPACE")), 1, "NO_SPACE", True),
+        (Retry(), 2, "LEASE_LOST", True),
+        (Retry(), 3, "LEASE_LOST", False),
+        (Retry(5), 5, "LEASE_LOST", True),
+        (Retry(5, on=("JOB_FAILED",)), 1, "LEASE_LOST", False),
     ],
 )
 def test_when_a_retry_applies(retry, tries, outcome, expected):

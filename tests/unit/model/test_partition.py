@@ -89,6 +89,16 @@ def test_a_dataid_outside_the_grammar_is_a_bad_id_for_every_type(name, dataid):
         check_dataid(Partition(name), dataid)
 
 
+@pytest.mark.parametrize(
+    ("partition", "dataid"), [("day", "2026-11-31"), ("month", "2026-13"), ("hour", "2026-02-29T05"), ("year", "0000")]
+)
+def test_what_is_written_well_and_no_date_of_the_calendar_is_told_so(partition: str, dataid: str):
+    with pytest.raises(BadDataid) as problem:
+        check_dataid(Partition(partition), dataid)
+    assert f"the calendar has no such {partition}" in problem.value.message
+    assert "written like this" not in problem.value.hint
+
+
 def test_a_refused_dataid_names_its_dataset():
     with pytest.raises(BadDataid) as problem:
         check_dataid(Partition("day"), "2025-13-01", "flights")

@@ -50,6 +50,9 @@ class Played:
         self.calls.append("audit")
         return self.judge(attempt)
 
+    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        self.calls.append("settle")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
@@ -90,7 +93,7 @@ def test_a_chunk_is_claimed_executed_audited_and_published(worker: Worker, store
     executor = Played()
     result = one(worker, executor)
     assert (result.outcome, result.exit_code, result.status) == ("READY", 0, "READY")
-    assert executor.calls == ["execute", "audit"]
+    assert executor.calls == ["execute", "audit", "settle"]
     assert executor.inputs == [("1",)]
     assert status(store, "1") == "READY"
     assert result.claim is not None

@@ -166,7 +166,7 @@ def test_failures_are_grouped_by_cause_and_the_command_names_them(store: Store) 
     drained = Drain(store, worker, ["open"], workers=2).run()  # type: ignore[arg-type]
     found = report(store, drained)
     assert [(cause.jobid, cause.outcome, cause.chunks) for cause in found.causes] == [("open", "JOB_FAILED", 4)]
-    assert found.failed
+    assert found.outcome == "JOB_FAILED"
     (command,) = found.commands
     assert sorted(command.split()[3:-1], key=int) == ["3", "6", "9", "12"]
     progress = Watch(store, ["open", "make"]).look(drained)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from ...project import Project
+from dataclasses import replace
+
+from ...model import YES
+from ...run.context import Vault
 from ...store import Store
 from .chunk import about_chunk
 from .job import about_job
-from .reasons import Reason, Why
+from .reasons import Reason, Why, cannot_run_here
 
 __all__ = ["Reason", "Why", "why"]
 
 
-def why(store: Store, jobid: str, dataid: str | None = None, project: Project | None = None) -> Why:
-    """What stands in the way of a job, or of one dataid of it; where a project is given, also what its files say."""
+def why(store: Store, jobid: str, dataid: str | None = None, vault: Vault | None = None) -> Why:
+    """What stands in the way of a job, or of one dataid of it; with a vault also what its project and key say."""
     catalogue = store.catalogue()
     job = catalogue.job(jobid)
-    if dataid is None:
-        return about_job(store, catalogue, job, project)
-    return about_chunk(store, catalogue, job, dataid, project)
+    project = vault.project if vault is not None else None
+    known = store, catalogue, job
+    answer = about_job(*known, project) if dataid is None else about_chunk(*known, dataid, project)
+    here = tuple(cannot_run_here(catalogue, job, vault)) if vault is not None else ()
+    if not here:
+        return answer
+    verdict = here[0].name if answer.verdict == YES else answer.verdict
+    others = tuple(reason for reason in answer.reasons if reason.name != YES)
+    return replace(answer, verdict=verdict, reasons=(*here, *others) if answer.verdict == YES else (*others, *here))

@@ -30,12 +30,15 @@ from ...model import (
     latest_bound,
     locked_by,
     may_read,
+    no_beginning,
+    without_beginning,
 )
 from ...project import Project
 from ...project.trust import looks
 from ...run.declared import foreseen_distrust
 from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
+from ..changed import changed_input, ways_to_accept
 from ..words import duration, ranges_text, state, when
 from .reasons import (
     LOCKED,
@@ -71,6 +74,8 @@ def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, proje
     check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
     untrusted: Any = looks(foreseen_distrust(project, catalogue, job)) if project else {}
     known = store.facts(job.jobid, dataid)._replace(**untrusted)
+    changed = changed_input(store, project, catalogue, known) if project and not untrusted else None
+    known = known._replace(validated=changed) if changed else known
     facts = known._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     answers = answer_all(facts)
     asked = _Asked(store, catalogue, job, dataid, facts, project)
@@ -87,7 +92,7 @@ def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     else:
         is_untrusted = answer.refusal == UntrustedDefinition.name
         commands = ways_to_trust(asked.project) if asked.project is not None and is_untrusted else ()
-        yield Reason(answer.refusal, answer.why, commands)
+        yield Reason(answer.refusal, answer.why, (*commands, *ways_to_accept(asked.catalogue, [answer])))
 
 
 def _nothing_in_the_way(asked: _Asked) -> Reason:
@@ -160,6 +165,8 @@ def _never_produced(asked: _Asked, datasetid: str, dataid: str, producer: Job | 
     if producer is not None:
         text = f"{here} was never produced; {producer.jobid} should produce it"
         told = tuple(_one_level_up(store, catalogue, producer, dataid))
+        if datasetid in without_beginning(producer, catalogue.datasets):
+            told = (*told, no_beginning(producer.jobid, datasetid))
         return Reason(NOT_READY, text, (f"odf why {producer.jobid} {dataid}",), told)
     commands = ways_to_produce(catalogue, datasetid, dataid)
     last = next(iter(store.last_events(datasetid, dataid, 1)), None)
@@ -247,7 +254,8 @@ def _already_read(asked: _Asked, read: ReadFact) -> Reason:
     if read.status == RUNNING:
         runid = row.runid if row else None
         by = f" (run {runid})" if runid else ""
-        return Reason(LOCKED, f"{job.jobid} reads {here} right now{by}", (f"odf log {runid}",) if runid else ())
+        reader = asked.store.run(runid) if runid else None
+        return Reason(LOCKED, f"{job.jobid} reads {here} right now{by}", log_of(reader))
     force = (f"odf run {job.jobid} --dataid {asked.dataid} --force",)
     if read.status == DONE:
         version = f" (version {row.version})" if row else ""

@@ -7,7 +7,21 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...errors import NothingToDo
-from ...model import FAILED, HOLD, PENDING, RUNNING, WAITING, YES, Catalogue, Job, may_read, takes_all
+from ...model import (
+    FAILED,
+    HOLD,
+    PENDING,
+    READY,
+    RUNNING,
+    WAITING,
+    YES,
+    Catalogue,
+    Job,
+    may_read,
+    no_beginning,
+    takes_all,
+    without_beginning,
+)
 from ...project import Project
 from ...store import Store
 from ..axis import FIRST_KEY, LAST_KEY
@@ -47,11 +61,18 @@ def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | N
 
 
 def _reasons(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
+    yield from _without_beginning(store, catalogue, job)
     yield from _claimable(store, job)
     yield from _running(store, job)
     yield from _deferred(store, job)
     yield from _failed_outputs(store, job)
     yield from _waiting(store, catalogue, job)
+
+
+def _without_beginning(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
+    for name in without_beginning(job, catalogue.datasets):
+        if not store.chunks(name, status=READY, n=1):
+            yield Reason(NOT_READY, no_beginning(job.jobid, name), ("odf apply",))
 
 
 def _claimable(store: Store, job: Job) -> Iterator[Reason]:

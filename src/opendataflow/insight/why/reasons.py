@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...errors import DataNotReady, Locked, UntrustedDefinition
+from ...errors import BadConfig, DataNotReady, Locked, OdfError, UntrustedDefinition
 from ...model import Answer, Catalogue, Job, Limit
 from ...project import Project
 from ...project.trust import told
-from ...run.declared import foreseen_distrust
+from ...run.context import Vault
+from ...run.declared import foreseen_distrust, has_code
 from ...store import Run, Store
 from ..pools import change_text
+from ..usual import so_far
 from ..words import duration, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
@@ -48,6 +50,18 @@ def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reas
         yield Reason(UntrustedDefinition.name, told(problems), ways_to_trust(project))
 
 
+def cannot_run_here(catalogue: Catalogue, job: Job, vault: Vault) -> Iterator[Reason]:
+    """Why no chunk of a job can run here, whatever the store says: its code is missing, or a password stays shut."""
+    project = vault.project
+    try:
+        if project.job(job.jobid) is not None and "copy" not in job.options and not has_code(project, job.jobid):
+            folders = ", ".join(map(str, project.job_folders))
+            yield Reason(BadConfig.name, f"no code for job {job.jobid} was found in {folders}")
+        vault.passwords(catalogue, job)
+    except OdfError as problem:
+        yield Reason(problem.name, problem.message, because=(problem.hint,) if problem.hint else ())
+
+
 def ways_to_trust(project: Project) -> tuple[str, ...]:
     """The commands that bring store and project in line, where there is a project to apply."""
     return ("odf apply --dry-run", "odf apply") if project.is_toml else ()
@@ -58,7 +72,9 @@ def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]
     for limit in limits:
         if limit.free:
             continue
-        if limit.what == "pool":
+        if limit.what == "job":
+            yield Reason(LOCKED, str(limit), (f"odf resume {limit.name}",))
+        elif limit.what == "pool":
             _, change = store.pool_now(limit.name)
             more = f"odf pool set {limit.name} {limit.slots * 2 or 4}"
             because = (f"by its hours it will have {change_text(change)}",) if change else ()
@@ -92,7 +108,9 @@ def how_it_ended(run: Run | None) -> tuple[str, ...]:
 
 def who_runs(store: Store, run: Run) -> str:
     """Who runs something since when, and how long its lease lasts."""
-    text = f"run {run.runid} of {run.jobid} {run.dataid} by {run.owner}, since {when(run.started)}"
+    text = (
+        f"run {run.runid} of {run.jobid} {run.dataid} by {run.owner}, since {when(run.started)}, {so_far(store, run)}"
+    )
     if run.lease_until is None:
         return text
     left = run.lease_until - store.clock()

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import Cancelled, JobFailed, TimedOut
+from ...errors import Cancelled, JobFailed, NoSpace, TimedOut
 from ...model import Manifest
+from ...project import Project
 from ...secrets import child_environment, secret_file
+from ...store import Claim
 from ..attempt import Attempt, Done
 from ..context import variables
 from ..heartbeat import Heartbeat
 from ..process.command import Command
 from ..process.ended import Ended
 from ..process.launch import Terms, launch
+from ..process.tree import MARKER, end_marked, mark_of
 
 if TYPE_CHECKING:
     from ..process.logs import LogFile
     from ..worker import Worker
+
+
+# As libc, Java, Python, SQLite and PostgreSQL say it, in English as in most logs.
+_says_full = re.compile(r"no space left|\bENOSPC\b|disk quota exceeded|\bEDQUOT\b|disk is full|disk full", re.I).search
 
 
 class Handshake:
@@ -40,14 +48,16 @@ class Handshake:
         """What lies at the outputs' locations: it is there, it is not empty, and its declared checks pass."""
         if attempt.catalogue.only_tracks(attempt.job):
             return {}
-        from ..audit import seen_at_location  # here, since what is only tracked needs no look
+        from ..audit import seen_of_attempt  # here, since what is only tracked needs no look
 
-        claim = attempt.claim
-        seen = {
-            name: seen_at_location(self.worker, attempt.catalogue.dataset(name), claim.dataid, claim.inputs)
-            for name in attempt.job.outputs
-        }
-        return {name: manifest for name, manifest in seen.items() if manifest is not None}
+        return seen_of_attempt(self.worker, attempt)
+
+    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        """Put what was written to the location of the attempt at that of the chunk, and look at it once more."""
+        if manifests:
+            from ..staging import settle
+
+            settle(self.worker.project, attempt, manifests)
 
 
 @dataclass
@@ -71,18 +81,34 @@ class Script(Handshake):
                 every=1.0,
                 cancel=self.worker.cancelled if self.in_drain else None,
                 echo=self.worker.echo,
-                is_alone=not self.in_drain,
             )
+            self._end_predecessors(attempt.claim, log)
             ended = launch(command, log, terms)
+        problem = _problem(ended)
+        if problem is not None and not attempt.catalogue.only_tracks(attempt.job):
+            from ..staging import discard, full_disk
+
+            location = full_disk(self.worker.project, attempt) if type(problem) is JobFailed else ""
+            problem = NoSpace(f"the disk of {location} is full: {problem.message}") if location else problem
+            discard(self.worker.project, attempt)
         code = ended.exit_code if ended.exit_code is not None else -(ended.signal or 0)
-        return {attempt.claim.runid: Done(problem=_problem(ended), exit_code=code, ended=ended)}
+        return {attempt.claim.runid: Done(problem=problem, exit_code=code, ended=ended)}
+
+    def _end_predecessors(self, claim: Claim, log: LogFile) -> None:
+        """What earlier attempts at this chunk left running on this host is ended before another one begins."""
+        if claim.epoch > 1:
+            end_marked({self._mark(claim, epoch) for epoch in range(1, claim.epoch)}, log.note)
+
+    def _mark(self, claim: Claim, epoch: int) -> str:
+        return mark_of(self.worker.store.url, claim.jobid, claim.dataid, epoch)
 
     def _environment(self, attempt: Attempt, stack: ExitStack) -> dict[str, str]:
         project, job, secrets = self.worker.project, attempt.job, attempt.secrets
         by_file = job.options.get("secrets") == "file"
-        values = variables(
-            attempt.catalogue, project.environment, attempt.claim, attempt.inputs, {} if by_file else secrets
-        )
+        given = {} if by_file else secrets
+        own = own_locations(project, attempt)
+        values = variables(attempt.catalogue, project.environment, attempt.claim, attempt.inputs, given, own)
+        values[MARKER] = self._mark(attempt.claim, attempt.claim.epoch)
         if by_file and secrets:
             names = {f"{name}_password": value for name, value in secrets.items()}
             values["ODF_SECRETS"] = str(stack.enter_context(secret_file(project.logs.parent, names)))
@@ -90,8 +116,21 @@ class Script(Handshake):
         return {**inherited, **self.worker.with_items(inherited, job, values)}
 
 
+def own_locations(project: Project, attempt: Attempt) -> dict[str, str]:
+    """The locations of this attempt alone that its outputs are to be written to, by dataset; their folders are made."""
+    if attempt.catalogue.only_tracks(attempt.job):
+        return {}
+    from ..staging import prepare  # here, since what is only tracked is written nowhere
+
+    return prepare(project, attempt)
+
+
 def _problem(ended: Ended) -> JobFailed | Cancelled | None:
     if ended.ok:
         return None
-    kind = TimedOut if ended.timed_out else Cancelled if ended.cancelled else JobFailed
+    kind: type[JobFailed | Cancelled] = JobFailed
+    if ended.timed_out or ended.cancelled:
+        kind = TimedOut if ended.timed_out else Cancelled
+    elif _says_full(ended.tail):
+        kind = NoSpace
     return kind(f"{ended}: {ended.tail}" if ended.tail else str(ended))

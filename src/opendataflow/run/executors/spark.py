@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from ...model import InputChunk, Manifest
 from ..attempt import Attempt, Done, cause
 from ..audit import past_of, published_chunks
 from ..heartbeat import Heartbeat
+from ..spoken import spoken
 
 if TYPE_CHECKING:
     from ...spark.chunks import Application, ChunkWork
@@ -54,6 +56,9 @@ class Spark:
         """Spark judges in the pass that writes: what it handed over has passed."""
         return done.manifests
 
+    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        """Nothing: what is at a fixed location was put there under the fence, and no earlier attempt can replace it."""
+
     # One chunk ----------------------------------------------------------------------------------------------------
 
     def _alone(self, spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat, log: LogFile) -> Done:
@@ -61,9 +66,9 @@ class Spark:
 
         words = [str(self.path) if self.path else f"copy {attempt.job.options.get('copy')}"]
         try:
-            with _tagged(spark, attempt, heartbeat):
-                log.begin(words, self.worker.project.folder)
-                application = self._application(spark, attempt, log)
+            log.begin(words, self.worker.project.folder)
+            with _own(spark, attempt, heartbeat) as own, spoken(log, is_shown=self.worker.echo):
+                application = self._application(own, attempt, log)
                 manifests = run_chunk(application, self._work(attempt), attempt.job, self.code)
         except Exception as problem:
             log.end(f"{type(problem).__name__}: {problem}")
@@ -89,22 +94,25 @@ class Spark:
     ) -> dict[int, Done]:
         """What was done, by run; a run that is missing is left for its own way."""
         from ...spark.batches import run_batch
+        from ...spark.problems import reason_of, whole_of
 
         job = attempts[0].job
         try:
-            with _tagged(spark, attempts[0], heartbeat):
-                log.begin([f"{job.jobid}, {len(attempts)} chunks together"], self.worker.project.folder)
-                application = self._application(spark, attempts[0], log)
+            log.begin([f"{job.jobid}, {len(attempts)} chunks together"], self.worker.project.folder)
+            with _own(spark, attempts[0], heartbeat) as own, spoken(log, is_shown=self.worker.echo):
+                application = self._application(own, attempts[0], log)
                 outcomes = run_batch(application, self._works(attempts), job, self.code)
         except Exception as problem:
-            log.end(f"{type(problem).__name__}: {problem}")
+            if not isinstance(problem, OdfError):
+                log.note(whole_of(problem))
+            reason = problem.message if isinstance(problem, OdfError) else reason_of(problem)
+            log.end(reason)
             heartbeat.check()
             if self.worker.cancelled.is_set():
                 raise
             if len(attempts) > 1:
                 # One bad chunk must not fail the others: each on its own tells which it is.
                 first, last = attempts[0].claim, attempts[-1].claim
-                reason = problem.message if isinstance(problem, OdfError) else f"{type(problem).__name__}: {problem}"
                 told = self.worker.vault.redact(reason)[:500]
                 self.worker.say(f"{first.jobid} {first.dataid}..{last.dataid} one by one, because: {told}")
             return {}
@@ -139,9 +147,10 @@ class Spark:
     def _work(self, attempt: Attempt) -> ChunkWork:
         from ...spark.chunks import ChunkWork
 
-        outputs = [attempt.catalogue.dataset(name) for name in attempt.job.outputs]
-        claim = attempt.claim
-        past = {dataset.datasetid: past_of(self.worker.store, dataset, claim.dataid) for dataset in outputs}
+        claim, read = attempt.claim, {chunk.datasetid for chunk in attempt.inputs}
+        empty = [item.datasetid for item in attempt.job.inputs if item.datasetid not in read]
+        datasets = [attempt.catalogue.dataset(name) for name in dict.fromkeys((*attempt.job.outputs, *empty))]
+        past = {dataset.datasetid: past_of(self.worker.store, dataset, claim.dataid) for dataset in datasets}
         return ChunkWork(claim, attempt.inputs, _bounds(attempt), past)
 
     def _works(self, attempts: Sequence[Attempt]) -> list[ChunkWork]:
@@ -156,13 +165,20 @@ class Spark:
         return [first, *others]
 
 
-def _tagged(spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Any:
-    """Everything that Spark does inside carries the tag of the run, so that it can be stopped."""
+@contextmanager
+def _own(spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Iterator[SparkSession]:
+    """A session for this work alone; everything that Spark does in it carries the tag of the run, so that it can be stopped."""
+    from ...spark.own import own_session
     from ...spark.session import cancel, chunk_context
 
-    tag = f"odf-run-{attempt.claim.runid}"
-    heartbeat.stop = lambda: cancel(spark, tag)
-    return chunk_context(spark, tag, attempt.job.pool or None)
+    job, tag = attempt.job, f"odf-run-{attempt.claim.runid}"
+    settings: Any = job.options.get("spark", {})
+    with (
+        own_session(spark, settings, f"job {job.jobid}: spark") as own,
+        chunk_context(own, tag, job.pool or None),
+    ):
+        heartbeat.stop = lambda: cancel(own, tag)
+        yield own
 
 
 def _bounds(attempt: Attempt) -> tuple[str | None, str | None] | None:

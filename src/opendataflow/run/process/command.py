@@ -9,9 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...errors import BadConfig, JobFailed
 from ...secrets import child_environment
+from . import reaper
+from .group import Group
+from .tree import MARKER
+
+Child = reaper.Reaped | Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,8 @@ class Program:
     cwd: Path
     stdin: int | None
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """The process, in a session of its own."""
+    def start(self) -> Child:
+        """Its process, which leads a session of its own, and knows what becomes of it."""
         try:
             try:
                 return self._run(self.words, self.executable)
@@ -64,18 +70,15 @@ class Program:
         except OSError as error:
             raise _not_started(self.words[0], self.executable, self.cwd, error) from None
 
-    def _run(self, words: list[str], file: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            words,
-            executable=file,
-            env=self.env,
-            cwd=self.cwd,
-            stdin=subprocess.DEVNULL if self.stdin is None else self.stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+    def _run(self, words: list[str], file: str) -> Child:
+        def begin(**streams: Any) -> subprocess.Popen[bytes]:
+            stdin = subprocess.DEVNULL if self.stdin is None else self.stdin
+            place: Any = {"executable": file, "env": self.env, "cwd": self.cwd, "stdin": stdin}
+            return subprocess.Popen(words, bufsize=0, start_new_session=True, **place, **streams)
+
+        if sys.platform == "linux":
+            return reaper.start(begin, self.stdin, self.env.get(MARKER, ""))
+        return Group(begin)
 
 
 def _check_words(argv: Sequence[str]) -> None:

@@ -2,12 +2,11 @@
 
 One thread and one selector: output is redacted, logged and shown as it arrives, the heartbeat ticks, and a timeout, a
 signal, a cancel or a lost lease ends the whole tree: TERM, a grace, KILL. The script leads a session of its own. On
-Linux we adopt what it orphans, so that a daemon that left the session is still found.
+Linux a reaper adopts what it orphans, so that a daemon that left the session is still found, and ends all of it when we die.
 """
 
 from __future__ import annotations
 
-import os
 import selectors
 import signal
 import sys
@@ -22,7 +21,6 @@ from .command import Command, Program
 from .ended import Ended, last_lines
 from .signals import Signals
 from .streams import Echo, Stream
-from .tree import MARKER, Tree, adopting_orphans, has_children
 
 if TYPE_CHECKING:
     from .logs import LogFile
@@ -41,7 +39,6 @@ class Terms(NamedTuple):
     every: float = 10.0
     cancel: threading.Event | None = None
     echo: bool = True
-    is_alone: bool = False  # whether no other command runs in this process: then all its orphans are ours
 
 
 def launch(command: Command, log: LogFile, terms: Terms) -> Ended:
@@ -52,7 +49,7 @@ def launch(command: Command, log: LogFile, terms: Terms) -> Ended:
     log.begin(command.words(), command.cwd)
     try:
         program = command.program()
-        with Signals() as signals, adopting_orphans():
+        with Signals() as signals:
             return _Launch(program, log, terms, signals).run()
     except BaseException as error:
         log.end(f"{type(error).__name__}: {error}")
@@ -70,20 +67,16 @@ class _Launch:
         self.status: int | None = None
         self.tail = bytearray()
         self.streams: list[Stream] = []
-        self.pidfd: int | None = None
-        alone = terms.is_alone and not has_children()
         self.selector = selectors.DefaultSelector()
         try:
             self.started = self.now = time.monotonic()
-            self.process = program.start()
+            self.child = program.start()
         except BaseException:
             self.selector.close()
             raise
-        self.tree = Tree(self.process.pid, program.env.get(MARKER), alone)
         self.ended = self.started
         self.deadline = None if terms.timeout is None else self.started + terms.timeout
         self.next_tick = None if terms.tick is None else self.started + terms.every
-        self.look_after, self.next_look = 0.5, self.started + 0.5
 
     def run(self) -> Ended:
         try:
@@ -114,13 +107,11 @@ class _Launch:
         return ended
 
     def open(self) -> None:
-        for pipe, target in ((self.process.stdout, sys.stdout), (self.process.stderr, sys.stderr)):
-            assert pipe is not None
+        for pipe, target in ((self.child.stdout, sys.stdout), (self.child.stderr, sys.stderr)):
             shown = target if self.shown else None
-            self.streams.append(Stream(pipe.fileno(), self.selector, self.log, self.tail, shown))
-        self.pidfd = _pidfd(self.process.pid)
-        if self.pidfd is not None:
-            self.selector.register(self.pidfd, selectors.EVENT_READ)
+            self.streams.append(Stream(pipe, self.selector, self.log, self.tail, shown))
+        if self.child.report is not None:
+            self.selector.register(self.child.report, selectors.EVENT_READ)
         if self.signals.wake is not None:
             self.selector.register(self.signals.wake, selectors.EVENT_READ)
 
@@ -136,12 +127,12 @@ class _Launch:
         """Wait for one of the things that can happen, and handle it."""
         self.now = time.monotonic()
         until = self.now + longest
-        for due in (None if self.status is not None else self.deadline, self.next_tick, self.next_look):
+        for due in (None if self.status is not None else self.deadline, self.next_tick):
             if due is not None and due < until:
                 until = due
         if self.cancel is not None:
             until = min(until, self.now + 0.1)
-        if self.pidfd is None and self.status is None:
+        if self.child.report is None and self.status is None:
             until = min(until, self.now + 0.02)
         if any(stream.echo.waits for stream in self.streams):
             until = min(until, self.now + 0.1)
@@ -152,53 +143,38 @@ class _Launch:
                 key.data.drain()
             elif key.fd == self.signals.wake:
                 self.signals.quiet()
-            elif key.fd == self.pidfd:
-                self.drop_pidfd()
         self.now = time.monotonic()
         for stream in self.streams:
             stream.balance(self.now)
-        if self.status is None:
-            self.status = self.exit_status()
-            self.ended = self.now
+        self.hear()
         if self.next_tick is not None and self.tick is not None and self.now >= self.next_tick:
             try:
                 self.tick()
                 self.next_tick = time.monotonic() + self.every
             except BaseException as error:
                 self.raised, self.next_tick = error, None
-        if self.now >= self.next_look:
-            # Who is a descendant today is known as one tomorrow, when it may be an orphan.
-            self.tree.look()
-            self.look_after = min(self.look_after * 2, 10.0)
-            self.next_look = self.now + self.look_after
 
-    def exit_status(self) -> int | None:
-        """The exit code, or minus the signal, once it ended."""
-        pid = self.process.pid
-        try:
-            if self.tree.alone or sys.platform != "linux":
-                reaped, status = os.waitpid(pid, os.WNOHANG)
-                self.tree.reaped = reaped == pid
-                return os.waitstatus_to_exitcode(status) if reaped else None
-            # Among other children it stays a zombie until the end, so that nobody else can get its number.
-            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            self.tree.reaped = True
-            raise JobFailed(
-                "how the command ended is not known: something else in this process took its exit status",
-                hint="SIGCHLD must not be ignored, and nobody else may wait for all children.",
-            ) from None
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    def hear(self) -> None:
+        """Learn how the script ended, and whether everything is gone."""
+        if self.child.is_over:
+            return
+        self.child.hear()
+        if self.status is None:
+            self.status, self.ended = self.child.status, self.now
+        if self.child.is_over:
+            if self.child.report is not None:
+                with suppress(KeyError):
+                    self.selector.unregister(self.child.report)
+            if self.status is None and self.raised is None:
+                self.raised = JobFailed("how the command ended is not known: the process that watches it was ended")
 
     def gone_soon(self) -> bool:
         """Whether what the script started finishes by itself, such as a `tee`; a daemon would hold us for ever."""
         until = self.now + LINGER
         pause = 0.002
-        while self.reading() or self.tree.look():
+        while self.reading() or not self.child.is_gone():
             if self.now >= until or self.must_stop():
-                return not self.tree.look()
+                return self.child.is_gone()
             self.pump(pause)
             pause = min(pause * 2, 0.05)
             if self.blocked():
@@ -212,38 +188,36 @@ class _Launch:
         if not asked or self.raised is not None:
             grace = min(grace, SHORT_GRACE)
         if not asked:
-            for process in self.tree.look():
+            for process in self.child.living():
                 self.log.note(f"left-over process {process.pid} ({process.name}) is ended")
-        self.tree.signal_all(signal.SIGTERM)
+        self.child.signal_all(signal.SIGTERM)
         if not self.wait_gone(grace):
-            for process in self.tree.look():
+            for process in self.child.living():
                 self.log.note(f"process {process.pid} ({process.name}) ignores TERM and is killed")
-            self.tree.signal_all(signal.SIGKILL)
+            self.child.signal_all(signal.SIGKILL)
             if not self.wait_gone(KILL_WAIT, killing=True):
-                for process in self.tree.look():
+                for process in self.child.living():
                     self.log.note(f"process {process.pid} ({process.name}) cannot be ended")
 
     def wait_gone(self, longest: float, *, killing: bool = False) -> bool:
         """Whether everything was gone in this time; a second Ctrl-C cuts it short."""
         until = time.monotonic() + longest
         pause = 0.002
-        while self.status is None or self.tree.look():
+        while not self.child.is_gone():
             if self.now >= until or (self.signals.interrupts > 1 and not killing):
                 return False
             self.pump(pause)
             pause = min(pause * 2, 0.05)
             if killing:  # a process may have forked between our look and its death
-                self.tree.signal_all(signal.SIGKILL)
+                self.child.signal_all(signal.SIGKILL)
         return True
 
     def kill_now(self) -> None:
-        with suppress(JobFailed):
-            until = time.monotonic() + KILL_WAIT
-            while (self.status is None or self.tree.look()) and time.monotonic() < until:
-                self.tree.signal_all(signal.SIGKILL)
-                time.sleep(0.005)
-                if self.status is None:
-                    self.status = self.exit_status()
+        until = time.monotonic() + KILL_WAIT
+        while not self.child.is_gone() and time.monotonic() < until:
+            self.child.signal_all(signal.SIGKILL)
+            time.sleep(0.005)
+            self.hear()
 
     def reading(self) -> bool:
         return any(not stream.ended for stream in self.streams)
@@ -275,30 +249,7 @@ class _Launch:
         for stream in self.streams:
             stream.echo.close()
 
-    def drop_pidfd(self) -> None:
-        if self.pidfd is not None:
-            pidfd, self.pidfd = self.pidfd, None
-            with suppress(KeyError):
-                self.selector.unregister(pidfd)
-            os.close(pidfd)
-
     def close(self) -> None:
         self.stop_showing()
-        self.drop_pidfd()
         self.selector.close()
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
-        if self.status is not None or self.tree.reaped:
-            if not self.tree.reaped:
-                with suppress(ChildProcessError):
-                    os.waitpid(self.process.pid, 0)
-            self.process.returncode = self.status if self.status is not None else 1
-        self.tree.forget()
-
-
-def _pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None  # an old kernel or another system: we look often instead
+        self.child.close()

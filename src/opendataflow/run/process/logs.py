@@ -50,6 +50,9 @@ def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: 
 def log_of(folder: str | os.PathLike[str], path: str) -> Path:
     """The log that the store names, which must lie in the folder of logs: a row of the store opens no other file."""
     real = "" if "\0" in path else os.path.realpath(path)
+    if real and not os.path.exists(real):  # the whole project may have been moved since
+        moved = os.path.realpath(os.path.join(folder, *Path(path).parts[-2:]))
+        real = moved if os.path.exists(moved) else real
     is_log = real.startswith(os.path.realpath(folder) + "/") and real.endswith(".log")
     if not is_log or (os.path.exists(real) and not os.path.isfile(real)):
         raise InvalidPath(
@@ -227,6 +230,17 @@ def read(path: str | os.PathLike[str]) -> Iterator[str]:
                 yield piece
     except FileNotFoundError:
         raise _unknown(path) from None
+
+
+def tail(path: str | os.PathLike[str], most: int = 65536) -> str:
+    """The last whole lines of a log, at most so many bytes."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - most, 0))
+        data = file.read(most)
+    if size > most:
+        data = data.partition(b"\n")[2] or data
+    return data.decode("utf-8", "replace").replace("\0", "")
 
 
 def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: float = 0.2) -> Iterator[str]:

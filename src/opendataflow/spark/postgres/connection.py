@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import BadConfig, BadDefinition, MissingDependency
+from ...errors import BadConfig, BadDefinition, MissingDependency, install_command
 from ...model import Dataset
 from ...model.address import split_host
 from ...model.dataset import AUTH
@@ -196,7 +196,7 @@ def connected(address: Address, *, read_only: bool = False) -> Iterator[Connecti
         import adbc_driver_postgresql.dbapi
     except ImportError as problem:
         raise MissingDependency(
-            f"PostgreSQL tables need more packages: {problem}", hint="Install them: pip install 'opendataflow[spark]'"
+            f"PostgreSQL tables need more packages: {problem}", hint=f"Install them: {install_command('spark')}"
         ) from None
     try:
         raw = adbc_driver_postgresql.dbapi.connect(address.conninfo(), db_kwargs=_OWN_TYPES)

@@ -23,6 +23,27 @@ select jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, opt
 -- All pools.
 select poolid, slots, options from pool order by poolid
 
+-- name: pauses
+-- The jobs that start nothing until somebody says so.
+select jobid, who, why, since from pause order by jobid
+
+-- name: pause_put
+-- Pause a job.
+insert into pause (jobid, who, why, since) values (:jobid, :who, :why, now())
+on conflict (jobid) do update set who = excluded.who, why = excluded.why, since = excluded.since
+
+-- name: pause_drop
+-- Let a job go on.
+delete from pause where jobid = :jobid
+
+-- name: log_tail_put
+-- Keep the last lines of a log.
+insert into log_tail (runid, tail) values (:runid, :tail) on conflict (runid) do nothing
+
+-- name: log_tail
+-- The last lines of a log.
+select tail from log_tail where runid = :runid
+
 -- name: dataset_put
 -- Register or change one dataset.
 insert into dataset (datasetid, kind, hostname, database, schemaname, tablename, username, encryptedpass, location, format, partition, checks, options)
@@ -89,6 +110,11 @@ insert into meta (name, value) values (:name, :value) on conflict (name) do upda
 -- name: meta_put_once
 -- Set one fact about the store itself, unless it is set already.
 insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
+
+-- name: broken_marks
+-- The jobs that were broken and not put right since, each with the revision of then.
+select substr(b.name, 8) as mark from meta b
+where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
 
 -- name: lease_clock
 -- The clock that leases are measured by.
@@ -267,6 +293,23 @@ from event where kind = 'unfit note' order by eventid desc limit :n
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where eventid > :after order by eventid limit :n
 
+-- name: arrivals_refused
+-- Chunks from outside that were offered and not taken, and to which nothing has happened since, newest first, among the last events.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event e
+where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and kind = 'refused' and jobid = 'outside'
+  and not exists (select 1 from event later
+                  where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid)
+order by eventid desc limit :n
+
+-- name: runs_remarked
+-- READY chunks whose run published them with a remark (rows kept aside, a check that only warns), newest first, among the last runs.
+select s.datasetid, s.dataid, s.sort_key, r.detail
+from run r
+join datastatus s on s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid and s.status = 'READY'
+where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.detail is not null
+order by r.runid desc limit :n
+
 -- name: events_of_chunk_page
 -- Events of one chunk, oldest first, after a given one.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
@@ -287,6 +330,12 @@ where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') 
 -- All manifests of a chunk, newest first.
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
+
+-- name: locations_absolute_page
+-- Versions whose locations are paths or URLs, after a given one.
+select datasetid, dataid, version, location from data_manifest
+where (datasetid, dataid, version) > (:datasetid, :dataid, :version) and (location like '/%' or location like '%://%')
+order by datasetid, dataid, version limit :n
 
 -- name: published_page
 -- The manifests of the current versions of a dataset's READY chunks, in order, after a position in that order.
@@ -353,13 +402,19 @@ select dataid, sort_key, status from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
 order by sort_key, dataid limit :n
 
+-- name: dataids_newest
+-- The dataids of a dataset between two positions in the order, both included, the last ones first.
+select dataid from datastatus
+where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
+order by sort_key desc, dataid desc limit :n
+
 -- name: first_chunk
--- The first chunk of a dataset that has a position in the order.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key, dataid limit 1
+-- The first chunk of a dataset between two positions in the order.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key, dataid limit 1
 
 -- name: last_chunk
--- The last chunk of a dataset that has a position in the order.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key > '' order by sort_key desc, dataid desc limit 1
+-- The last chunk of a dataset between two positions in the order.
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key desc, dataid desc limit 1
 
 -- name: readers_of_chunk
 -- The relations of all jobs to one chunk.
@@ -374,9 +429,24 @@ select count(*) as n from (select 1 from candidate where jobid = :jobid and stat
 -- Some candidates of a job, whatever their state.
 select dataid, state, inputs from candidate where jobid = :jobid order by dataid limit :n
 
+-- name: candidates_first
+-- The first candidate of a job in its order, whatever its state; of very many only :most are looked at.
+select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
+order by rank, sort_key limit 1
+
 -- name: candidates_deferred_page
 -- The deferred candidates of a job, the next one first; || names the index of what is deferred.
 select dataid, not_before from candidate where state = 'DEFERRED' and jobid || '' = :jobid order by not_before limit :n
+
+-- name: unread_count
+-- How many READY chunks of the datasets that a job reads it has not read, whether or not its definition loads.
+select count(*) as n from (
+    select 1 from job i
+    join datastatus s on s.datasetid = i.datasetid and s.locktype = 'OUT' and s.status = 'READY'
+    where i.jobid = :jobid and i.itemtype = 'IN' and not exists (
+        select 1 from datastatus r
+        where r.datasetid = s.datasetid and r.dataid = s.dataid and r.jobid = i.jobid and r.locktype = 'IN')
+    limit :most) unread
 
 -- name: changes_wait
 -- Whether something was changed from outside that no claim has seen yet, or something that was deferred is due.

@@ -130,6 +130,12 @@ from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, vers
     rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
 on conflict (datasetid, dataid, version) do nothing
 
+-- name: locations_put
+-- Say in another way where versions lie, unless somebody changed it meanwhile.
+-- PostgreSQL: a list of lists is a set of JSON values.
+update data_manifest m set location = c.value ->> 4 from json_array_elements(:changes::json) c
+where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = (c.value ->> 2)::bigint and m.location = c.value ->> 3
+
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
 -- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.

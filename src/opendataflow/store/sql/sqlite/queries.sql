@@ -130,6 +130,12 @@ from json_each(:manifests) m
 where true
 on conflict (datasetid, dataid, version) do nothing
 
+-- name: locations_put
+-- Say in another way where versions lie, unless somebody changed it meanwhile.
+-- SQLite: a list of lists is read by json_each.
+update data_manifest set location = c.value ->> 4 from json_each(:changes) c
+where datasetid = c.value ->> 0 and dataid = c.value ->> 1 and version = c.value ->> 2 and location = c.value ->> 3
+
 -- name: give_back
 -- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
 -- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
@@ -214,9 +220,10 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 
 -- name: versions_given
 -- The highest version that each given chunk ever had.
--- SQLite: a list is read by json_each.
+-- SQLite: a list is read by json_each, and a column of numbers may hold a text, which is no version.
 select c.value ->> 1 as dataid,
-       (select max(m.version) from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1) as version
+       (select max(m.version) from data_manifest m
+        where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and typeof(m.version) = 'integer') as version
 from json_each(:chunks) c
 
 -- name: events_put

@@ -1,0 +1,124 @@
+"""Verbs for whoever is on call: cancel, pause, resume, check."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import OdfError, UnknownRun, UsageError
+from ..model import RUNNING, check_id
+from .common import App, verb
+
+_LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_UNKNOWN = 3
+
+
+@verb("cancel")
+@click.option("--why", metavar="TEXT", help="The reason, for the history.")
+@click.option("--dry-run", is_flag=True, help="Say what would be ended, and change nothing.")
+@click.argument("run_or_job", metavar="RUN|JOB")
+@click.argument("dataid", required=False)
+def cancel_verb(app: App, run_or_job: str, dataid: str | None, why: str | None, dry_run: bool) -> int:
+    """End a run, on whichever machine it is.
+
+    Its chunk is FAILED at once, and whatever the run still writes is not published. The worker that runs it finds out at
+    its next heartbeat, within a third of the job's lease, and ends its processes. A chunk that somebody claimed with
+    odf start is taken away from them; nobody but them can end what they started.
+
+    \b
+      odf cancel 4711
+      odf cancel clean_flights 2013-01-05 --why "hangs since the disk was replaced"
+    """
+    run = app.store.run(_running(app, run_or_job, dataid))
+    if not dry_run:
+        run = app.store.cancel(run.runid, why=why)
+    job = app.store.catalogue().jobs.get(run.jobid)
+    soon = f" within {job.lease / 3:.0f} s" if job is not None else " at its next heartbeat"
+    did = "would be cancelled" if dry_run else "is cancelled"
+    app.show(
+        {"run": run.runid, "jobid": run.jobid, "dataid": run.dataid, "owner": run.owner, "dry_run": dry_run},
+        lambda: [f"run {run.runid} of {run.jobid} {run.dataid} {did}; {run.owner} ends its processes{soon}"],
+    )
+    return 0
+
+
+def _running(app: App, word: str, dataid: str | None) -> int:
+    """The number of the run that is meant."""
+    if dataid is None and word.isascii() and word.isdigit():
+        return int(word)
+    jobid = app.store.catalogue().job(check_id("job", word)).jobid
+    runs = [run for run in app.store.running() if run.jobid == jobid and dataid in (None, run.dataid)]
+    if len(runs) == 1:
+        return runs[0].runid
+    if runs:
+        listed = ", ".join(f"{run.dataid} (run {run.runid})" for run in runs[:5])
+        raise UsageError(f"{len(runs)} chunks of {jobid} are {RUNNING}: {listed}", hint="Name the run or the dataid.")
+    what = f"{jobid} {dataid}" if dataid else jobid
+    raise UnknownRun(f"nothing of {what} is running", hint=f"See: odf runs {jobid}")
+
+
+@verb("pause")
+@click.option("--why", metavar="TEXT", help="The reason, for everybody who asks why it does not run.")
+@click.argument("job")
+def pause_verb(app: App, job: str, why: str | None) -> int:
+    """Start nothing more of a job, on any machine, until odf resume. What runs now goes on.
+
+    Meanwhile its chunks are LOCKED, and odf why says who paused it and why. A drain leaves a paused job out and does not
+    wait for it.
+
+    \b
+      odf pause clean_flights --why "the source is being repaired"
+      odf resume clean_flights
+    """
+    jobid = check_id("job", job)
+    app.store.pause(jobid, why=why)
+    app.show(
+        {"jobid": jobid, "paused": True, "why": why}, lambda: [f"job {jobid} is paused; to go on: odf resume {jobid}"]
+    )
+    return 0
+
+
+@verb("resume")
+@click.option("--why", metavar="TEXT", help="The reason, for the history.")
+@click.argument("job")
+def resume_verb(app: App, job: str, why: str | None) -> int:
+    """Let a job go on that odf pause stopped.
+
+    \b
+      odf resume clean_flights
+    """
+    jobid = check_id("job", job)
+    was_paused = app.store.resume(jobid, why=why)
+    told = f"job {jobid} goes on" if was_paused else f"job {jobid} was not paused"
+    app.show({"jobid": jobid, "paused": False, "was_paused": was_paused}, lambda: [told])
+    return 0
+
+
+@verb("check")
+@click.option("--from", "since", metavar="DATAID", help="Only from this dataid or period on: 2013, 2013-01, 7.")
+@click.option("--to", "until", metavar="DATAID", help="Only up to and including this dataid or period.")
+@click.argument("datasets", metavar="[DATASET]…", nargs=-1)
+def check_verb(app: App, datasets: tuple[str, ...], since: str | None, until: str | None) -> int:
+    """One line for monitoring, with the exit codes of Nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+
+    CRITICAL: a chunk is FAILED, a definition is broken, or a lease ran out and nobody took the chunk over. WARNING: a
+    chunk is set aside, a job is paused, or a run takes more than three times as long as usual. UNKNOWN: the question
+    cannot be answered, for instance because the store cannot be reached.
+
+    \b
+      odf check
+      odf check flights_clean --from 2013-03
+    """
+    from ..insight.health import health
+
+    try:
+        found = health(app.store, [check_id("dataset", name) for name in datasets], since=since, until=until)
+        level, text = found.level, found.text
+        figures = dict(found.figures)
+    except OdfError as error:
+        level, text, figures = _UNKNOWN, f"{error.name}: {error.message}", {}
+    measured = " | " + " ".join(f"{name}={n}" for name, n in figures.items()) if figures else ""
+    app.show(
+        {"level": _LEVELS[level], "exit_code": level, "text": text, "figures": figures},
+        lambda: [f"ODF {_LEVELS[level]} - {text}{measured}"],
+    )
+    return level

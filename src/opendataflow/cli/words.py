@@ -1,0 +1,148 @@
+"""The words of a command line that runs something: which are options of ours, which name what runs, and which are for it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import BadConfig, UsageError
+from ..secrets import KEY_VARIABLES
+from .common import App, Verb
+
+
+class RunCommand(Verb):
+    """Beside the name of a job our options are ours wherever they stand; after a script every word is the script's.
+
+    Words after -- are passed on in both cases. One of our own long options after a script might be meant either way.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        values: Mapping[str, Any] = {} if ctx.resilient_parsing else parser.parse_args(list(args))[0]
+        target, command = values.get("target"), values.get("command")
+        following = list(command) if isinstance(command, tuple) else []
+        ours = args[: len(args) - len(following)]
+        passed_on: list[str] = []
+        if "--" in ours:
+            passed_on = following
+        elif isinstance(target, str) and is_script(target):
+            passed_on = following[1:] if following[:1] == ["--"] else following
+            if passed_on is following:
+                _refuse_ours(_long_options(self.get_params(ctx)), ours, following)
+        elif following:
+            end = following.index("--") if "--" in following else len(following)
+            ours, passed_on = [*ours, *following[:end]], following[end + 1 :]
+        rest = super().parse_args(ctx, ours)
+        ctx.params["arguments"] = tuple(passed_on)
+        return rest
+
+
+def _long_options(params: Sequence[click.Parameter]) -> dict[str, int]:
+    """Our own long options, each with the number of words that follow it."""
+    return {
+        name: 0 if option.is_flag or option.count or option.is_eager else option.nargs
+        for option in params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    }
+
+
+def _refuse_ours(options: Mapping[str, int], before: Sequence[str], after: Sequence[str]) -> None:
+    """What follows a script is the script's; an option of ours there is refused with both spellings."""
+    [*front, script] = before
+    words = iter(after)
+    ours: list[str] = []
+    theirs: list[str] = []
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if word == "--":  # what comes after it is not for us, whoever reads it
+            theirs += [word, *words]
+        elif name in options:
+            ours += [word, *islice(words, 0 if equals else options[name])]
+        else:
+            theirs.append(word)
+    if ours:
+        raise UsageError(
+            f"{ours[0]} stands after {script}, and is an option of ours: for whom is it?",
+            hint=f"For OpenDataFlow: {shlex.join(['RunJob', *front, *ours, script, *theirs])}\n"
+            f"  For the script: {shlex.join(['RunJob', *before, '--', *after])}",
+        )
+
+
+def is_script(target: str) -> bool:
+    """Whether a word is the path of a script rather than the name of a job."""
+    path = Path(target)
+    return path.is_file() and ("/" in target or bool(path.suffix) or os.access(path, os.X_OK))
+
+
+def target_of(app: App, target: str) -> tuple[str, Path | None]:
+    """The job that a command line names, and the script if it is one: a path to a file, or the name of a job."""
+    path = Path(target)
+    if is_script(target):
+        return path.name.removesuffix(path.suffix), path.absolute()
+    if "/" in target:
+        raise BadConfig(f"there is no script {target}", hint="Check the path.")
+    from ..project import code_of, is_for_spark
+
+    code = code_of(app.project, target)
+    return target, code if code is not None and not is_for_spark(code) else None
+
+
+def refuse_key(app: App, program: str, first: str, following: Sequence[str]) -> None:
+    """The original took its key as the first word; whatever stands there is not repeated."""
+    if following and not is_script(first) and first not in app.store.catalogue().jobs:
+        raise no_key(shlex.join([program, *following]))
+
+
+def no_key(command: str) -> UsageError:
+    """What to tell somebody who typed a key in front of a command, as the original had it."""
+    return UsageError(
+        "the first word is no job, script or verb, and other words follow it",
+        hint="If it is a key: a key is no argument here, since ps and the history of the shell show arguments. "
+        f"Give it in {', '.join(KEY_VARIABLES[:-1])} or {KEY_VARIABLES[-1]}, and write: {command}",
+    )
+
+
+def command_of(app: App, jobid: str, words: Sequence[str]) -> list[str]:
+    """The executable that a command line gives for a job without code of its own, with its arguments; never a shell's line."""
+    from ..project import code_of
+    from ..run.declared import is_mentioned
+
+    is_copy = "copy" in app.store.catalogue().job(jobid).options
+    if is_copy or code_of(app.project, jobid) is not None or is_mentioned(app.project, jobid):
+        raise UsageError(
+            f"job {jobid} has code of its own, so {words[0]!r} cannot be its command",
+            hint=f"For its script: {shlex.join(['odf', 'run', jobid, '--', *words])}\n"
+            f"  For one chunk: {shlex.join(['odf', 'run', jobid, '--dataid', words[0]])}",
+        )
+    return executable(jobid, words)
+
+
+def executable(jobid: str, words: Sequence[str]) -> list[str]:
+    """A command as it was typed, in one word or several, with the path of its executable."""
+    first = [words[0]] if Path(words[0]).is_file() else _split(words[0])
+    found = shutil.which(first[0]) if first else None
+    if found is None:
+        line = shlex.join(["sh", "-c", " ".join(words)])
+        raise UsageError(
+            f"there is no executable {first[0] if first else words[0]!r}",
+            hint="A command is an executable and its arguments. "
+            f"What only a shell understands is given to one: {shlex.join(['RunJob', jobid, line])}",
+        )
+    return [str(Path(found).absolute()), *first[1:], *words[1:]]
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as problem:
+        raise UsageError(f"{line!r} is no command: {problem}", hint="Check its quotes.") from None

@@ -1,0 +1,167 @@
+"""Columns: what files tell of themselves without Spark: the names and types of their columns, and how many rows they hold."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple
+
+from ..errors import NotValidated
+from ..model import Dataset, Manifest
+from .listing import looking_at
+
+_BINARY = ("parquet", "orc")
+
+
+class Told(NamedTuple):
+    """What one file tells: its name, its columns with their types (empty where it has none), and its rows."""
+
+    path: str
+    columns: Mapping[str, str]
+    rows: int | None = None
+
+
+def told_by_files(dataset: Dataset, manifest: Manifest, wanted: Iterable[str]) -> list[Told]:
+    """What the files of a chunk tell; nothing where nobody can tell without Spark.
+
+    Rows of json tell their columns one by one: they are read until every wanted column was seen.
+    """
+    format = dataset.format or ("parquet" if dataset.options.get("schema") else "")
+    options = dataset.options.get("options")
+    given = {key.lower(): value for key, value in options.items()} if isinstance(options, Mapping) else {}
+    read = _READERS.get(format)
+    if read is None:
+        return []
+    with looking_at(manifest.location) as system:
+        is_file = system.is_file(manifest.location)
+
+        def opened() -> Iterator[tuple[str, BinaryIO]]:
+            for file in manifest.files:
+                path = manifest.location if is_file else posixpath.join(manifest.location, file.path)
+                with system.open(path) as stream:
+                    yield file.path, stream
+
+        return read(opened(), given, frozenset(name.lower() for name in wanted))
+
+
+_Files = Iterator[tuple[str, BinaryIO]]
+
+
+def _parquet(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+    from pyarrow.parquet import ParquetFile
+
+    return [_footer(path, lambda stream=stream: ParquetFile(stream), "parquet") for path, stream in files]
+
+
+def _orc(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+    from pyarrow.orc import ORCFile
+
+    return [_footer(path, lambda stream=stream: ORCFile(stream), "orc") for path, stream in files]
+
+
+def _footer(path: str, read: Any, format: str) -> Told:
+    from pyarrow import ArrowException
+
+    try:
+        file = read()
+        schema = file.schema_arrow if format == "parquet" else file.schema
+        rows = file.metadata.num_rows if format == "parquet" else file.nrows
+    except (ArrowException, OSError) as problem:
+        reason = next(iter(str(problem).splitlines()), "")
+        raise NotValidated(f"file {path} cannot be read as {format}: {reason}") from None
+    return Told(path, {**_in_path(path), **{field.name: _type(field.type) for field in schema}}, rows)
+
+
+def _in_path(path: str) -> dict[str, str]:
+    """Columns that are written into the names of folders: carrier=AA/part.parquet."""
+    folders = posixpath.dirname(path).split("/")
+    return {folder.partition("=")[0]: "" for folder in folders if "=" in folder}
+
+
+def _type(kind: Any) -> str:
+    """A type of Arrow as Spark writes it; empty where the two differ in more than their names."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return _TYPES.get(str(kind), "")
+
+
+_TYPES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "large_string": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "date32[day]": "date",
+}
+
+
+def _csv(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+    import csv
+
+    if str(options.get("header", True)).lower() != "true" or "comment" in options:
+        return []
+    separator = str(options.get("sep", options.get("delimiter", ",")))
+    told = []
+    for path, stream in files:
+        line = next(_lines(path, stream, options), "")
+        if line and len(separator) == 1:
+            names = next(csv.reader([line], delimiter=separator))
+            told.append(Told(path, {**_in_path(path), **dict.fromkeys(names, "")}))
+    return told
+
+
+def _json(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+    import json
+
+    if "multiline" in options:
+        return []
+    columns: dict[str, str] = {}
+    last = ""
+    for last, stream in files:
+        columns |= _in_path(last)
+        for line in _lines(last, stream, options):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                return []  # whoever reads it says what is wrong with it
+            if isinstance(row, dict):
+                columns |= dict.fromkeys(row, "")
+            if wanted <= {name.lower() for name in columns}:
+                return [Told(last, columns)]
+    return [Told(last, columns)] if columns else []
+
+
+def _lines(path: str, stream: BinaryIO, options: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of a text, also of one that is compressed as people often do it; none where it cannot be read so."""
+    import bz2
+    import gzip
+    import io
+
+    suffix = posixpath.splitext(path)[1]
+    unpack: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+    if suffix in (".zst", ".lz4", ".snappy", ".deflate"):
+        return
+    unpacked = unpack[suffix](stream) if suffix in unpack else stream
+    encoding = str(options.get("encoding", options.get("charset", "utf-8-sig")))
+    try:
+        while line := unpacked.readline(_LONGEST_LINE):
+            if len(line) == _LONGEST_LINE:
+                return
+            if line.strip():
+                yield line.decode(encoding).rstrip("\r\n")
+    except (OSError, EOFError, ValueError, LookupError, io.UnsupportedOperation):
+        return
+
+
+_LONGEST_LINE = 1 << 20
+_READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv, "json": _json}

@@ -1,0 +1,103 @@
+"""Absent: chunks that are not there although something is known of them: they came and were refused, or are expected."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ..errors import BadDataid, BadDefinition, BadId
+from ..model import TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model.duration import seconds
+from ..model.timezone import time_zone
+from ..store import Store
+
+# Signs of the matrix, beside the statuses: a chunk without a row in the store has none.
+REFUSED, MISSING = "REFUSED", "MISSING"
+SIGNS = (REFUSED, MISSING)
+_MOST_MISSING = 10_000  # the last of them
+
+
+class Absent(NamedTuple):
+    """What is known of a dataset's chunks that are not there: why they were refused, by dataid, and which are missing.
+
+    `again` are chunks that are there, and of which a later delivery was refused.
+    """
+
+    refused: Mapping[str, str]
+    again: Mapping[str, str]
+    missing: Sequence[str]
+
+    def of(self, sign: str) -> Sequence[str]:
+        """The dataids with this sign, in order."""
+        return [*self.refused] if sign == REFUSED else self.missing
+
+
+def absent(
+    store: Store, catalogue: Catalogue, windows: Mapping[str, tuple[str, str]], firsts: Mapping[str, str | None]
+) -> dict[str, Absent]:
+    """By dataset, what is known of its chunks that are not there, between two keys; `firsts` are the first that are."""
+    refused: dict[str, dict[str, str]] = {}
+    for event in store.refused_arrivals():
+        name, dataid = event.datasetid or "", event.dataid or ""
+        if name in windows and _is_within(catalogue.datasets[name].partition, dataid, windows[name]):
+            refused.setdefault(name, {})[dataid] = f"{event.after}: {event.why}"
+    there = store.given_chunks([(name, dataid) for name, some in refused.items() for dataid in some])
+    found = {}
+    for name, window in windows.items():
+        dataset = catalogue.datasets[name]
+        key_of = {dataid: sort_key(dataset.partition, dataid) for dataid in refused.get(name, ())}
+        ordered = {dataid: refused[name][dataid] for dataid in sorted(key_of, key=key_of.__getitem__)}
+        gone = {dataid: why for dataid, why in ordered.items() if (name, dataid) not in there}
+        again = {dataid: why for dataid, why in ordered.items() if (name, dataid) in there}
+        first = firsts.get(name) or next(iter(gone), None)
+        missing = [dataid for dataid in _missing(store, catalogue, dataset, first, window) if dataid not in gone]
+        found[name] = Absent(gone, again, missing)
+    return found
+
+
+def _is_within(partition: Partition, dataid: str, window: tuple[str, str]) -> bool:
+    try:
+        return window[0] <= sort_key(partition, dataid) <= window[1]
+    except (BadDataid, BadId):
+        return False
+
+
+def _missing(
+    store: Store, catalogue: Catalogue, dataset: Dataset, first: str | None, window: tuple[str, str]
+) -> list[str]:
+    partition = dataset.partition
+    last = last_expected(catalogue, dataset, store.clock()) if "expected" in dataset.options else None
+    begin = partition.start or first
+    if last is None or begin is None:
+        return []
+    low = max(ordinal(partition, begin), last - _MOST_MISSING + 1)
+    if low > last:
+        return []
+    keys = sort_key(partition, from_ordinal(partition, low)), sort_key(partition, from_ordinal(partition, last))
+    there = {chunk.dataid for chunk in store.chunks_between(dataset.datasetid, *keys, _MOST_MISSING + 1)}
+    dataids = (from_ordinal(partition, number) for number in range(low, last + 1))
+    return [dataid for dataid in dataids if dataid not in there and _is_within(partition, dataid, window)]
+
+
+def last_expected(catalogue: Catalogue, dataset: Dataset, now: float) -> int | None:
+    """The last period that should be there by now, as its number; None for a dataset that expects nothing."""
+    rule, partition = dataset.options.get("expected"), dataset.partition
+    dataid_type = TYPES[partition.type]
+    if not rule or not dataid_type.is_time:
+        return None
+    try:
+        delay = 0.0 if rule is True else seconds(rule)
+    except BadDefinition:
+        return None  # odf doctor names what somebody wrote there
+    zone = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))
+    moment = datetime.fromtimestamp(now, time_zone(zone, "dataset today")) - timedelta(seconds=delay)
+    period = moment.strftime("%Y-%m-%dT%H")[: dataid_type.width]
+    last = dataid_type.parse(period) - 1  # a period is over when the next one has begun
+    return min(last, dataid_type.parse(partition.end)) if partition.end else last
+
+
+def count_within(keys: Sequence[str], low: str, high: str) -> int:
+    """How many of these keys, in order, lie between two."""
+    return bisect_right(keys, high) - bisect_left(keys, low)

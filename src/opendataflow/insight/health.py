@@ -1,0 +1,62 @@
+"""Health: whether somebody has to look, in one line for monitoring."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
+from ..store import Store
+from .matrix import overview
+from .usual import seconds_so_far, usual_seconds
+from .words import are, count, duration, many
+
+_OK, _WARNING, _CRITICAL = range(3)
+_TOO_LONG = 3  # times as long as usual
+_LEAST = 60.0  # seconds: what is over sooner hangs for nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How bad it is (0 OK, 1 WARNING, 2 CRITICAL), what it is, and the figures."""
+
+    level: int
+    text: str
+    figures: dict[str, int]
+
+
+def health(store: Store, named: Sequence[str] = (), *, since: str | None = None, until: str | None = None) -> Health:
+    """The worst of what there is in these datasets, or in all."""
+    catalogue = store.catalogue()
+    seen = overview(store, named, since=since, until=until, exact=True)
+    lines = [line for block in seen.blocks for line in block.lines]
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.counts)
+    names = {line.datasetid for line in lines}
+    jobs = [job for job in catalogue.jobs.values() if not named or names & {*job.outputs}]
+    runs = [run for run in store.running() if any(run.jobid == job.jobid for job in jobs)]
+    over = [run for run in store.expired() if any(run.jobid == job.jobid for job in jobs)]
+    failed = [line.datasetid for line in lines if line.counts.get(FAILED)]
+    paused = [job.jobid for job in jobs if job.jobid in catalogue.paused]
+    critical = [
+        *([f"{many(counts[FAILED])} FAILED ({', '.join(failed[:5])})"] if failed else []),
+        *([f"{count(len(catalogue.broken), 'broken definition')}: odf doctor"] if catalogue.broken else []),
+        *([f"{count(len(over), 'run')} lost: odf rescue"] if over else []),
+    ]
+    aside = counts[HOLD] + counts[PENDING]
+    warning = [
+        *([f"{many(aside)} {are(aside)} set aside"] if aside else []),
+        *(f"job {jobid} is paused" for jobid in paused),
+        *(
+            f"run {run.runid} of {run.jobid} {run.dataid} runs for {duration(seconds_so_far(run))}, usually {duration(usual)}"
+            for run in runs
+            for usual in [usual_seconds(store, run.jobid)]
+            if usual is not None and seconds_so_far(run) > max(_TOO_LONG * usual, _LEAST)
+        ),
+    ]
+    figures = {status.lower(): counts[status] for status in (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING)}
+    level = _CRITICAL if critical else _WARNING if warning else _OK
+    text = "; ".join(critical + warning) or f"{many(counts[READY])} READY, {counts[RUNNING]:,} RUNNING"
+    return Health(level, text, figures)

@@ -1,0 +1,120 @@
+"""On call: cancel a run, pause a job, one line for monitoring, and the log of a run that ran elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from opendataflow import Store
+from tests.support.flows import chain, claim_one
+from tests.support.odf import Odf
+from tests.support.shell import Shell
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_run_is_cancelled_through_the_store(shell: Shell, started: list[subprocess.Popen[str]]) -> None:
+    shell.write(
+        "dataflow.toml", '[dataset.raw]\n[dataset.clean]\n[job.load]\nreads = ["raw"]\nwrites = ["clean"]\nlease = 2\n'
+    )
+    shell.script("jobs/load.sh", f"touch {shell.folder}/begun; sleep 600; touch {shell.folder}/ended")
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", "1")
+    started.append(run := shell.start("run", "load"))
+    wait_for((shell.folder / "begun").exists)
+    assert "would be cancelled" in shell.odf("cancel", "load", "--dry-run").out
+    assert "run 1 of load 1 is cancelled" in shell.odf("cancel", "load", "1", "--why", "it hangs").out
+    (chunk,) = shell.odf("status", "clean", "--chunks", "--json").data
+    assert chunk["status"] == "FAILED", "at once, whatever the worker does"
+    said = "".join(run.communicate(timeout=30))
+    assert "cancelled by" in said
+    assert "it hangs" in said
+    assert run.returncode == 16
+    (attempt,) = shell.odf("runs", "--json").data
+    assert (attempt["outcome"], attempt["status"]) == ("CANCELLED", "FAILED")
+    assert shell.odf("cancel", "1", code=2).err.startswith("BAD_TRANSITION: run 1 of load 1 is over: CANCELLED")
+    assert shell.odf("cancel", "load", code=2).err.startswith("UNKNOWN_RUN: nothing of load is running")
+
+
+def test_a_paused_job_starts_nothing_and_everybody_is_told_why(store: Store, odf: Odf) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    odf("pause", "make", "--why", "the source is repaired")
+    assert store.claim("make") == []
+    told = odf("why", "make").out
+    assert "LOCKED: job make is paused by" in told
+    assert "the source is repaired" in told
+    assert "odf resume make" in told
+    assert "is paused by" in odf("why", "make", "1").out
+    assert "job make is paused" in odf("check", code=1).out
+    assert odf("resume", "make").out == "job make goes on\n"
+    assert odf("resume", "make").out == "job make was not paused\n"
+    assert claim_one(store, "make").dataid == "1"
+    assert odf("pause", "mkae", code=2).err.startswith("UNKNOWN_JOB")
+    assert [event.kind for event in store.events() if event.kind in ("paused", "resumed")] == ["paused", "resumed"]
+
+
+def test_a_drain_does_not_wait_for_a_paused_job(home: Shell) -> None:
+    home.write("dataflow.toml", '[dataset.raw]\n[dataset.clean]\n[job.load]\nreads = ["raw"]\nwrites = ["clean"]\n')
+    home.script("jobs/load.sh", "true")
+    home.odf("apply", "--yes")
+    home.odf("ready", "raw", "1")
+    home.odf("pause", "load")
+    assert "nothing to do" in home.odf("drain").out
+    home.odf("resume", "load")
+    assert "1 READY" in home.odf("drain").out
+
+
+def test_monitoring_gets_one_line_and_an_exit_code(store: Store, odf: Odf) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    assert (
+        odf("check").out
+        == "ODF OK - 2 chunks READY, 0 RUNNING | ready=2 running=0 failed=0 resubmit=0 hold=0 pending=0\n"
+    )
+    store.fail(claim_one(store, "make"))
+    assert odf("check", code=2).out.startswith("ODF CRITICAL - 1 chunk FAILED (product) | ")
+    assert odf("check", "raw").out.startswith("ODF OK")
+    store.hold("raw", ["2"])
+    assert odf("check", "raw", "--json", code=1).data["level"] == "WARNING"
+    assert odf("check", "--store", "postgresql://nobody@127.0.0.1:1/none", code=3).out.startswith("ODF UNKNOWN - ")
+
+
+def test_a_log_is_found_by_its_job_and_its_last_lines_travel(shell: Shell) -> None:
+    declared = '[project]\nkeep_log_tail = true\n[dataset.raw]\n[dataset.clean]\n[job.load]\nreads = ["raw"]\nwrites = ["clean"]\n'
+    shell.write("dataflow.toml", declared)
+    shell.script("jobs/load.sh", 'echo "loading $dataid"')
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", "1", "2")
+    shell.odf("drain")
+    assert "loading 1" in shell.odf("log", "load", "1").out
+    assert "loading 2" in shell.odf("log", "load").out
+    assert shell.odf("log", "load", "3", code=2).err.startswith("UNKNOWN_RUN: nothing of load 3 ran yet")
+    (shell.folder / ".odf/logs").rename(shell.folder / "elsewhere")
+    told = shell.odf("log", "load", "1").out
+    assert "loading 1" in told
+    assert told.startswith("# the log of run 1 is not here: ")
+    shell.write("dataflow.toml", declared.replace("true", "false"))
+    shell.odf("resubmit", "clean", "2")
+    shell.odf("drain")
+    (shell.folder / ".odf/logs").rename(shell.folder / "gone")
+    refused = shell.odf("log", "load", "2", code=12).err
+    assert "it to " in refused
+    assert "keep_log_tail" in refused

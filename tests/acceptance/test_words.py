@@ -1,0 +1,155 @@
+"""The words of RunJob: whose each of them is, and what a plain call answers when no chunk can run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from opendataflow import Store
+from tests.support.door import Door
+from tests.support.flows import dataset, job
+
+ARGUMENTS = 'echo "$dataid [$*]"'
+
+
+@pytest.fixture
+def flow(store: Store, door: Door) -> Store:
+    """raw → load → clean, with the code of load in the project's folder."""
+    store.register([dataset("raw"), dataset("clean")], [job("load", "raw", writes="clean")])
+    store.announce("raw", ["1", "2"])
+    door.script("jobs/load.sh", ARGUMENTS)
+    return store
+
+
+def statuses(store: Store) -> dict[str, str]:
+    return {chunk.dataid: chunk.status for chunk in store.all_chunks("clean")}
+
+
+# Whose word it is -------------------------------------------------------------------------------------------------------
+
+
+def test_options_after_the_name_of_a_job_are_ours(flow: Store, door: Door) -> None:
+    assert door("run", "load", "--dry-run", "--json").data["next"] == "1"
+    assert statuses(flow) == {}
+    assert door("run", "load", "--json", "--dataid", "2").data["dataid"] == "2"
+    assert statuses(flow) == {"2": "READY"}
+    door("run", "load", "--env", "prod", code=2)
+    assert "no such option" in door("run", "load", "--fast", code=2).err.lower()
+    assert statuses(flow) == {"2": "READY"}
+
+
+def test_words_for_the_script_of_a_job_come_after_two_dashes(flow: Store, door: Door) -> None:
+    assert "1 [fast --dry-run]" in door("run", "load", "--", "fast", "--dry-run").out
+    refused = door("run", "load", "fast", code=2)
+    assert "odf run load -- fast" in refused.err
+    assert statuses(flow) == {"1": "READY"}
+
+
+def test_what_follows_a_script_is_the_script_s(flow: Store, door: Door) -> None:
+    assert "1 [a --with -x=1]" in door("run", "jobs/load.sh", "a", "--with", "-x=1").out
+    assert "2 [a -- --dry-run]" in door("run", "jobs/load.sh", "a", "--", "--dry-run").out
+
+
+@pytest.mark.parametrize("ours", [["--dry-run"], ["--dataid", "2"], ["--dataid=2", "--json"], ["--fail-if-none"]])
+def test_an_option_of_ours_after_a_script_is_refused_and_both_spellings_work(
+    flow: Store, door: Door, ours: list[str]
+) -> None:
+    told = door("run", "jobs/load.sh", "a", *ours, "b", code=2)
+    assert statuses(flow) == {}
+    for_us, for_script = re.findall(r": RunJob (.*?)(?:\\n|\n|\"|$)", told.out + told.err)
+    assert shlex.split(for_us) == [*ours, "jobs/load.sh", "a", "b"]
+    door("run", *shlex.split(for_us))
+    assert f"[a {' '.join(ours)} b]" in door("run", *shlex.split(for_script)).out
+
+
+def test_the_help_of_the_verb_is_no_word_of_a_job(flow: Store, door: Door) -> None:
+    assert "Usage: odf run" in door("run", "load", "--help").out
+
+
+# A command from the command line ----------------------------------------------------------------------------------------
+
+
+def test_a_job_without_code_takes_a_command_and_its_arguments(flow: Store, door: Door) -> None:
+    (door.folder / "jobs/load.sh").unlink()
+    assert "1 2 3" in door("run", "load", "echo 1 2", "3").out
+    assert "; touch pwned" in door("run", "load", "echo", "; touch pwned").out
+    assert not (door.folder / "pwned").exists()
+    assert statuses(flow) == {"1": "READY", "2": "READY"}
+    assert "no executable 'set'" in door("run", "load", "set", code=2).err
+
+
+# The original's form ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["s3cret", "s3cr/et+==", "s3 cret"])
+def test_the_original_s_form_is_recognised_and_nothing_of_its_key_is_repeated(
+    flow: Store, door: Door, key: str
+) -> None:
+    for words in (["run", key, "jobs/load.sh"], ["ForceJob", key, "load", "env"], [key, "sql", "select 1"]):
+        told = door(*words, code=2)
+        assert "PASSKEY" in told.err
+        assert key not in told.out + told.err
+        assert key not in door(*words, "--json", code=2).out
+    assert statuses(flow) == {}
+
+
+# When no chunk can run --------------------------------------------------------------------------------------------------
+
+
+def waits(store: Store) -> None:
+    store.register([dataset("rates")], [job("load", "raw", "rates", writes="clean")])
+
+
+def fails(store: Store) -> None:
+    for claim in store.claim("load", 2):
+        store.fail(claim)
+
+
+def runs(store: Store) -> None:
+    store.claim("load", 2)
+
+
+def is_held(store: Store) -> None:
+    store.hold("clean", ["1", "2"])
+
+
+def is_deferred(store: Store) -> None:
+    for claim in store.claim("load", 2):
+        store.give_back(claim, claim.receipt, "wait a moment")
+
+
+@pytest.mark.parametrize(
+    ("happens", "verdict", "code"),
+    [(waits, "DATA_NOT_READY", 10), (fails, "LOCKED", 14), (runs, "LOCKED", 14), (is_held, "LOCKED", 14)],
+)
+def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
+    flow: Store, door: Door, happens: object, verdict: str, code: int
+) -> None:
+    assert callable(happens)
+    happens(flow)
+    told = door("run", "load")
+    assert told.err.startswith(f"{verdict}: ")
+    assert "odf why load 1" in told.err
+    door("why", "load", "1")
+    answer = door("run", "load", "--fail-if-none", "--json", code=code).data
+    assert (answer["outcome"], answer["exit_code"], answer["receipt"]["dataid"]) == (verdict, code, "1")
+    door("start", "load", code=code)
+    refused = [event for event in flow.receipts("load", "1") if event.kind == "refused"]
+    assert [event.after for event in refused] == [verdict], "the same answer is stored once, however often it is given"
+
+
+def test_a_deferred_chunk_is_in_the_way_too(flow: Store, door: Door) -> None:
+    is_deferred(flow)
+    assert "deferred" in door("run", "load", "--fail-if-none", code=14).err
+
+
+def test_really_nothing_is_nothing_to_do(flow: Store, door: Door) -> None:
+    door("run", "load")
+    door("run", "load")
+    before = len(flow.events())
+    assert door("run", "load").err.startswith("NOTHING_TO_DO")
+    door("run", "load", "--fail-if-none", code=15)
+    door("start", "load", code=15)
+    assert len(flow.events()) == before
