@@ -202,6 +202,9 @@ def test_the_original_s_verbs_do_the_handshake(flow: Store, odf: Odf):
     assert facts["dataid"] == "1"
     assert odf("endjob", "use", "1", "READY", "--json").data["status"] == "READY"
     assert odf("endjob", "use", "1", "READY", code=14).err.startswith("LOCKED")
+    assert odf("endjob", "use", "1", "RESUBMIT").out == "use 1 is RESUBMIT\n", "as the original restarts it"
+    assert odf("startjob", "use").data["dataid"] == "1"
+    assert odf("endjob", "use", "1", "RERUN").out == "use 1 is RESUBMIT\n", "while it runs, too"
     odf("deleterun", "use", "1")
     assert status(flow, "report", "1") is None
     forced = json.loads(odf("forcejob", "make", "3").out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -279,15 +278,6 @@ def test_an_empty_file_has_no_tables_yet(tmp_path: Path) -> None:
     (tmp_path / "x.db").touch()
     with pytest.raises(StoreMissing):
         opendataflow.open(f"sqlite:///{tmp_path}/x.db")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_file_that_may_not_be_written_is_read_only(tmp_path: Path) -> None:
-    file = tmp_path / "store.db"
-    opendataflow.open(f"sqlite:///{file}", create=True).close()
-    file.chmod(0o444)
-    with pytest.raises(StoreReadOnly):
-        opendataflow.open(f"sqlite:///{file}")
 
 
 def test_a_store_that_turns_read_only_says_so(store: Store) -> None:

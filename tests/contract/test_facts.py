@@ -96,11 +96,10 @@ def test_what_holds_the_chunk_is_a_no_to_the_last_question(store: Store) -> None
     assert verdict(store, "make", "2") == "LOCKED"
 
 
-def test_a_row_that_says_consumed_locks_where_the_output_is_gone(store: Store) -> None:
+def test_a_row_that_says_consumed_locks_where_there_is_no_output(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
-    produce(store, "make", "1")
-    store.dml("delete from datastatus where datasetid = 'product'")
+    put(store, "raw", "1", "DONE", jobid="make", locktype="IN")
     store.fold_in()
     assert store.facts("make", "1").reads == (ReadFact("raw", "1", "DONE"),)
     assert verdict(store, "make", "1") == "LOCKED"

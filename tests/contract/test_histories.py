@@ -60,7 +60,7 @@ class Model:
                 continue
             product, reading = self.out.get((WRITES[jobid], dataid)), self.read.get((jobid, dataid))
             again = product == "RESUBMIT"
-            if product in (None, "RESUBMIT") and (reading is None or (again and reading in ("DONE", "FAILED"))):
+            if product in (None, "RESUBMIT") and (reading in (None, "FAILED") or (again and reading == "DONE")):
                 found.append((0 if again else 1, int(dataid), dataid))
         return [dataid for _, _, dataid in sorted(found)]
 
@@ -257,6 +257,8 @@ class History(RuleBasedStateMachine):
             self.store.dml(
                 f"delete from datastatus where datasetid = '{self.name(name)}' and dataid = '{dataid}' and locktype = 'OUT'"
             )
+            if (name, dataid) in self.model.out and name in PRODUCER:
+                self.model.read.pop((PRODUCER[name], dataid), None)
             self.model.set((name, dataid), None)
 
     @rule(

@@ -9,7 +9,8 @@ import pytest
 
 import opendataflow
 from opendataflow import Store
-from opendataflow.store.sqlite import SqliteBackend, file_system_of, wal_is_safe
+from opendataflow.store.journal import file_system_of, wal_is_safe
+from opendataflow.store.sqlite import SqliteBackend
 from tests.support.flows import chain, claim_one, status
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
+from opendataflow.insight.why import why
+from opendataflow.model import Retry
 from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, kinds, produce, status
 
 LONG_AGO = "2020-02-29 12:00:00"
@@ -121,6 +123,17 @@ def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) ->
     assert event.kind == "sql"
     assert event.at is not None
     assert before < event.at < typed + timedelta(seconds=0.6)
+
+
+def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) -> None:
+    chain(store, retry=Retry(1, backoff=600.0))
+    store.announce("raw", ["1"])
+    claim_one(store, "make", lease=0.001)
+    time.sleep(0.01)
+    store.rescue()
+    _, reason = why(store, "make", "1").reasons
+    assert reason.name == "LOCKED"
+    assert reason.text.startswith("run 1 lost its lease; make 1 is taken up at 2")
 
 
 # Times -----------------------------------------------------------------------------------------------------------------

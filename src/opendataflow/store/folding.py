@@ -60,9 +60,10 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     tx.run("events_put", events=as_objects(events))
     tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
     _end_lost_runs(tx, notes, rows)
-    deleted = _deleted(notes, rows)
+    deleted = {_chunk(note): note for note in notes if _is_deletion(note)}
     _forget_deleted_runs(tx, catalogue, deleted)
-    siblings = _siblings(tx, catalogue, [_id(row) for row in rows if row.status == RESUBMIT], deleted)
+    gone = deleted.keys() - set(map(_id, rows))
+    siblings = _siblings(tx, catalogue, {*(_id(row) for row in rows if row.status == RESUBMIT), *gone})
     status_rows.put(
         tx,
         [OutRow(*_id(row), row.jobid, RESUBMIT, row.epoch, row.version, None, row.sort_key) for row in siblings],
@@ -121,11 +122,8 @@ def _pairs_of_readings(catalogue: Catalogue, notes: Iterable[Note]) -> dict[cand
     return pairs
 
 
-def _siblings(
-    tx: Transaction, catalogue: Catalogue, resubmitted: Sequence[ChunkId], deleted: Mapping[ChunkId, Note]
-) -> list[Standing]:
-    """The other outputs of a run of which one was resubmitted or removed: one run writes them all."""
-    given = {*resubmitted, *deleted}
+def _siblings(tx: Transaction, catalogue: Catalogue, given: set[ChunkId]) -> list[Standing]:
+    """The other outputs of runs of which one was resubmitted or removed: one run writes them all."""
     wanted = []
     for datasetid, dataid in given:
         producer = catalogue.producer(datasetid)
@@ -142,14 +140,8 @@ def _end_lost_runs(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standi
         lose(tx, runid, "the status was changed from outside", who=by)
 
 
-def _deleted(notes: Sequence[Note], rows: Sequence[Standing]) -> dict[ChunkId, Note]:
-    """The chunks whose OUT row is no longer there, with the first note of them."""
-    there = set(map(_id, rows))
-    deleted: dict[ChunkId, Note] = {}
-    for note in notes:
-        if note.locktype == OUT and note.who is not None and _chunk(note) not in there:
-            deleted.setdefault(_chunk(note), note)
-    return deleted
+def _is_deletion(note: Note) -> bool:
+    return note.locktype == OUT and note.who is not None and note.after is None
 
 
 def _forget_deleted_runs(tx: Transaction, catalogue: Catalogue, deleted: Mapping[ChunkId, Note]) -> None:

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -22,6 +23,7 @@ from .backend import (
     Applied,
     Backend,
     Migration,
+    Retry,
     Row,
     Transaction,
     damaged,
@@ -30,24 +32,9 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
+from .journal import file_system_of, wal_is_safe
 from .typed import changes_no_tables, with_columns
 
-# Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
-_WAL_SAFE_FROM = (3, 51, 3)
-_WAL_SAFE_TOO = {(3, 44, 6), (3, 50, 7)}
-_NETWORK_FILE_SYSTEMS = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "fuse.sshfs",
-    "afs",
-    "ceph",
-    "glusterfs",
-    "lustre",
-}
 _PATIENCE = 60.0
 _STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
@@ -56,35 +43,6 @@ _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 _TOO_FEW = re.compile(r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied")
 _READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 _CHANGES_ROWS = _READS | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
-
-
-def wal_is_safe(version: str, file_system: str) -> tuple[bool, str]:
-    """Whether write-ahead logging may be used, and why not."""
-    number = tuple(int(part) for part in version.split(".")[:3])
-    if number < _WAL_SAFE_FROM and number not in _WAL_SAFE_TOO:
-        return False, f"SQLite {version} has the WAL-reset bug"
-    if file_system in _NETWORK_FILE_SYSTEMS:
-        return False, f"the file lies on a network file system ({file_system})"
-    return True, ""
-
-
-def file_system_of(path: Path, mounts: str | None = None) -> str:
-    """The type of the mount that holds a path, or "" where the machine does not tell."""
-    if mounts is None:
-        try:
-            mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-    best, kind = "", ""
-    where = str(path.resolve())
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) > 2:
-            point = fields[1].replace("\\040", " ")
-            inside = where == point or where.startswith(point.rstrip("/") + "/")
-            if inside and len(point) >= len(best):
-                best, kind = point, fields[2]
-    return kind
 
 
 def _boot() -> str:
@@ -146,6 +104,10 @@ class SqliteBackend(Backend):
             raise StoreMissing(f"there is no store at {url}", hint="Create it: odf migrate --store " + url)
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self._is_full = False
+        self._only_reads = not create and not os.access(self.path, os.W_OK)
+        self._seen: tuple[int, int] | None = None  # the file as it lay, where nothing keeps others from changing it
+        if self._only_reads:
+            flags = apsw.SQLITE_OPEN_READONLY
         try:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +116,12 @@ class SqliteBackend(Backend):
             if create and not self.path.exists():
                 # Private from its first moment; SQLite gives the files beside it the same mode.
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._open(flags, create)
+            try:
+                self._open(flags, create)
+            except (apsw.CantOpenError, StoreReadOnly):
+                if create or not (self.path.is_file() and os.access(self.path, os.R_OK)):
+                    raise
+                self._open_as_it_lies()
         except apsw.NotADBError as error:
             raise StoreMissing(
                 f"{self.path} is not a SQLite file",
@@ -179,6 +146,24 @@ class SqliteBackend(Backend):
                 self._connection = apsw.Connection(str(self.path), flags=flags)
                 self._connection.execute("pragma locking_mode = exclusive").fetchall()
                 self._set_up(create)
+
+    def _open_as_it_lies(self) -> None:
+        # Whoever reads needs the files beside the store, and may not make them here. Where there are none, the file is whole.
+        wal = Path(f"{self.path}-wal")
+        if wal.exists() and wal.stat().st_size:
+            raise StoreReadOnly(
+                f"the store {self.url} was not closed, and cannot be read without the right to write",
+                hint="Have somebody who may write it look once: odf status",
+            )
+        self._only_reads, self._seen = True, self._as_it_lies()
+        address = f"file:{quote(str(self.path.resolve()))}?immutable=1"
+        with self._translated():
+            self._connection = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            self._set_up(False)
+
+    def _as_it_lies(self) -> tuple[int, int]:
+        found = self.path.stat()
+        return found.st_size, found.st_mtime_ns
 
     def _has_no_space(self) -> bool:
         disk = os.statvfs(self.path.parent)
@@ -217,13 +202,11 @@ class SqliteBackend(Backend):
         connection.set_busy_handler(self._wait_for_neighbour)
         # The same plan whatever the parameters: otherwise a statement is compiled again for every new value.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        if not create and not os.access(self.path, os.W_OK):
-            raise self._read_only()
         safe, why = wal_is_safe(apsw.sqlite_lib_version(), file_system_of(self.path))
         self.journal = "WAL" if safe else "DELETE"
         self.journal_reason = why
         others = connection.execute(self._named["other_tables"]).fetchall()  # somebody else's file is left as it is
-        if not others and not self._is_full:
+        if not (others or self._is_full or self._only_reads):
             connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
         # FULL: a READY that somebody has seen survives a power cut.
         connection.execute(
@@ -280,6 +263,10 @@ class SqliteBackend(Backend):
     def reading(self) -> Iterator[Transaction]:
         with self._translated(), self._transaction("begin", "rollback") as transaction:
             yield transaction
+        if self._seen not in (None, self._as_it_lies()):
+            self._connection.close()
+            self._open_as_it_lies()
+            raise Retry
 
     @contextmanager
     def _transaction(self, begin: str, end: str) -> Iterator[Transaction]:
