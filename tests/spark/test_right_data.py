@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,20 @@ def test_malformed_values_go_into_quarantine_too(spark, project, produce, format
         produce(lambda raw: raw, flights(options={"quarantine": {"max": 0}}), reads=read, epoch=2)
     with pytest.raises(JobFailed):  # without a quarantine it is what it was
         produce(lambda raw: raw, flights(), reads=read, epoch=3)
+
+
+def test_a_file_that_lacks_a_declared_column_is_not_read_as_nulls(spark, project, produce):
+    options: dict[str, object] = {"schema": "id BIGINT, day DATE, amount DOUBLE"}
+    raw = Dataset("raw", kind="file", location="raw/{dataid}", format="parquet", partition=DAY, options=options)
+    spark.range(3).selectExpr("id", "DATE'2013-01-01' AS day").write.parquet(
+        project.environment.roots[0] + "/raw/2013-01-01"
+    )
+    unseen = [InputChunk("raw", "2013-01-01", 1)]
+    with pytest.raises(NotValidated, match="raw 2013-01-01: drift: differences amount DOUBLE dropped"):
+        produce(lambda raw: raw, flights(), reads=[(raw, unseen)])
+    allowed = replace(raw, options={**options, "drift": "allow"})
+    found = produce(lambda raw: raw.drop("amount"), flights(), reads=[(allowed, unseen)], epoch=2)
+    assert found["flights"].rows == 3
 
 
 def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produce):

@@ -312,7 +312,7 @@ order by eventid desc limit :n
 
 -- name: runs_remarked
 -- READY chunks whose run published them with a remark (rows kept aside, a check that only warns), newest first, among the last runs.
-select s.datasetid, s.dataid, s.sort_key, r.detail
+select s.datasetid, s.dataid, s.sort_key, r.detail as remark
 from run r
 join datastatus s on s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid and s.status = 'READY'
 where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.detail is not null
