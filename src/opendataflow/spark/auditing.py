@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -59,6 +60,7 @@ class Surroundings:
     inputs: tuple[Consumed, ...] = ()
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     spark_app: str = ""
+    extra: Path | None = None  # a folder with other files that the job made for this version
 
 
 class Audit:

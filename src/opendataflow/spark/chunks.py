@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +22,7 @@ from .code import Code
 from .columns import Bounds
 from .problems import whole_of
 from .reading import Password, is_readable, read_chunks
-from .running import failed, run_code
+from .running import extra_folder, failed, run_code
 from .session import app_id
 from .staging import Staged, stage
 
@@ -113,10 +114,11 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
         app.log,
     )
     try:
-        outputs = run_code(app.spark, code, job, frames, chunk)
-        if job.batch > 1:
-            outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
-        staged = _stage(app, work, frames, outputs)
+        with extra_folder(code, frames) as extra:
+            outputs = run_code(app.spark, code, job, frames, chunk, extra)
+            if job.batch > 1:
+                outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
+            staged = _stage(app, work, frames, outputs, extra)
         for output in staged.values():
             if output.is_visible:
                 app.fence(claim)
@@ -134,7 +136,11 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
 
 
 def _stage(
-    app: Application, work: ChunkWork, frames: Mapping[str, DataFrame], outputs: Mapping[str, DataFrame]
+    app: Application,
+    work: ChunkWork,
+    frames: Mapping[str, DataFrame],
+    outputs: Mapping[str, DataFrame],
+    extra: Path | None,
 ) -> dict[str, Staged]:
     def rows_in(datasetid: str) -> int | None:
         if datasetid not in frames:
@@ -159,6 +165,7 @@ def _stage(
             lambda name: frames[name] if name in frames else app.load(name),
             claim.inputs,
             spark_app=application,
+            extra=None if staged else extra,  # of the first output
         )
         staged[datasetid] = stage(
             app.spark, app.project, outputs[datasetid], dataset, claim.dataid, claim.epoch, around, app.password
