@@ -60,7 +60,7 @@ def run_job(
     types that Spark infers, or those of `schemas`, which a list without rows needs.
     """
     from .spark.code import load_job
-    from .spark.running import by_output, result_of
+    from .spark.running import by_output, extra_folder, result_of
 
     spark = spark or small_session()
     if isinstance(code, (str, Path)):
@@ -72,7 +72,8 @@ def run_job(
     frames = {name: _frame(spark, name, rows, (schemas or {}).get(name)) for name, rows in inputs.items()}
     settings = {**(job.env if job else {}), **(env or {})}
     chunk = Chunk(jobid, dataid, epoch, _bounds(dataid), settings, {}, logging.getLogger(f"opendataflow.job.{jobid}"))
-    result = result_of(spark, code_of_job, frames, chunk)
+    with extra_folder(code_of_job, frames) as extra:
+        result = result_of(spark, code_of_job, frames, chunk, extra)
     if isinstance(result, Mapping):
         return by_output(result, job.outputs if job and job.outputs else tuple(map(str, result)), f"job {jobid}")
     return by_output(result, ("result",), f"job {jobid}").get("result")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -60,6 +61,7 @@ class Surroundings:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     spark_app: str = ""
     malformed: Malformed | None = None  # rows of the inputs that could not be read
+    extra: Path | None = None  # a folder with other files that the job made for this version
 
 
 class Audit:

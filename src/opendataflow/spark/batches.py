@@ -23,10 +23,10 @@ from ..store import Claim
 from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .chunks import Application, ChunkWork
-from .code import Code, SqlJob
+from .code import Code, SqlJob, argument_of
 from .columns import quoted
 from .files import list_files, remove
-from .formats import format_of, write_options
+from .formats import folder_columns, format_of, write_options
 from .observing import Figures
 from .parquet import Written, can_write, is_for_tasks, write_chunks
 from .reading import is_readable, read_batch, read_location
@@ -68,16 +68,21 @@ def _problems(catalogue: Catalogue, job: Job, code: Code | None) -> list[tuple[s
         for item in job.inputs
         if item.mapping.kind != "identity"
     ]
+    read = [item.datasetid for item in job.inputs]
     for dataset in map(catalogue.dataset, job.outputs):
         what, hint = f"output {dataset.datasetid}", "Leave batch out."
         if dataset.kind != "file" or format_of(dataset) in ("delta", "iceberg") or is_one_file(dataset):
             found.append((f"{what} is not a folder of files for each chunk", hint))
         if has_quarantine(dataset):
             found.append((f"{what} keeps bad rows aside", hint))
+        if folder_columns(dataset):
+            found.append((f"{what} has folders inside each chunk (partitionBy)", hint))
     if isinstance(code, SqlJob) and (parameter := _of_one_chunk(code.text)):
         found.append((f"its query asks for {parameter[0]}, which is of one chunk", f"Use the column {TAG}."))
-    elif callable(code) and "chunk" in inspect.signature(code).parameters:
-        found.append(("its function asks for chunk, which is one", f"Use the column {TAG} of the rows."))
+    elif callable(code):
+        for name in ("chunk", "extra"):
+            if name in inspect.signature(code).parameters and name not in map(argument_of, read):
+                found.append((f"its function asks for {name}, which is of one", f"Use the column {TAG} of the rows."))
     return found
 
 

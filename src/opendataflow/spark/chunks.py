@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ from .code import Code
 from .columns import Bounds
 from .problems import whole_of
 from .reading import Malformed, Password, is_readable, read_apart, read_chunks
-from .running import failed, run_code
+from .running import extra_folder, failed, run_code
 from .session import app_id
 from .staging import Staged, stage
 
@@ -116,10 +117,11 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
         app.log,
     )
     try:
-        outputs = run_code(app.spark, code, job, frames, chunk)
-        if job.batch > 1:
-            outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
-        staged = _stage(app, work, frames, outputs, malformed)
+        with extra_folder(code, frames) as extra:
+            outputs = run_code(app.spark, code, job, frames, chunk, extra)
+            if job.batch > 1:
+                outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
+            staged = _stage(app, work, frames, outputs, malformed, extra)
         for output in staged.values():
             if output.is_visible:
                 app.fence(claim)
@@ -156,6 +158,7 @@ def _stage(
     frames: Mapping[str, DataFrame],
     outputs: Mapping[str, DataFrame],
     malformed: Mapping[str, Malformed],
+    extra: Path | None,
 ) -> dict[str, Staged]:
     def rows_in(datasetid: str) -> int | None:
         if datasetid not in frames:
@@ -185,6 +188,7 @@ def _stage(
             claim.inputs,
             spark_app=application,
             malformed=reduce(operator.add, malformed.values()) if malformed and datasetid == keeper else None,
+            extra=None if staged else extra,  # of the first output
         )
         staged[datasetid] = stage(
             app.spark, app.project, outputs[datasetid], dataset, claim.dataid, claim.epoch, around, app.password

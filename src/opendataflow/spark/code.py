@@ -18,9 +18,10 @@ from typing import Any
 from ..api import is_job, name_of
 from ..errors import BadConfig
 from ..model import Job
+from ..project import find
 
 # What a function may ask for besides its datasets.
-EXTRAS = ("chunk", "spark")
+EXTRAS = ("chunk", "spark", "extra")
 
 _sql_token = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|;|[^-/'\"`;]+|.", re.DOTALL
@@ -151,9 +152,9 @@ def _module(path: Path) -> ModuleType:
     with _lock:
         if name in sys.modules:
             return sys.modules[name]
-        folder = str(path.parent)
-        if folder not in sys.path:
-            sys.path.append(folder)  # last: helpers beside the job are found, and shadow nothing
+        folders = _folders(path)
+        # Last: helpers beside the job and beside dataflow.toml are found, and shadow nothing.
+        sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise BadConfig(f"{path}: cannot be loaded")
@@ -166,8 +167,14 @@ def _module(path: Path) -> ModuleType:
             if isinstance(problem, Exception):
                 raise _broken(path, problem) from problem
             raise
-        _send_by_value(path.parent)
+        _send_by_value(folders)
         return module
+
+
+def _folders(path: Path) -> list[Path]:
+    """Where a job finds modules of its own: beside its file, and beside the project file."""
+    project = find(path.parent)
+    return list(dict.fromkeys([path.parent, *([project.parent.resolve()] if project else [])]))
 
 
 def _broken(path: Path, problem: Exception) -> BadConfig:
@@ -178,11 +185,16 @@ def _broken(path: Path, problem: Exception) -> BadConfig:
     return BadConfig(f"{path}: {where}{type(problem).__name__}: {problem}")
 
 
-def _send_by_value(folder: Path) -> None:
+def _send_by_value(folders: list[Path]) -> None:
     """Spark's workers cannot import the user's project: what functions need of it travels along with them."""
     from pyspark.cloudpickle import register_pickle_by_value
 
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and Path(file).parent == folder:
+        if file and name.partition(".")[0] != __package__.partition(".")[0] and _is_own(Path(file), folders):
             register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _is_own(file: Path, folders: list[Path]) -> bool:
+    """Whether a module is of the project, and not installed in an environment that lies inside it."""
+    return "site-packages" not in file.parts and any(folder in file.parents for folder in folders)

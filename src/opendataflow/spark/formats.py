@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import BadConfig
+from ..files.versions import is_one_file
 from ..model import Dataset
 from ..model.dataset import POSTGRES as POSTGRES
 from ..model.ids import shown
 
 CSV, JSON, TEXT, PARQUET, ORC, JDBC, POSTGRESQL = "csv", "json", "text", "parquet", "orc", "jdbc", "postgresql"
 DEFAULT = PARQUET
+_PARTITION_BY = "partitionby"  # Spark does not mind the case of options
 
 # Their files say nothing about types: a schema comes from the project, from an earlier publish, or from guessing.
 UNTYPED = (CSV, JSON)
@@ -80,7 +82,27 @@ def declared_options(dataset: Dataset) -> dict[str, str]:
     table = dataset.options.get("options", {})
     if not isinstance(table, Mapping):
         raise BadConfig(f"dataset {dataset.datasetid}: options is a table, not {shown(table)}")
-    return {key: _text(value) for key, value in table.items()}
+    return {key: _text(value) for key, value in table.items() if key.lower() != _PARTITION_BY}
+
+
+def folder_columns(dataset: Dataset) -> list[str]:
+    """The columns whose values are names of folders inside each chunk: what Spark's writer calls partitionBy."""
+    table = dataset.options.get("options", {})
+    values = (
+        [value for key, value in table.items() if key.lower() == _PARTITION_BY] if isinstance(table, Mapping) else []
+    )
+    names = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+    if any(not isinstance(name, str) or not name for name in names):
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: options.partitionBy names columns, not {shown(values[0])}",
+            hint='Write it like this: options = { partitionBy = ["carrier"] }',
+        )
+    if names and (dataset.kind != "file" or is_one_file(dataset)):
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: options.partitionBy is for chunks that are folders of files",
+            hint="Leave it out.",
+        )
+    return names
 
 
 def _text(value: object) -> str:

@@ -14,7 +14,7 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 
 LONGEST = 500  # characters: values of the data may be in it
 
-_condition = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
+_condition = re.compile(r"\[[A-Z][A-Z0-9_.]+\](?: .*|$)")
 _cause = re.compile(r"^Caused by: ", re.MULTILINE).split
 _stack = re.compile(r"^\s+(?:at [\w.$/<>]+\(|\.\.\. \d+ more)", re.MULTILINE).split
 _sqlstate = re.compile(r"\s*SQLSTATE: \w{5};?.*$")

@@ -21,7 +21,7 @@ from ..model.dataset import table_name
 from ..project import Environment, Project, check_places, resolve_location
 from . import TAG
 from .columns import in_chunk, quoted
-from .formats import CSV, JDBC, ORC, PARQUET, POSTGRES, UNTYPED, format_of, partitions_of, read_options
+from .formats import CSV, JDBC, ORC, PARQUET, POSTGRES, UNTYPED, folder_columns, format_of, partitions_of, read_options
 from .lines import check_files
 from .schema import DROPPED, RENAMED, differences, from_ddl
 
@@ -137,7 +137,9 @@ def read_location(
     if schema is not None and format_of(dataset) not in ("delta", "iceberg", "text"):
         reader = reader.schema(schema)
     try:
-        return reader.load(location)
+        df = reader.load(location)
+        # Spark puts the columns that name folders last.
+        return df.select(*map(quoted, schema.names)) if schema is not None and folder_columns(dataset) else df
     except AnalysisException as problem:
         if problem.getCondition() == "PATH_NOT_FOUND":
             raise InvalidPath(f"dataset {dataset.datasetid}: there is nothing at {location}") from None
@@ -236,7 +238,7 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
     schemas = {manifest.schema for manifest in manifests}
     if len(chunks) < 2 or len(manifests) < len(chunks) or len(schemas) != 1 or dataset.kind != "file":
         return None
-    if format_of(dataset) in ("delta", "iceberg"):
+    if format_of(dataset) in ("delta", "iceberg") or folder_columns(dataset):
         return None
     if len({is_ours(manifest) for manifest in manifests}) != 1:
         return None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -21,19 +24,29 @@ from .problems import reason_of, whole_of
 Frames = dict[str, DataFrame]
 
 
-def run_code(spark: SparkSession, code: Code | None, job: Job, frames: Mapping[str, DataFrame], chunk: Chunk) -> Frames:
-    """What the job's code makes of its inputs, by output dataset."""
+def run_code(
+    spark: SparkSession,
+    code: Code | None,
+    job: Job,
+    frames: Mapping[str, DataFrame],
+    chunk: Chunk,
+    extra: Path | None = None,
+) -> Frames:
+    """What the job's code makes of its inputs, by output dataset; extra is a folder for other files, if it asks for one."""
     if code is None:
         return copied(job, frames)
     where = str(code.path) if isinstance(code, SqlJob) else f"job {job.jobid}"
-    return by_output(result_of(spark, code, frames, chunk), job.outputs, where)
+    return by_output(result_of(spark, code, frames, chunk, extra), job.outputs, where)
 
 
-def result_of(spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], chunk: Chunk) -> object:
+def result_of(
+    spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], chunk: Chunk, extra: Path | None = None
+) -> object:
     """What the code gives back, whatever that is."""
     if isinstance(code, SqlJob):
         return _select(spark, code, frames, chunk)
-    return _call(spark, code, frames, chunk)
+    given = {"chunk": chunk, "spark": spark, **({} if extra is None else {"extra": extra})}
+    return _call(code, frames, chunk, given)
 
 
 def failed(jobid: str, problem: BaseException) -> JobFailed:
@@ -41,10 +54,12 @@ def failed(jobid: str, problem: BaseException) -> JobFailed:
     return JobFailed(f"job {jobid} failed: {reason_of(problem)}")
 
 
-def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk) -> object:
+def _call(
+    function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk, extras: Mapping[str, Any]
+) -> object:
     check_arguments(function, list(frames), f"job {chunk.jobid}")
     given: dict[str, Any] = {argument_of(name): frame for name, frame in frames.items()}
-    given |= {"chunk": chunk, "spark": spark}
+    given |= extras
     parameters = inspect.signature(function).parameters.values()
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         given = {parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given}
@@ -55,6 +70,17 @@ def _call(spark: SparkSession, function: Callable[..., Any], frames: Mapping[str
     except Exception as problem:
         chunk.log.error("%s", whole_of(problem))
         raise failed(name_of(function), problem) from problem
+
+
+@contextmanager
+def extra_folder(code: object, datasetids: Iterable[str]) -> Iterator[Path | None]:
+    """A folder for other files of this version, for a function that asks for one; a dataset of that name comes first."""
+    parameters = inspect.signature(code).parameters if callable(code) else {}
+    if "extra" not in parameters or "extra" in map(argument_of, datasetids):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="odf-extra-") as folder:
+        yield Path(folder)
 
 
 def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], chunk: Chunk) -> DataFrame:

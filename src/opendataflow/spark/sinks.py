@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from .. import files as data_files
-from ..errors import OdfError
+from ..errors import BadConfig, OdfError
 from ..files.versions import chunk_location, is_one_file, is_plain, staging_location, version_location
 from ..model import Dataset, File, Manifest, span
 from .columns import Bounds, in_chunk
@@ -20,6 +23,8 @@ from .files import is_local, list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
 from .reading import catalogue_name, read_location
 from .writing import free_location, rows_written, write_files
+
+OTHERS = "_extra"  # the folder of a version with files that are not its rows
 
 
 class Sink(ABC):
@@ -51,6 +56,15 @@ class Sink(ABC):
     def kept(self) -> str:
         """Where somebody can look at what was written and not published; empty where nothing is left."""
         return ""
+
+    def take(self, folder: Path) -> list[str]:
+        """Put other files of this version beside its rows, where no reader of rows looks; their names."""
+        if not any(folder.iterdir()):
+            return []
+        raise BadConfig(
+            f"dataset {self.dataset.datasetid}: other files have no place beside its rows",
+            hint="The argument extra is for an output whose chunks are folders on a disk that this machine sees.",
+        )
 
     @abstractmethod
     def publish(self) -> None:
@@ -98,6 +112,14 @@ class FileSink(Sink):
 
     def kept(self) -> str:
         return self.location
+
+    def take(self, folder: Path) -> list[str]:
+        if is_one_file(self.dataset) or not os.path.isdir(self.location):
+            return super().take(folder)
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        if names:
+            shutil.copytree(folder, os.path.join(self.location, OTHERS))
+        return names
 
     def facts(self) -> Manifest:
         location, files = self.location, self._with_checksums()

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..errors import JobFailed
+from ..errors import BadConfig, JobFailed
 from ..files.quarantine import BECAUSE, rejected_dataset
 from ..files.versions import OURS
 from ..model import CheckResult, Dataset, Manifest
@@ -66,10 +66,15 @@ def stage(
         rejected = None
         if total is not None and (total > written.rows or around.past.rejected):
             rejected = _keep_aside(spark, where, df, audit, epoch, total - written.rows)
-    except (ChecksFailed, JobFailed):
+        others = sink.take(around.extra) if around.extra is not None else []
+    except (ChecksFailed, JobFailed, BadConfig):
         sink.discard()
         raise
-    extra = {"writer": OURS, "metrics": written.source, **({} if total is None else {"rejected": total - written.rows})}
+    extra: dict[str, object] = {"writer": OURS, "metrics": written.source}
+    if total is not None:
+        extra["rejected"] = total - written.rows
+    if others:
+        extra["others"] = others
     manifest = manifest_of(audit, sink, written.figures, written.rows, results, extra)
     return Staged(manifest, sink.publish, rejected, sink.is_visible)
 

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from ..errors import JobFailed, NoSpace
 from ..files.versions import another_version_location, is_plain
 from ..model import Dataset, File
+from .columns import column, type_of
 from .files import exists, is_local
-from .formats import CSV, JSON, ORC, PARQUET, TEXT, format_of, has_header, write_options
+from .formats import CSV, JSON, ORC, PARQUET, TEXT, folder_columns, format_of, has_header, write_options
 
 _LINES = (CSV, JSON, TEXT)
 _PIECE = 1 << 20
@@ -33,13 +36,25 @@ def write_files(df: DataFrame, dataset: Dataset, location: str) -> None:
     if is_local(location):
         os.makedirs(os.path.dirname(location), exist_ok=True)  # Hadoop starts a process for every folder that it makes
     try:
-        df.write.format(format_of(dataset)).mode("error").options(**options).save(location)
+        folders = folder_columns(dataset)
+        writer = _with_names(df, dataset, folders).write.format(format_of(dataset)).mode("error").options(**options)
+        writer.partitionBy(*folders).save(location)
     except AnalysisException:
         raise
     except Exception as problem:
         if any(words in str(problem) for words in _FULL):
             raise NoSpace(f"dataset {dataset.datasetid}: there is no space left at {location}") from problem
         raise
+
+
+def _with_names(df: DataFrame, dataset: Dataset, folders: Sequence[str]) -> DataFrame:
+    """The rows, with an error instead of an empty text that would name a folder: Spark would read it back as null."""
+    texts = [name for name in folders if isinstance(type_of(df.schema, name), StringType)]
+    for name in texts:
+        value = column(df.schema, name)
+        told = F.raise_error(F.lit(f"dataset {dataset.datasetid}: an empty text in {name} cannot name a folder"))
+        df = df.withColumn(name, F.when(value == "", told.cast("string")).otherwise(value))
+    return df
 
 
 def rows_written(dataset: Dataset, location: str, files: Sequence[File]) -> int | None:
