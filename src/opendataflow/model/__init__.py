@@ -31,7 +31,6 @@ from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
     Partition,
-    bounds,
     check_dataid,
     check_form,
     comparable,
@@ -115,7 +114,6 @@ __all__ = [
     "Unresolved",
     "answer_all",
     "answer_reader",
-    "bounds",
     "candidacy",
     "canonical",
     "check_dataid",
