@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow.model import Dataset, Input, Job, Manifest, Partition
+from opendataflow.model import Dataset, Input, Job, Manifest, Mapping, Partition
 from opendataflow.store import Store
 from tests.support.odf import Odf
 from tests.support.shell import Shell
@@ -97,6 +97,69 @@ def test_bad_requests_are_refused(days: Shell) -> None:
     assert "BAD_DEFINITION" in days.odf("shard", "raw", "--count", "2", code=2).err
     assert "USAGE" in days.odf("shard", "raw", "--count", "2", "--rows", "5", code=2).err
     assert "USAGE" in days.odf("shard", "raw", "--size", "much", code=2).err
+
+
+# Every hop and mapping -----------------------------------------------------------------------------------------------
+
+
+def produce(store: Store, *jobids: str) -> None:
+    for jobid in jobids:
+        while claims := store.claim(jobid, 100):
+            store.commit_many([(claim, {}, 0) for claim in claims])
+
+
+@pytest.fixture
+def hops(store: Store) -> Store:
+    """raw → clean → sums, which reads its own day before as well; a report of the latest rates; and a total of all sums."""
+    day = Partition("day", start="2025-01-01")
+    names = ("raw", "clean", "sums", "rates", "report")
+    store.register(
+        [*(Dataset(name, partition=day) for name in names), Dataset("total")],
+        [
+            Job("clean", (Input("raw"),), ("clean",)),
+            Job("sums", (Input("clean"), Input("sums", Mapping("lag"))), ("sums",)),
+            Job("report", (Input("sums"), Input("rates", Mapping("latest"))), ("report",)),
+            Job("total", (Input("report", Mapping("all")),), ("total",)),
+        ],
+    )
+    store.announce("raw", [f"2025-01-0{day}" for day in range(1, 5)])
+    store.announce("rates", ["2025-01-01"])
+    produce(store, "clean", "sums", "sums", "sums", "sums", "report", "total")
+    return store
+
+
+def test_what_is_newer_at_any_distance_is_named_with_everything_to_make_again(hops: Store, odf: Odf) -> None:
+    odf("prove", "report")
+    odf("prove", "total")
+    hops.announce("raw", ["2025-01-03"], again=True)
+    assert "1 chunk of clean is made from an older version" in odf("prove", "clean", code=11).out
+    far = odf("prove", "report", "--json", code=11).data
+    [stale] = far["problems"]
+    assert (stale["name"], stale["ranges"]) == ("stale", [["2025-01-03", "2025-01-04"]])
+    assert stale["why"] == "2025-01-03: raw 2025-01-03 is version 2 now, and version 1 was read"
+    assert stale["commands"] == [
+        "odf resubmit clean 2025-01-03",
+        "odf resubmit sums 2025-01-03..2025-01-04",
+        "odf resubmit report 2025-01-03..2025-01-04",
+        "odf drain clean sums report",
+    ]
+    own = odf("prove", "sums", "2025-01-04", code=11).out
+    assert "itself older than its source (2025-01-04)" in own
+    for command in stale["commands"][:-1]:
+        odf(*command.split()[1:], "--yes")
+    produce(hops, "clean", "sums", "sums", "report")
+    odf("prove", "report")
+    assert "older version" in odf("prove", "total", code=11).out
+
+
+def test_a_late_snapshot_that_latest_would_choose_now_is_newer(hops: Store, odf: Odf) -> None:
+    hops.announce("rates", ["2025-01-03"])
+    [stale] = odf("prove", "report", "--json", code=11).data["problems"]
+    assert stale["ranges"] == [["2025-01-03", "2025-01-04"]]
+    assert stale["why"] == "2025-01-03: rates 2025-01-03 would be read now (latest), and was not there then"
+    hops.announce("raw", ["2025-01-05"])
+    produce(hops, "clean", "sums", "report")
+    assert "report 2025-01-05 would be read now (all)" in odf("prove", "total", code=11).out
 
 
 # Ranges ---------------------------------------------------------------------------------------------------------------

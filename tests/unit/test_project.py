@@ -1055,3 +1055,19 @@ def test_importing_the_room_imports_nothing_heavy():
     code = f"import sys, opendataflow.project; print([m for m in {heavy.split()!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_verify_of_an_environment_is_that_of_its_datasets_unless_they_say_so_themselves(tmp_path):
+    (tmp_path / "dataflow.toml").write_text(
+        '[environment.dev]\nroots = ["."]\n[environment.prod]\nroots = ["."]\nverify = "content"\n'
+        '[dataset.a]\nlocation = "a/{dataid}"\n[dataset.b]\nlocation = "b/{dataid}"\nverify = "stat"\n[dataset.c]\n'
+    )
+    for env, expected in (("dev", [None, "stat", None]), ("prod", ["content", "stat", None])):
+        found = {each.datasetid: each for each in load(tmp_path / "dataflow.toml", env).datasets}
+        assert [found[name].options.get("verify") for name in "abc"] == expected
+
+
+def test_verify_is_one_of_two_words(tmp_path):
+    (tmp_path / "dataflow.toml").write_text('[environment.dev]\nroots = ["."]\nverify = "sometimes"\n')
+    with pytest.raises(BadConfig, match="verify"):
+        load(tmp_path / "dataflow.toml")

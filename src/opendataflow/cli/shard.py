@@ -156,9 +156,10 @@ def _key(text: str) -> str:
 def prove_verb(app: App, dataset: str, dataids: str | None, rows: bool, master: str | None) -> int:
     """Show that the published chunks of a dataset cover its source exactly once, or name what is missing or duplicated.
 
-    It compares the chunks that should be there, the bounds of ranges, the versions that were consumed, and the files with
-    what was published. With --rows Spark counts the source in one pass: for a copy, the rows and fingerprints of every chunk
-    must be the same; for any other job, it shows the rows in, out and rejected.
+    It compares the chunks that should be there, the bounds of ranges, the versions that were consumed (at every hop
+    upstream; what latest or all would read now and was not there then counts as newer), and the files with what was
+    published. With --rows Spark counts the source in one pass: for a copy, the rows and fingerprints of every chunk must be
+    the same; for any other job, it shows the rows in, out and rejected.
 
     \b
       odf prove orders_lake
@@ -199,6 +200,7 @@ def _proof_lines(proof: Proof) -> list[Line]:
         shown = ", ".join(map(str, problem.ranges[:_LISTED]))
         more = f" and {len(problem.ranges) - _LISTED:,} more" if len(problem.ranges) > _LISTED else ""
         lines.append([(problem.name, "no"), (f": {problem.text}{f' ({shown}{more})' if shown else ''}", "")])
+        lines += [[(f"  {problem.why}", "faint")]] if problem.why else []
         lines += [[("  ", ""), (command, "command")] for command in problem.commands]
     if len(proof.problems) > _LISTED:
         lines.append(f"… and {len(proof.problems) - _LISTED:,} more")

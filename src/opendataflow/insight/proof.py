@@ -23,11 +23,13 @@ class Problem:
     chunks: int = 0
     ranges: tuple[DataidRange, ...] = ()
     commands: tuple[str, ...] = ()
+    why: str = ""  # of the first of these chunks
 
     def to_data(self) -> dict[str, object]:
         """The same as plain data."""
         facts = {"name": self.name, "outcome": self.outcome.name, "text": self.text, "chunks": self.chunks}
-        return facts | {"ranges": [list(dataids) for dataids in self.ranges], "commands": list(self.commands)}
+        ranges = [list(dataids) for dataids in self.ranges]
+        return facts | {"ranges": ranges, "commands": list(self.commands), "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)

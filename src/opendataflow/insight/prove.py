@@ -20,7 +20,6 @@ from ..model import (
     Catalogue,
     Dataset,
     Job,
-    bounds,
     check_dataid,
     dataids,
     from_ordinal,
@@ -28,13 +27,16 @@ from ..model import (
     sort_key,
 )
 from ..model.bounds import BACKWARDS, GAP, OVERLAP, breaks
+from ..model.partition import bounds
 from ..project import Environment, Project, misplaced
 from ..project.trust import require
 from ..run.sharding import bounds_of
-from ..store import Chunk, Store
-from .axis import DataidRange
+from ..store import Chunk, Published, Store
+from .axis import DataidRange, ranges
+from .flow import datasets_in_order
 from .proof import Case, Problem, Proof, drain
 from .reconcile import PARTS, Counting, reconciled
+from .staleness import Staleness
 from .words import are, many, ranges_as_arguments
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def prove(
         *_gaps(case),
         *_bounds(case),
         *_without_source(case),
-        *_stale(case),
+        *_stale(store, case),
         *_changed(project.environment, case, notes),
     ]
     rows = None
@@ -231,20 +233,41 @@ def _without_source(case: Case) -> Iterator[Problem]:
             yield Problem("extra", text, WrongData, n, formed, (forget,))
 
 
-def _stale(case: Case) -> Iterator[Problem]:
-    """Published chunks that were made from another version of their source than the one that counts now."""
-    old = []
-    for dataid in case.wanted:
-        manifest = case.published[dataid].manifest if dataid in case.published else None
-        consumed = manifest.inputs if manifest else ()
-        now = [(case.sources.get(item.datasetid, {}).get(item.dataid), item.version) for item in consumed]
-        if any(chunk is not None and chunk.status == READY and chunk.version != version for chunk, version in now):
-            old.append(dataid)
-    if old:
-        name, formed, n = case.dataset.datasetid, case.ranges(old), len(old)
-        text = f"{many(n)} of {name} {are(n)} made from an older version of the source"
-        again = f"odf resubmit {name} {ranges_as_arguments(formed)}"
-        yield Problem("stale", text, WrongData, n, formed, (again, *drain(case)))
+def _stale(store: Store, case: Case) -> Iterator[Problem]:
+    """Published chunks that would come out differently now: of what they were made from, at any distance, something is newer."""
+    staleness = Staleness(store, case.catalogue)
+    published = [dataid for dataid in case.wanted if dataid in case.published]
+    name = case.dataset.datasetid
+    old = [dataid for dataid in published if staleness.cause(name, dataid)]
+    direct = [dataid for dataid in old if staleness.is_direct(name, dataid)]
+    commands = _again(case.catalogue, staleness)
+    for stale, text in (
+        (direct, "made from an older version of the source"),
+        (
+            [dataid for dataid in old if dataid not in set(direct)],
+            "made from data that is itself older than its source",
+        ),
+    ):
+        if stale:
+            told = f"{many(len(stale))} of {name} {are(len(stale))} {text}"
+            why = f"{stale[0]}: {staleness.cause(name, stale[0])}"
+            yield Problem("stale", told, WrongData, len(stale), case.ranges(stale), commands, why)
+
+
+def _again(catalogue: Catalogue, staleness: Staleness) -> tuple[str, ...]:
+    """The commands that make everything again that is stale, what is upstream first."""
+    stale: dict[str, list[str]] = {}
+    for (datasetid, dataid), cause in staleness.causes.items():
+        if cause:
+            stale.setdefault(datasetid, []).append(dataid)
+    datasets = [name for name in datasets_in_order(catalogue) if name in stale]
+    resubmit = []
+    for name in datasets:
+        partition = catalogue.dataset(name).partition
+        ids = sorted(stale[name], key=lambda dataid: sort_key(partition, dataid))
+        resubmit.append(f"odf resubmit {name} {ranges_as_arguments(tuple(ranges(partition, ids)))}")
+    jobs = dict.fromkeys(job.jobid for name in datasets if (job := catalogue.producer(name)))
+    return (*resubmit, f"odf drain {' '.join(jobs)}") if resubmit else ()
 
 
 def _changed(environment: Environment, case: Case, notes: list[str]) -> Iterator[Problem]:
@@ -252,14 +275,16 @@ def _changed(environment: Environment, case: Case, notes: list[str]) -> Iterator
     if case.dataset.kind == "table":
         return
     wanted = [case.published[dataid] for dataid in case.wanted if dataid in case.published]
+    together = sum(version.manifest.bytes or 0 for version in wanted)
+    verify = case.dataset.options.get("verify")
+
+    def differs(version: Published) -> str:
+        by_content = files.reads_content(verify, version.manifest.location, together)
+        return misplaced(environment, version.manifest) or files.difference(version.manifest, by_content=by_content)
+
     try:
         with ThreadPoolExecutor(_LOOKERS) as lookers:
-            differences = list(
-                lookers.map(
-                    lambda version: misplaced(environment, version.manifest) or files.difference(version.manifest),
-                    wanted,
-                )
-            )
+            differences = list(lookers.map(differs, wanted))
     except MissingDependency as error:
         notes.append(f"the files were not looked at: {error.message}")
         return

@@ -32,7 +32,6 @@ from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
     Partition,
-    bounds,
     check_dataid,
     check_form,
     comparable,
@@ -119,7 +118,6 @@ __all__ = [
     "Unresolved",
     "answer_all",
     "answer_reader",
-    "bounds",
     "candidacy",
     "canonical",
     "check_dataid",

@@ -1,0 +1,98 @@
+"""Staleness: chunks that would come out differently if they were made again now, followed up through every hop."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ..errors import BadDataid, BadId
+from ..model import READY, Catalogue, Consumed, Input, Job, latest_bound, sort_key
+from ..store import Chunk, Store
+
+ChunkId = tuple[str, str]
+_AFTER_ALL = chr(0x10FFFF)
+
+
+class _Known(NamedTuple):
+    """What the store knows of one dataset: its chunks, what the current versions were made from, and what is READY in order."""
+
+    chunks: Mapping[str, Chunk]
+    made_from: Mapping[str, tuple[Consumed, ...]]
+    ready: list[tuple[str, str]]  # (position, dataid)
+
+
+class Staleness:
+    """Why chunks are stale; every dataset is read once, and every chunk judged once."""
+
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store, self._catalogue = store, catalogue
+        self._datasets: dict[str, _Known] = {}
+        self.causes: dict[ChunkId, str] = {}  # of every chunk that was looked at; empty where it is not stale
+
+    def cause(self, datasetid: str, dataid: str) -> str:
+        """What is newer than a published chunk, at whatever distance upstream; empty when nothing is."""
+        # A job that reads its own previous chunk makes a chain as long as its history: no recursion.
+        pending: list[ChunkId] = [(datasetid, dataid)]
+        waiting = set(pending)
+        while pending:
+            chunk = pending[-1]
+            if chunk in self.causes:
+                pending.pop()
+                continue
+            direct = next(self._newer(*chunk), "")
+            above = [] if direct else [item[:2] for item in self._made_from(*chunk)]
+            unknown = [item for item in above if item not in self.causes and item not in waiting]
+            if unknown:
+                pending += unknown
+                waiting.update(unknown)
+                continue
+            self.causes[pending.pop()] = direct or next(
+                (self.causes[item] for item in above if self.causes.get(item)), ""
+            )
+        return self.causes[datasetid, dataid]
+
+    def is_direct(self, datasetid: str, dataid: str) -> bool:
+        """Whether something that this chunk itself was made from is newer."""
+        return next(self._newer(datasetid, dataid), "") != ""
+
+    def _known(self, datasetid: str) -> _Known:
+        if datasetid not in self._datasets:
+            chunks = {chunk.dataid: chunk for chunk in self._store.all_chunks(datasetid)}
+            made_from = {each.dataid: each.manifest.inputs for each in self._store.all_published(datasetid)}
+            ready = sorted((chunk.sort_key, chunk.dataid) for chunk in chunks.values() if chunk.status == READY)
+            self._datasets[datasetid] = _Known(chunks, made_from, ready)
+        return self._datasets[datasetid]
+
+    def _made_from(self, datasetid: str, dataid: str) -> tuple[Consumed, ...]:
+        # What no job produces, or is only announced, was made from nothing that we know.
+        return self._known(datasetid).made_from.get(dataid, ()) if self._catalogue.producer(datasetid) else ()
+
+    def _newer(self, datasetid: str, dataid: str) -> Iterator[str]:
+        """What a chunk would be made from now, and was not."""
+        consumed, job = self._made_from(datasetid, dataid), self._catalogue.producer(datasetid)
+        for item in consumed:
+            now = self._known(item.datasetid).chunks.get(item.dataid)
+            if now is not None and now.status == READY and now.version != item.version:
+                yield f"{item.datasetid} {item.dataid} is version {now.version} now, and version {item.version} was read"
+        for given in job.inputs if job and consumed else ():
+            read = {item.dataid for item in consumed if item.datasetid == given.datasetid}
+            late = [each for each in self._chosen(job, given, dataid) if each not in read] if job else []
+            if late:
+                more = f" and {len(late) - 1:,} more" if len(late) > 1 else ""
+                yield f"{given.datasetid} {late[0]}{more} would be read now ({given.mapping}), and was not there then"
+
+    def _chosen(self, job: Job, given: Input, dataid: str) -> list[str]:
+        """The chunks that an input which depends on what exists would be now."""
+        if not given.mapping.is_dynamic:
+            return []
+        ready = self._known(given.datasetid).ready
+        if given.mapping.kind == "all":
+            return [each for _, each in ready]
+        partition = self._catalogue.dataset(given.datasetid).partition
+        try:
+            until = latest_bound(partition, self._catalogue.output_partition(job), dataid)
+            last = bisect_right(ready, (sort_key(partition, until), _AFTER_ALL))
+        except (BadDataid, BadId):
+            return []
+        return [ready[last - 1][1]] if last else []
