@@ -61,6 +61,7 @@ READING = {
     "datasets": [],
     "why": ["make"],
     "explain": ["product", "1"],
+    "check-lease": ["4"],
     "sql": ["select count(*) from event"],
     "getjob": ["make"],
 }

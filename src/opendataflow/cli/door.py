@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
     "start": ("run", "Claim a chunk for a script that does the handshake itself."),
     "end": ("run", "End a run that odf start began: READY or FAILED."),
+    "check-lease": ("lease", "Say whether a run still holds its chunk: exit 0, or 16."),
     "rescue": ("run", "End runs whose lease ran out."),
     "status": ("status", "The matrix of datasets and dataids."),
     "runs": ("runs", "Recent attempts, newest first."),
@@ -70,7 +71,7 @@ class Verbs(click.Group):
         name = cmd_name if cmd_name in VERBS else ALIASES.get(cmd_name.lower(), "")
         if not name:
             return None
-        command: click.Command = getattr(import_module(f".{VERBS[name][0]}", __package__), name + "_verb")
+        command: click.Command = getattr(import_module(f".{VERBS[name][0]}", __package__), name.replace("-", "_") + "_verb")
         if cmd_name.lower() in ALIASES:
             alias = import_module(".aliases", __package__)
             command = getattr(alias, cmd_name.lower() + "_verb", command)
