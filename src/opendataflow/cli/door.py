@@ -71,7 +71,9 @@ class Verbs(click.Group):
         name = cmd_name if cmd_name in VERBS else ALIASES.get(cmd_name.lower(), "")
         if not name:
             return None
-        command: click.Command = getattr(import_module(f".{VERBS[name][0]}", __package__), name.replace("-", "_") + "_verb")
+        command: click.Command = getattr(
+            import_module(f".{VERBS[name][0]}", __package__), name.replace("-", "_") + "_verb"
+        )
         if cmd_name.lower() in ALIASES:
             alias = import_module(".aliases", __package__)
             command = getattr(alias, cmd_name.lower() + "_verb", command)
