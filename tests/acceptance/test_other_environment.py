@@ -62,6 +62,7 @@ READING = {
     "datasets": [],
     "why": ["make"],
     "explain": ["product", "1"],
+    "check-lease": ["4"],
     "sql": ["select count(*) from event"],
     "getjob": ["make"],
     "GetJobData": ["make"],

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from opendataflow import files
 from opendataflow.errors import JobFailed, LeaseLost, NotValidated
 from opendataflow.model import Check, Dataset, InputChunk, Partition
 from opendataflow.spark.auditing import ChecksFailed
+from opendataflow.spark.reading import read_location
 
 DAY = Partition("day", column="day")
 
@@ -106,6 +108,24 @@ def test_who_lost_the_lease_leaves_a_fixed_place_alone(spark, project, produce):
     with pytest.raises(LeaseLost):
         produce(lambda: rows_of(spark, 5), dataset, epoch=2, fence=gone)
     assert spark.read.parquet(location).count() == 3
+
+
+@pytest.mark.parametrize("how", [{}, {"location": "out/{dataid}.csv", "format": "csv"}])
+def test_who_was_frozen_between_the_fence_and_the_rename_does_not_replace_its_successors_files(spark, produce, how):
+    dataset = flights(options={"layout": "plain"}, **how)
+    published = {}
+
+    def frozen(claim: object) -> None:
+        """Right after its last look at the fence: another attempt takes the chunk, writes and publishes it."""
+        published.update(produce(lambda: rows_of(spark, 5), dataset, epoch=3))
+
+    with pytest.raises(LeaseLost):
+        produce(lambda: rows_of(spark, 9), dataset, epoch=2, fence=frozen)
+    manifest = published["flights"]
+    assert files.difference(manifest) == ""
+    location = Path(manifest.location)
+    assert os.listdir(location.parent) == [location.name]
+    assert read_location(spark, dataset, str(location)).count() == 5
 
 
 def test_several_outputs_come_as_a_dict(spark, produce):

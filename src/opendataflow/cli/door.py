@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
     "start": ("run", "Claim a chunk for a script that does the handshake itself."),
     "end": ("run", "End a run that odf start began: READY or FAILED."),
+    "check-lease": ("lease", "Say whether a run still holds its chunk: exit 0, or 16."),
     "rescue": ("run", "End runs whose lease ran out."),
     "status": ("status", "The matrix of datasets and dataids."),
     "runs": ("runs", "Recent attempts, newest first."),
@@ -88,7 +89,7 @@ class Verbs(click.Group):
             module, function = ALIASES[cmd_name]
         else:
             return None
-        command: click.Command = getattr(import_module(f".{module}", __package__), function + "_verb")
+        command: click.Command = getattr(import_module(f".{module}", __package__), function.replace("-", "_") + "_verb")
         return command
 
     def resolve_command(

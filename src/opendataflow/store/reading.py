@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import UnknownRun
-from ..model import READY, Facts, canonical
+from ..model import READY, RUNNING, Facts, canonical
 from . import facts, records
 from .backend import Transaction
 from .records import Attempt, Chunk, Event, InputRow, ManifestRow, Published, Run
@@ -135,6 +135,14 @@ class Reading(Session):
     def expired(self) -> list[Run]:
         """Attempts whose lease ran out and that nobody has ended yet."""
         return self._fetch(records.run, "runs_over")
+
+    def holds(self, runid: int) -> bool:
+        """Whether a run still holds its chunk: its lease is not over, and nobody changed the status."""
+        run = self.run(runid)
+        if run.status != RUNNING or any(over.runid == runid for over in self.expired()):
+            return False
+        chunks = (self.chunk(name, run.dataid) for name in self.catalogue().job(run.jobid).outputs)
+        return all(chunk is not None and chunk.status == RUNNING and chunk.runid == runid for chunk in chunks)
 
     def unpublished_attempts(self) -> Iterator[Attempt]:
         """Every attempt that failed or lost its chunk, oldest first."""

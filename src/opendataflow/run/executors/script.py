@@ -82,17 +82,30 @@ class Script(Handshake):
                 cancel=self.worker.cancelled if self.in_drain else None,
                 echo=self.worker.echo,
             )
+            if not attempt.catalogue.only_tracks(attempt.job):
+                from ..staging import discard
+
+                stack.callback(discard, self.worker.project, attempt)
             self._end_predecessors(attempt.claim, log)
             ended = launch(command, log, terms)
-        problem = _problem(ended)
-        if problem is not None and not attempt.catalogue.only_tracks(attempt.job):
-            from ..staging import discard, full_disk
-
-            location = full_disk(self.worker.project, attempt) if type(problem) is JobFailed else ""
-            problem = NoSpace(f"the disk of {location} is full: {problem.message}") if location else problem
-            discard(self.worker.project, attempt)
+            problem = self._problem(attempt, ended)
         code = ended.exit_code if ended.exit_code is not None else -(ended.signal or 0)
         return {attempt.claim.runid: Done(problem=problem, exit_code=code, ended=ended)}
+
+    def _problem(self, attempt: Attempt, ended: Ended) -> JobFailed | Cancelled | None:
+        if ended.ok:
+            return None
+        told = f"{ended}: {ended.tail}" if ended.tail else str(ended)
+        if ended.timed_out or ended.cancelled:
+            return TimedOut(told) if ended.timed_out else Cancelled(told)
+        if _says_full(ended.tail):
+            return NoSpace(told)
+        if not attempt.catalogue.only_tracks(attempt.job):
+            from ..staging import full_disk
+
+            if location := full_disk(self.worker.project, attempt):
+                return NoSpace(f"the disk of {location} is full: {told}")
+        return JobFailed(told)
 
     def _end_predecessors(self, claim: Claim, log: LogFile) -> None:
         """What earlier attempts at this chunk left running on this host is ended before another one begins."""
@@ -123,14 +136,3 @@ def own_locations(project: Project, attempt: Attempt) -> dict[str, str]:
     from ..staging import prepare  # here, since what is only tracked is written nowhere
 
     return prepare(project, attempt)
-
-
-def _problem(ended: Ended) -> JobFailed | Cancelled | None:
-    if ended.ok:
-        return None
-    kind: type[JobFailed | Cancelled] = JobFailed
-    if ended.timed_out or ended.cancelled:
-        kind = TimedOut if ended.timed_out else Cancelled
-    elif _says_full(ended.tail):
-        kind = NoSpace
-    return kind(f"{ended}: {ended.tail}" if ended.tail else str(ended))

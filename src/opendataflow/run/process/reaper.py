@@ -28,10 +28,11 @@ Prctl = Callable[[int, Any], bool]
 
 
 class Above(NamedTuple):
-    """Who forked the reaper, and the call that it makes of itself what it is."""
+    """Who forked the reaper, with its mask of signals, and the call that makes the reaper what it is."""
 
     pid: int
     prctl: Prctl
+    mask: set[Any]
 
 
 class Reaped:
@@ -104,11 +105,16 @@ class Reaped:
 
 def start(begin: Callable[..., subprocess.Popen[bytes]], stdin: int | None, mark: str) -> Reaped:
     """Have a script begun below a reaper of its own; OSError when it cannot be started."""
-    above = Above(os.getpid(), _prctl())  # loaded here: after the fork as little as possible happens
+    prctl = _prctl()  # loaded here: after the fork as little as possible happens
     out, err, report = os.pipe(), os.pipe(), os.pipe()
-    reaper = os.fork()
-    if not reaper:
-        _reap(begin, stdin, out[1], err[1], report[1], mark, above)
+    # No handler of ours may run in the child: what it raised would go on as a second one of us.
+    above = Above(os.getpid(), prctl, signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()))
+    try:
+        reaper = os.fork()
+        if not reaper:
+            _reap(begin, stdin, out[1], err[1], report[1], mark, above)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, above.mask)
     for _, inner in (out, err, report):
         os.close(inner)
     child = Reaped(reaper, report[0], out[0], err[0], mark)
@@ -130,7 +136,6 @@ def _reap(
     try:
         gc.disable()  # nothing of our parent's may be finalised here
         handles, prctl = [out, err, report, *([] if stdin is None else [stdin])], above.prctl
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()  # what is sent to our group is meant for us
         adopts = prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -141,7 +146,7 @@ def _reap(
 
         def prepare() -> None:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # should only the reaper be killed
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, above.mask)
 
         try:
             script = begin(stdout=out, stderr=err, preexec_fn=prepare)
@@ -158,7 +163,7 @@ def _reap(
 
 
 def _watch(script: int, report: int, above: int) -> None:
-    """Reap until nothing is left; once our parent is dead, or somebody asks for it, end what there is."""
+    """Reap until nothing is left; once our parent is dead, which a signal tells, end what there is."""
     kill_at: float | None = None
     while True:
         try:
@@ -168,17 +173,15 @@ def _watch(script: int, report: int, above: int) -> None:
                         os.write(report, b"ended %d\n" % os.waitstatus_to_exitcode(ended[1]))
         except ChildProcessError:
             return
-        asked = False
-        if kill_at is None:
-            # It may have died before we could be told.
-            asked = os.getppid() != above or signal.sigwait(_WAITED_FOR) == signal.SIGTERM
-        else:
+        if kill_at is not None:
             signal.sigtimedwait(_WAITED_FOR, 0.05)
-        if asked:
+            if time.monotonic() > kill_at:
+                signal_each(_below(), signal.SIGKILL)
+        elif os.getppid() != above:
             kill_at = time.monotonic() + GRACE
             signal_each(_below(), signal.SIGTERM)
-        elif kill_at is not None and time.monotonic() > kill_at:
-            signal_each(_below(), signal.SIGKILL)
+        else:
+            signal.sigwait(_WAITED_FOR)
 
 
 def _below() -> list[Process]:
