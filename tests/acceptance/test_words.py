@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from pathlib import Path
 
+import click
 import pytest
 
 from opendataflow import Store
+from opendataflow.cli import words
+from opendataflow.cli.door import VERBS, odf
+from opendataflow.cli.habits import HABITS
 from tests.support.door import Door
 from tests.support.flows import dataset, job
 
+ROOT = Path(__file__).parents[2]
 ARGUMENTS = 'echo "$dataid [$*]"'
 
 
@@ -68,6 +75,37 @@ def test_the_help_of_the_verb_is_no_word_of_a_job(flow: Store, door: Door) -> No
     assert "Usage: odf run" in door("run", "load", "--help").out
 
 
+def test_every_form_of_a_page_is_understood_as_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No option that a page prints is refused, and none beside the name of a job reaches its script."""
+    monkeypatch.setattr(words, "is_script", lambda target: "/" in target or target.endswith(".sh"))
+    command = odf.get_command(click.Context(odf), "run")
+    assert command is not None
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    help_lines = [f"`{line.strip()}`" for line in str(command.help).splitlines() if line.startswith("  ")]
+    texts = [page.read_text(encoding="utf-8") for page in pages] + [re.sub("  +[a-z].*`", "`", "\n".join(help_lines))]
+    found = [line for text in texts for line in re.findall(r"(?:`|\$ |&& |\")(?:odf run|RunJob) ([^`\n#|\"]+)", text)]
+    taken = 0
+    for line in found:
+        given = shlex.split(line.strip(" \\"))
+        if "[--" in given or all(word.startswith("-") for word in given):  # a form in general, or the name of an option
+            continue
+        context = command.make_context("run", given)
+        before, _, _ = line.partition(" -- ")
+        ours = [word for word in before.split() if word.startswith("--") and word != "--with"]
+        taken += len(ours)
+        assert not set(ours) & set(context.params["arguments"]), line
+    assert taken > 8, "the pages and the help print options"
+
+
+def test_what_why_prints_works_as_it_is_printed(flow: Store, door: Door) -> None:
+    commands = [
+        command for reason in door("why", "load", "2", "--json").data["reasons"] for command in reason["commands"]
+    ]
+    assert commands == ["odf run load --dataid 2"]
+    door(*shlex.split(commands[0])[1:])
+    assert statuses(flow) == {"2": "READY"}
+
+
 # A command from the command line ----------------------------------------------------------------------------------------
 
 
@@ -87,12 +125,93 @@ def test_a_job_without_code_takes_a_command_and_its_arguments(flow: Store, door:
 def test_the_original_s_form_is_recognised_and_nothing_of_its_key_is_repeated(
     flow: Store, door: Door, key: str
 ) -> None:
-    for words in (["run", key, "jobs/load.sh"], ["ForceJob", key, "load", "env"], [key, "sql", "select 1"]):
-        told = door(*words, code=2)
+    for line in (["run", key, "jobs/load.sh"], ["ForceJob", key, "load", "env"], [key, "sql", "select 1"]):
+        told = door(*line, code=2)
         assert "PASSKEY" in told.err
         assert key not in told.out + told.err
-        assert key not in door(*words, "--json", code=2).out
+        assert key not in door(*line, "--json", code=2).out
     assert statuses(flow) == {}
+
+
+def test_forcejob_without_a_dataid_makes_a_forced_run_under_a_timestamp(store: Store, door: Door) -> None:
+    store.register([dataset("raw", "text"), dataset("clean", "text")], [job("load", "raw", writes="clean")])
+    store.announce("raw", ["1"])
+    door("run", "load", "true")
+    given = json.loads(door("forcejob", "load").out)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d{6}", given["dataid"])
+    (running,) = store.running()
+    assert (running.dataid, running.forced) == (given["dataid"], True)
+    assert statuses(store)["1"] == "READY", "what was produced is left alone"
+    told = door("ForceJob", "load", "sh", "-c", "echo dataid=$dataid --force").out
+    assert re.search(r"dataid=\d{4}-\d\d-\d\dT\d{6}(\.\d{6})? --force", told)
+    assert [run.forced for run in store.runs(jobid="load")] == [True, True, False]
+
+
+def test_a_timestamp_is_no_number(flow: Store, door: Door) -> None:
+    for line in (["forcejob", "load"], ["ForceJob", "load", "true"]):
+        assert "DATAID" in door(*line, code=2).err
+    assert flow.running() == []
+    assert json.loads(door("forcejob", "load", "2").out)["dataid"] == "2"
+
+
+def test_the_programs_of_the_original_are_here_or_named_with_what_does_the_same(flow: Store, door: Door) -> None:
+    assert json.loads(door("GetJobData", "load").out)["jobid"] == "load"
+    assert door("RunSql", "select 7 as n", "--json").data == [{"n": 7}]
+    door("RunUpdate", "update datastatus set status = 'FAILED' where dataid = '2'")
+    told = door("SetDataStatus", "READY", "2", "raw", "fakejob", "OUT", code=2).err
+    assert "odf ready raw 2" in told
+    assert "odf explain raw 2" in door("SetDataStatus", "DONE", "2", "raw", "load", "IN", code=2).err
+
+
+# What people type from habit, and what a shell completes ----------------------------------------------------------------
+
+
+def test_a_verb_from_habit_is_answered_with_ours(flow: Store, door: Door) -> None:
+    for verb, commands in HABITS.items():
+        assert verb not in VERBS
+        told = door(verb, code=2).err
+        for command in commands:
+            assert command in told
+            word = command.split()[1]
+            assert word in VERBS or word in ("--help", "--version")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("odf run lo", ["load"]),
+        ("odf why ", ["load"]),
+        ("odf explain cl", ["clean"]),
+        ("odf explain raw ", ["2", "1"]),
+        ("odf run load --dataid ", ["2", "1"]),
+        ("odf status --env ", ["default"]),
+        ("odf nosuch verb", []),
+    ],
+)
+def test_a_shell_completes_the_names_of_the_store(
+    flow: Store, door: Door, monkeypatch: pytest.MonkeyPatch, line: str, found: list[str]
+) -> None:
+    assert completed(door, monkeypatch, line) == found
+
+
+def completed(door: Door, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
+    monkeypatch.setenv("_ODF_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    door.capture.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        odf.main([], prog_name="odf")
+    out, err = door.capture.readouterr()
+    assert (ended.value.code, err) == (0, "") or not out
+    return [each.partition(",")[2] for each in out.splitlines() if each.startswith("plain,")]
+
+
+def test_a_store_that_is_not_there_completes_nothing_and_is_not_made(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODF_STORE", f"sqlite:///{door.folder}/other.db")
+    assert completed(door, monkeypatch, "odf why ") == []
+    assert not (door.folder / "other.db").exists()
 
 
 # When no chunk can run --------------------------------------------------------------------------------------------------

@@ -128,7 +128,9 @@ def _moment(app: App, jobid: str, command: str) -> str:
             f"the dataids of {job.outputs[0]} are of type {kind.name}, and no timestamp is one of them",
             hint=f"Name a chunk, written like {kind.form.partition(',')[0]}: {command} DATAID",
         )
-    return datetime.now().strftime("%Y-%m-%dT%H%M%S")
+    now = datetime.now()
+    moment = now.strftime("%Y-%m-%dT%H%M%S")
+    return moment if app.store.chunk(job.outputs[0], moment) is None else f"{moment}.{now.microsecond:06d}"
 
 
 @verb("ForceJob", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
