@@ -266,6 +266,7 @@ def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
     assert told.err.startswith(f"{verdict}: ")
     assert "odf why load 1" in told.err
     door("why", "load", "1")
+    assert door("why", "load", "--json").data["verdict"] != "NOTHING_TO_DO"
     answer = door("run", "load", "--fail-if-none", "--json", code=code).data
     assert (answer["outcome"], answer["exit_code"], answer["receipt"]["dataid"]) == (verdict, code, "1")
     door("start", "load", code=code)

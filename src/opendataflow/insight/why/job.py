@@ -12,6 +12,7 @@ from ...project import Project
 from ...store import Store
 from ..axis import FIRST_KEY, LAST_KEY
 from ..words import are, duration, have, many
+from .chunk import about_chunk
 from .reasons import (
     LOCKED,
     MOST_COUNTED,
@@ -39,7 +40,8 @@ class _Missing(NamedTuple):
 
 def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | None = None) -> Why:
     """What a job can run, what holds it back, and what it waits for."""
-    reasons = tuple(_reasons(store, catalogue, job)) or (_nothing_to_do(store, catalogue, job),)
+    reasons = tuple(_reasons(store, catalogue, job)) or _first_in_line(store, catalogue, job)
+    reasons = reasons or (_nothing_to_do(store, catalogue, job),)
     refused = tuple(untrusted(project, catalogue, job)) if project is not None else ()
     if refused:
         reasons = (*refused, *(reason for reason in reasons if reason.name != YES))
@@ -52,6 +54,12 @@ def _reasons(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     yield from _deferred(store, job)
     yield from _failed_outputs(store, job)
     yield from _waiting(store, catalogue, job)
+
+
+def _first_in_line(store: Store, catalogue: Catalogue, job: Job) -> tuple[Reason, ...]:
+    """Of a job without candidates: what keeps the chunk that a call would be refused for."""
+    dataid = store.first_in_line(job.jobid)
+    return about_chunk(store, catalogue, job, dataid).reasons if dataid is not None else ()
 
 
 def _claimable(store: Store, job: Job) -> Iterator[Reason]:
