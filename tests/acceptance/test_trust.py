@@ -72,7 +72,7 @@ def test_an_item_of_the_store_comes_under_no_name_that_a_program_reads(shell: Sh
     assert not (shell.folder / "pwned").exists()
 
 
-@pytest.mark.parametrize("verb", [["start", "--json"], ["startjob"], ["forcejob"]])
+@pytest.mark.parametrize("verb", [["start", "--json"], ["startjob"], ["forcejob", "1"]])
 def test_a_handshake_gets_the_items_that_a_script_gets(shell: Shell, verb: list[str]) -> None:
     tracked(
         shell, *((name, "planted") for name in ("COLOUR", "BASH_ENV", "dataid", "jobid", "ODF_RUN", "bobin_location"))

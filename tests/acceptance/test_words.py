@@ -226,6 +226,14 @@ def fails(store: Store) -> None:
         store.fail(claim)
 
 
+def upstream_fails(store: Store) -> None:
+    store.register([dataset("source")], [job("make_raw", "source", writes="raw")])
+    store.announce("source", ["1", "2"])
+    store.forget("raw", ["1", "2"])
+    for claim in store.claim("make_raw", 2):
+        store.fail(claim)
+
+
 def runs(store: Store) -> None:
     store.claim("load", 2)
 
@@ -241,7 +249,13 @@ def is_deferred(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("happens", "verdict", "code"),
-    [(waits, "DATA_NOT_READY", 10), (fails, "LOCKED", 14), (runs, "LOCKED", 14), (is_held, "LOCKED", 14)],
+    [
+        (waits, "DATA_NOT_READY", 10),
+        (upstream_fails, "DATA_NOT_READY", 10),
+        (fails, "LOCKED", 14),
+        (runs, "LOCKED", 14),
+        (is_held, "LOCKED", 14),
+    ],
 )
 def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
     flow: Store, door: Door, happens: object, verdict: str, code: int
@@ -252,6 +266,7 @@ def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
     assert told.err.startswith(f"{verdict}: ")
     assert "odf why load 1" in told.err
     door("why", "load", "1")
+    assert door("why", "load", "--json").data["verdict"] != "NOTHING_TO_DO"
     answer = door("run", "load", "--fail-if-none", "--json", code=code).data
     assert (answer["outcome"], answer["exit_code"], answer["receipt"]["dataid"]) == (verdict, code, "1")
     door("start", "load", code=code)

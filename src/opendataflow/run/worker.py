@@ -216,9 +216,9 @@ class Worker:
         first = dataid or next(iter(self.store.next_dataids(jobid, 1)), None) or self.store.first_in_line(jobid)
         if first is None:
             return None
-        check_dataid(catalogue.output_partition(job), first, job.outputs[0])
         facts = self.store.facts(jobid, first)._replace(place=why_not_looked, validated=why_not_looked)
         if dataid is not None:
+            check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
             facts = facts._replace(deferred=0.0)
         from .declared import foreseen_distrust
 

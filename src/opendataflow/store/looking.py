@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..model import FAILED, HOLD, PENDING, RUNNING, Limit
-from . import limits, records
+from ..model import Limit
+from . import in_line, limits, records
 from .backend import Transaction
 from .records import Deferred, Event, Position, Remarked, Sample
-from .rows import InLine, JobCount, PoolNow, SpanCounts, Status, compact
+from .rows import JobCount, PoolNow, SpanCounts, Status, compact
 from .session import Session
 
 _LOOK_BACK = 100_000  # events or runs
 _MOST_LISTED = 1000
-_LOCKED = (RUNNING, FAILED, HOLD, PENDING)  # what keeps a chunk from being a candidate, and is not the end of it
-_MOST_IN_LINE = 10_000
-_BEFORE_ALL = " "  # comes before every position, and after the empty one of a malformed dataid
 
 
 class Looking(Session):
@@ -87,26 +84,11 @@ class Looking(Session):
         return set(self._values("jobs_claimable"))
 
     def first_in_line(self, jobid: str) -> str | None:
-        """The first chunk of a job, in its order, that is not done: it waits, is deferred or locked, or could be taken.
-
-        Of very many candidates only some are looked at.
-        """
+        """The first chunk of a job, in its order, that is not done; of very many only some are looked at."""
 
         def work(tx: Transaction) -> str | None:
-            found = tx.fetch(InLine._make, "candidates_first", jobid=jobid, most=_MOST_IN_LINE)
-            for datasetid in self._seen(tx).job(jobid).outputs:
-                for status in _LOCKED:
-                    page = {
-                        "datasetid": datasetid,
-                        "status": status,
-                        "after_key": _BEFORE_ALL,
-                        "after_dataid": "",
-                        "n": 1,
-                    }
-                    found += (
-                        InLine(1, row.sort_key, row.dataid) for row in tx.fetch(records.chunk, "unsettled_page", **page)
-                    )
-            return min(found).dataid if found else None
+            catalogue = self._seen(tx)
+            return in_line.first_in_line(tx, catalogue, catalogue.job(jobid))
 
         return self._do(work, reading=True)
 

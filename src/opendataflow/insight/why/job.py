@@ -26,6 +26,7 @@ from ...project import Project
 from ...store import Store
 from ..axis import FIRST_KEY, LAST_KEY
 from ..words import are, duration, have, many
+from .chunk import about_chunk
 from .reasons import (
     LOCKED,
     MOST_COUNTED,
@@ -53,7 +54,8 @@ class _Missing(NamedTuple):
 
 def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | None = None) -> Why:
     """What a job can run, what holds it back, and what it waits for."""
-    reasons = tuple(_reasons(store, catalogue, job)) or (_nothing_to_do(store, catalogue, job),)
+    reasons = tuple(_reasons(store, catalogue, job)) or _first_in_line(store, catalogue, job)
+    reasons = reasons or (_nothing_to_do(store, catalogue, job),)
     refused = tuple(untrusted(project, catalogue, job)) if project is not None else ()
     if refused:
         reasons = (*refused, *(reason for reason in reasons if reason.name != YES))
@@ -73,6 +75,12 @@ def _without_beginning(store: Store, catalogue: Catalogue, job: Job) -> Iterator
     for name in without_beginning(job, catalogue.datasets):
         if not store.chunks(name, status=READY, n=1):
             yield Reason(NOT_READY, no_beginning(job.jobid, name), ("odf apply",))
+
+
+def _first_in_line(store: Store, catalogue: Catalogue, job: Job) -> tuple[Reason, ...]:
+    """Of a job without candidates: what keeps the chunk that a call would be refused for."""
+    dataid = store.first_in_line(job.jobid)
+    return about_chunk(store, catalogue, job, dataid).reasons if dataid is not None else ()
 
 
 def _claimable(store: Store, job: Job) -> Iterator[Reason]:
