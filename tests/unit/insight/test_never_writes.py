@@ -118,6 +118,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 INSIDE = {
     "changed.changed_input": why,
     "reconcile.reconciled": prove,
+    "staleness.Staleness": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,
     "why.reasons.limits_in_the_way": why,
