@@ -125,6 +125,7 @@ INSIDE = {
     "exceptions.exceptional_chunks": overview,
     "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,
+    "staleness.Staleness": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,
     "why.reasons.limits_in_the_way": why,
