@@ -106,6 +106,26 @@ def test_a_small_copy_alone_goes_the_same_way(spark, store, flow):
     assert rows_of(store, spark, DAYS[4]) == [400, 401, 402, 403]
 
 
+@pytest.mark.parametrize("options", [{}, {"options": {"parquet.block.size": 1048576}}])
+def test_checks_across_rows_take_one_pass_for_all_chunks_of_a_batch(spark, store, flow, tmp_path, monkeypatch, options):
+    worker = flow({"unique": [["id"], ["id", "value"]], "references": {"value": "raw.value"}})
+    out = replace(store.catalogue().dataset("out"), options=options)
+    store.register([out], [])
+    (tmp_path / f"data/raw/{DAYS[3]}.csv").write_text(f"id,day,value\n1,{DAYS[3]},1\n1,{DAYS[3]},2\n,{DAYS[3]},\n")
+    monkeypatch.setattr("opendataflow.spark.check_kinds.computed", lambda *_: pytest.fail("a pass for one chunk"))
+    claims = [claim for claim in store.claim("copy", 100) if claim.dataid != DAYS[0]]
+    results = {result.claim.dataid: result for result in worker.run(store.catalogue(), claims)}
+    assert [day for day, result in results.items() if result.outcome != "READY"] == [DAYS[3]]
+    told = results[DAYS[3]].detail
+    assert "unique(id): repeated_keys 1, surplus_rows 1, examples {1}" in told
+    assert "unique(id, value)" not in told
+    [unique, _, references] = [
+        check for check in store.manifest("out", DAYS[5], 1).manifest.checks if check.kind in ("unique", "references")
+    ]
+    assert unique.figures == {"repeated_keys": 0, "surplus_rows": 0}
+    assert references.figures == {"unknown_values": 0, "rows": 0}
+
+
 @pytest.mark.parametrize("options", [{"compression": "zstd"}, {"options": {"parquet.block.size": 1048576}}])
 def test_tasks_and_spark_itself_write_the_same(spark, store, project, options):
     """Every plain type, by the tasks where they can and by Spark's own writer where an option is its own."""

@@ -61,6 +61,7 @@ class Surroundings:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     spark_app: str = ""
     malformed: Malformed | None = None  # rows of the inputs that could not be read
+    known: Mapping[str, Figures] = field(default_factory=dict)  # what a pass over many chunks found out, by check
     extra: Path | None = None  # a folder with other files that the job made for this version
 
 
@@ -174,7 +175,7 @@ class Audit:
         """The verdict of every check, of drift and of emptiness; of quarantined rows where a total is given."""
         rejected = 0 if total is None else total - rows
         around = self.around
-        facts = Facts(rows, staged, rejected, around.past.rows, around.rows_in, around.load, around.now)
+        facts = Facts(rows, staged, rejected, around.past.rows, around.rows_in, around.load, around.now, around.known)
         results = [*self.drift.results(figures, null_differences(figures, self._nulls)), *self._emptiness(rows)]
         for probe in self.probes:
             result = probe.result(figures, facts)

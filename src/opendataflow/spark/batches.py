@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -22,6 +24,7 @@ from ..project import Project, resolve_location
 from ..store import Claim
 from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
+from .checking import key_of
 from .chunks import Application, ChunkWork
 from .code import Code, SqlJob, argument_of
 from .columns import quoted
@@ -44,6 +47,8 @@ _COMMITTER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
+
+_FILE = "__odf_file"
 
 Outcome = dict[str, Manifest] | OdfError
 
@@ -178,6 +183,8 @@ def _stage(
                 hint=f"Keep the column {TAG} as it came.",
             )
         done: dict[str, Staged | OdfError] = {}
+        known = _across(app, audit, _read_again(app.spark, audit, together, written), written)
+        around = {dataid: replace(each, known=known.get(dataid, {})) for dataid, each in around.items()}
         for work in works:
             dataid = work.claim.dataid
             if dataid in written:
@@ -190,6 +197,44 @@ def _stage(
         return done
     finally:
         remove(app.spark, together)
+
+
+def _read_again(
+    spark: SparkSession, audit: Audit, location: str, written: Mapping[str, Written]
+) -> Callable[[], DataFrame]:
+    """What was written for all chunks, each row with its dataid: in the name of its folder, or known by its file."""
+
+    def read() -> DataFrame:
+        if any(posixpath.dirname(file) != location for chunk in written.values() for file in chunk.files):
+            schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
+            return read_location(spark, audit.dataset, location, schema=schema, is_ours=True)
+        owners = [(posixpath.basename(file), dataid) for dataid, chunk in written.items() for file in chunk.files]
+        rows = read_location(spark, audit.dataset, location, schema=audit.schema, is_ours=True)
+        named = rows.select("*", F.col("_metadata.file_name").alias(_FILE))
+        return named.join(F.broadcast(spark.createDataFrame(owners, f"{_FILE} string, {TAG} string")), _FILE)
+
+    return read
+
+
+def _across(
+    app: Application, audit: Audit, rows: Callable[[], DataFrame], written: Iterable[str]
+) -> dict[str, dict[str, Figures]]:
+    """What the checks that compare rows find in each chunk: one pass for each check, however many chunks there are."""
+    found: dict[str, dict[str, Figures]] = {dataid: {} for dataid in written}
+    for probe in audit.probes:
+        if probe.across is None:
+            continue
+        names = list(probe.across.metrics)
+        try:
+            wrong = probe.across.wrong(rows(), app.load, [TAG])
+        except (OdfError, AnalysisException):
+            continue  # each chunk on its own tells what is missing
+        figures = [metric.alias(f"m{index}") for index, metric in enumerate(probe.across.metrics.values())]
+        told = {row[0]: dict(zip(names, row[1:], strict=True)) for row in wrong.groupBy(TAG).agg(*figures).collect()}
+        nothing: Figures = {name: [] if name == "examples" else 0 for name in names}
+        for dataid in found:
+            found[dataid][key_of(probe.check)] = told.get(dataid, nothing)
+    return found
 
 
 def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:

@@ -7,7 +7,7 @@ Null passes `accepted`, `range`, `regex` and `sql`, as it passes a CHECK of SQL:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -20,7 +20,7 @@ from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, St
 from ..errors import BadDefinition
 from ..model import Check, Dataset, seconds, span
 from ..model.expression import check_expression
-from .checking import Facts, Probe, Verdict, null_counts, null_differences
+from .checking import Across, Facts, Load, Probe, Verdict, key_of, null_counts, null_differences
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures, computed
 from .problems import SPARK_ERRORS, reason_of
@@ -55,7 +55,7 @@ def _missing(check: Check, *names: str) -> Probe:
 
 def _by_row(check: Check, bad: Callable[[], Column], value: Column | None = None, **told: object) -> Probe:
     """A check that looks at one row at a time: it passes when there is no bad one; some of the bad values are told."""
-    name = f"bad {check.kind} {check.label} {sorted(check.params.items())}"
+    name = f"bad {key_of(check)}"
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
         count = int(figures.get(name) or 0)
@@ -199,22 +199,29 @@ def _unique(subject: _Subject, check: Check) -> Probe:
     if missing:
         return _missing(check, *missing)
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
-        staged = facts.staged()
+    def wrong(df: DataFrame, load: Load | None, by: Sequence[str]) -> DataFrame:
         keys = [f"k{index}" for index in range(len(names))]
-        values = [column(staged.schema, name).alias(key) for name, key in zip(names, keys, strict=True)]
-        repeated = staged.select(*values).dropna().groupBy(*keys).count().where("count > 1")
-        told = computed(
-            repeated,
-            {
-                "repeated_keys": F.count(F.lit(1)),
-                "surplus_rows": F.coalesce(F.sum(F.col("count") - 1), F.lit(0)),
-                "examples": _examples(F.struct(*keys)),
-            },
-        )
-        return _verdict(told, "repeated_keys")
+        values = [column(df.schema, name).alias(key) for name, key in zip(names, keys, strict=True)]
+        repeated = df.select(*by, *values).dropna(subset=keys).groupBy(*by, *keys).count().where("count > 1")
+        return repeated.select(*by, "count", F.struct(*keys).alias("key"))
 
-    return Probe(check, judge)
+    metrics = {
+        "repeated_keys": F.count(F.lit(1)),
+        "surplus_rows": F.coalesce(F.sum(F.col("count") - 1), F.lit(0)),
+        "examples": _examples(F.col("key")),
+    }
+    return _across(check, Across(wrong, metrics), "repeated_keys")
+
+
+def _across(check: Check, across: Across, count: str) -> Probe:
+    """A check that compares rows: it costs a pass of its own, unless one over many chunks has answered it."""
+
+    def judge(figures: Figures, facts: Facts) -> Verdict:
+        if key_of(check) in facts.known:
+            return _verdict(facts.known[key_of(check)], count)
+        return _verdict(computed(across.wrong(facts.staged(), facts.load, ()), across.metrics), count)
+
+    return Probe(check, judge, across=across)
 
 
 def _examples(value: Column) -> Column:
@@ -232,26 +239,28 @@ def _references(subject: _Subject, check: Check) -> Probe:
     if type_of(subject.schema, name) is None:
         return _missing(check, name)
 
+    def wrong(df: DataFrame, load: Load | None, by: Sequence[str]) -> DataFrame:
+        assert load is not None
+        other = load(dataset)
+        values = df.select(*by, column(df.schema, name).alias("value")).dropna(subset=["value"])
+        known = other.select(column(other.schema, its_column).alias("value")).dropna().distinct()
+        return values.groupBy(*by, "value").count().join(known, "value", "left_anti")
+
+    metrics = {
+        "unknown_values": F.count(F.lit(1)),
+        "rows": F.coalesce(F.sum("count"), F.lit(0)),
+        "examples": _examples(F.col("value")),
+    }
+    probe = _across(check, Across(wrong, metrics), "unknown_values")
+
     def judge(figures: Figures, facts: Facts) -> Verdict:
         if facts.load is None:
             return Verdict(False, {"unknown": f"no published chunk of {dataset} to compare with"})
-        other = facts.load(dataset)
-        if type_of(other.schema, its_column) is None:
+        if key_of(check) not in facts.known and type_of(facts.load(dataset).schema, its_column) is None:
             return Verdict(False, {"missing": [f"{dataset}.{its_column}"]})
-        staged = facts.staged()
-        values = staged.select(column(staged.schema, name).alias("value")).dropna().groupBy("value").count()
-        known = other.select(column(other.schema, its_column).alias("value")).dropna().distinct()
-        told = computed(
-            values.join(known, "value", "left_anti"),
-            {
-                "unknown_values": F.count(F.lit(1)),
-                "rows": F.coalesce(F.sum("count"), F.lit(0)),
-                "examples": _examples(F.col("value")),
-            },
-        )
-        return _verdict(told, "unknown_values")
+        return probe.judge(figures, facts)
 
-    return Probe(check, judge)
+    return replace(probe, judge=judge)
 
 
 def _conserves(subject: _Subject, check: Check) -> Probe:

@@ -29,6 +29,7 @@ class Facts:
     rows_in: Callable[[str], int | None] = lambda datasetid: None
     load: Load | None = None
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    known: Mapping[str, Figures] = field(default_factory=dict)  # by check: what a pass over many chunks found out
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,14 @@ class Verdict:
 
     passed: bool
     figures: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Across:
+    """What a check compares across rows: those that are wrong, which keep the columns `by`, and figures of them."""
+
+    wrong: Callable[[DataFrame, Load | None, Sequence[str]], DataFrame]
+    metrics: Mapping[str, Column]
 
 
 @dataclass(frozen=True, eq=False)  # columns do not compare to true or false
@@ -48,6 +57,7 @@ class Probe:
     conditions: Callable[[], Mapping[str, Column]] = dict  # how many rows fulfil each; made when somebody counts them
     metrics: Mapping[str, Column] = field(default_factory=dict)  # whatever else must be known of all rows
     is_by_row: bool = False
+    across: Across | None = None
 
     @cached_property
     def counts(self) -> Mapping[str, Column]:
@@ -63,6 +73,11 @@ class Probe:
         """The verdict as it is kept in the manifest and in the receipt."""
         verdict = self.judge(figures, facts)
         return CheckResult(self.check.label, self.check.kind, self.check.severity, verdict.passed, verdict.figures)
+
+
+def key_of(check: Check) -> str:
+    """A name that no other check of the dataset has."""
+    return f"{check.kind} {check.label} {sorted(check.params.items())}"
 
 
 def about(probe: Probe, dataid: str) -> Probe:
