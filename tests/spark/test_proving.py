@@ -115,7 +115,7 @@ def test_rejected_rows_are_accounted_for_and_other_jobs_only_counted(
     from opendataflow.model import parse_checks
 
     strict = replace(
-        LAKE, checks=parse_checks({"range": {"amount": {"max": 200}}}, ""), options={"quarantine": {"max": "20 %"}}
+        LAKE, checks=parse_checks({"range": {"amount": {"max": 200}}}, ""), options={"quarantine": {"max": "40 %"}}
     )
     migrated(spark, store, project, orders, strict, COPY, 2)
     rows = proven_rows(prove(store, project, "lake", spark=lambda: spark))
