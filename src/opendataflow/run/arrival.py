@@ -12,6 +12,7 @@ from .. import files
 from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, OdfError
 from ..model import READY, Dataset, File, check_dataid
 from ..model.ids import shown
+from ..pause import pause
 from ..project import Project, is_inside, misplaced
 from ..project.trust import require
 from ..store import Announced
@@ -83,7 +84,7 @@ def discover(
     new = list(before)
     if new and not marker:
         times = (file.mtime or 0.0 for seen in before.values() if isinstance(seen, tuple) for file in seen)
-        time.sleep(max(0.0, min(quiet, max(times, default=0.0) + quiet - time.time())))
+        pause(min(quiet, max(times, default=0.0) + quiet - time.time()))
         new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _look(found[dataid]), quiet)]
     return [
         _refused(dataid, refused[dataid], worker) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)

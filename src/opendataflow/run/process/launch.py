@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import JobFailed
+from ...pause import pause
 from .command import Command, Program
 from .ended import Ended, last_lines
 from .signals import Signals
@@ -241,7 +242,7 @@ class _Launch:
             until = time.monotonic() + KILL_WAIT
             while (self.status is None or self.tree.look()) and time.monotonic() < until:
                 self.tree.signal_all(signal.SIGKILL)
-                time.sleep(0.005)
+                pause(0.005)
                 if self.status is None:
                     self.status = self.exit_status()
 
