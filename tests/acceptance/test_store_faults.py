@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_on_a_full_disk_looking_works_and_writing_says_why_not(small_disk: Path, tmp_path: Path) -> None:
     odf = fill(tmp_path, f"sqlite:///{small_disk}/store.db")
-    with (small_disk / "filled").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+    with (small_disk / "filled").open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(b"\0" * 1024)
     for verb in LOOKS:

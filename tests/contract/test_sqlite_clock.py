@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -65,6 +66,29 @@ def test_after_a_reboot_the_clock_goes_on_from_the_wall(url: str, monkeypatch: p
     time.sleep(0.1)
     with opendataflow.open(url) as store:
         assert [rescued[0] for rescued in store.rescue()] == [claim.runid]
+
+
+@pytest.mark.parametrize("step", [3 * 3600.0, -3 * 3600.0])
+def test_a_busy_neighbour_is_waited_for_although_every_clock_jumps(
+    url: str, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A monotonic clock that was set back behind its beginning makes the system refuse to sleep until a moment of it."""
+    with opendataflow.open(url, create=True) as store, opendataflow.open(url) as other:
+        chain(store)
+        backend(other)._connection.execute("begin immediate")
+        threading.Timer(0.3, lambda: backend(other)._connection.execute("commit")).start()
+        real, refused = time.monotonic, []
+
+        def refuse(seconds: float) -> None:
+            refused.append(seconds)
+            monkeypatch.setattr(time, "monotonic", lambda: real() + step)
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(time, "sleep", refuse)
+        store.announce("raw", ["1"])
+        assert refused
+    with opendataflow.open(url) as store:
+        assert status(store, "raw", "1") == "READY"
 
 
 @pytest.mark.parametrize(

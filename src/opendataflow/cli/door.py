@@ -20,6 +20,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "migrate": ("setup", "Create the store's tables, or bring them up to date."),
     "doctor": ("setup", "Check Python, Java, Spark, store, key, roots and clock, and say how to fix each."),
     "backup": ("transfer", "Copy the store into a file, while workers work."),
+    "export": ("transfer", "Write everything that the store holds into a file."),
+    "import": ("transfer", "Fill a new store from such a file, or from the Java original."),
     "demo": ("demo", "Watch a real pipeline break in three ways and recover."),
     "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),

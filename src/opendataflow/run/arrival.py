@@ -13,6 +13,7 @@ from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, NotValidated,
 from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..model.ids import shown
 from ..model.remarks import remarks
+from ..pause import pause
 from ..project import Project, is_inside, misplaced
 from ..project.trust import require
 from ..store import Announced
@@ -106,7 +107,7 @@ def discover(
     new = list(before)
     if new and not marker:
         times = (file.mtime or 0.0 for seen in before.values() if isinstance(seen, tuple) for file in seen)
-        time.sleep(max(0.0, min(quiet, max(times, default=0.0) + quiet - time.time())))
+        pause(min(quiet, max(times, default=0.0) + quiet - time.time()))
         new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _look(found[dataid]), quiet)]
     for dataid, trouble in refused.items():
         if isinstance(trouble, InvalidPath) and not dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -66,6 +66,21 @@ class Transaction(ABC):
     @abstractmethod
     def lock(self, query: str, /, **parameters: Any) -> None:
         """Run a named lock, which holds until the transaction ends; nothing to do where a writing transaction is alone."""
+
+    @abstractmethod
+    def columns(self, table: str) -> list[str]:
+        """The names of the columns of a table."""
+
+    @abstractmethod
+    def everything(self, table: str) -> Iterator[Row]:
+        """All rows of a table, as they are asked for."""
+
+    @abstractmethod
+    def fill(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Put rows into a table as they are, numbers included; columns that are not named get their defaults."""
+
+    def renumber(self) -> None:  # noqa: B027  (SQLite counts by itself)
+        """Number what comes next after what was filled in."""
 
 
 class Backend(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -89,6 +90,7 @@ class _PostgresTransaction(Transaction):
 
     def __init__(self, connection: psycopg.Connection[Any], prepared: dict[tuple[Any, ...], bytes]) -> None:
         self._connection = connection.pgconn
+        self._psycopg = connection
         self._prepared = prepared
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -104,6 +106,31 @@ class _PostgresTransaction(Transaction):
 
     def lock(self, query: str, /, **parameters: Any) -> None:
         self._run(query, parameters)
+
+    def columns(self, table: str) -> list[str]:
+        found = self._psycopg.execute(f"select * from {table} limit 0".encode())
+        return [column.name for column in found.description or ()]
+
+    def everything(self, table: str) -> Iterator[Row]:
+        with self._psycopg.cursor(f"all_of_{table}") as cursor:
+            cursor.execute(f"select * from {table}".encode())
+            yield from cursor
+
+    def fill(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        listed = ", ".join(columns)
+        objects = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
+        self._psycopg.execute("set local timezone = 'UTC'")  # what the times of an export are
+        self._psycopg.execute(
+            f"insert into {table} ({listed}) overriding system value"
+            f" select {listed} from json_populate_recordset(null::{table}, %s)".encode(),
+            [objects],
+        )
+
+    def renumber(self) -> None:
+        for sequence, column, name in self.rows("numbered_columns"):
+            self._psycopg.execute(
+                f"select setval('{sequence}', greatest((select max({column}) from {name}), 1))".encode()
+            )
 
     def _run(self, query: str, parameters: dict[str, Any]) -> Any:
         sql, names = _numbered()[query]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
 from ..model.roots import Roots
+from ..pause import pause
 from . import candidates, definitions, loading
 from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 
@@ -59,7 +60,7 @@ class Waiting:
         if not self._pause:
             self._say(f"waiting for the store: {str(problem).partition(chr(10))[0]}")
             self._pause = 0.05
-        time.sleep(self._pause)
+        pause(self._pause)
         self._pause = min(self._pause * 2, 2.0)
 
     def is_over(self) -> None:
@@ -146,7 +147,7 @@ class Session:
                 try:
                     answer = act()
                 except Retry:
-                    time.sleep(0.001)
+                    pause(0.001)
                     continue
                 except ConnectionLost as lost:
                     if not (self._came_back(lost, waiting) and confirm(lost.answer)):

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
+from ..pause import pause
 from . import queries
 from .backend import (
     ENCRYPTED,
@@ -71,6 +72,7 @@ def _missing(error: apsw.SQLError) -> Exception:
 class _SqliteTransaction(Transaction):
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute: Any = connection.execute
+        self._many: Any = connection.executemany
         self._named = _statements()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -86,6 +88,16 @@ class _SqliteTransaction(Transaction):
                 self._execute(statement, parameters).fetchall()
         except apsw.SQLError as error:
             raise _missing(error) from error
+
+    def columns(self, table: str) -> list[str]:
+        return [str(name) for (name,) in self._execute("select name from pragma_table_info(?)", (table,))]
+
+    def everything(self, table: str) -> Iterator[Row]:
+        return iter(self._execute(f"select * from {table} order by rowid"))
+
+    def fill(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        places = ", ".join("?" * len(columns))
+        self._many(f"insert into {table} ({', '.join(columns)}) values ({places})", rows)
 
     def lock(self, query: str, /, **parameters: Any) -> None:
         """Nothing to do: a writing transaction is alone in its file."""
@@ -220,9 +232,11 @@ class SqliteBackend(Backend):
     def _wait_for_neighbour(self, attempts: int) -> bool:
         # Short random naps: fair enough among many processes, and no thundering herd.
         if attempts == 0:
-            self._waiting_since = time.monotonic()
-        time.sleep(random.uniform(0.0002, 0.002 * min(attempts + 1, 10)))
-        return time.monotonic() - self._waiting_since < _PATIENCE
+            self._waited = 0.0
+        nap = random.uniform(0.0002, 0.002 * min(attempts + 1, 10))
+        self._waited += nap  # counted, not measured: a clock that jumps ends no patience
+        pause(nap)
+        return self._waited < _PATIENCE
 
     @staticmethod
     def _now() -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import BadDefinition, UnknownStatus, UsageError
 from ..model import Dataset, Job, Pool
 from ..model.status import statuses
-from . import definitions, migrations
+from . import definitions, migrations, transfer
 from .backend import Migration, Row, Transaction
 from .looking import Looking
 from .reading import Reading
@@ -19,6 +19,14 @@ from .session import refuse_other_environment
 from .steer_verbs import SteerVerbs
 
 _PAGE = 10_000
+
+
+class _Undone(Exception):
+    """A transaction that was only tried."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        super().__init__()
+        self.counts = counts
 
 
 class Store(RunVerbs, SteerVerbs, Reading, Looking):
@@ -96,6 +104,35 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
     def back_up(self, path: Path) -> None:
         """Copy the whole store into a new file, as it is at one moment, while workers work."""
         self._patiently(lambda: self._backend.back_up(path))
+
+    def export(self, path: Path) -> None:
+        """Write everything that the store holds into a file, as it is at one moment."""
+
+        def work(tx: Transaction) -> None:
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in transfer.dump(tx, self._schema()))
+
+        self._do(work, reading=True)
+
+    def load(self, path: Path, *, dry_run: bool = False) -> dict[str, int]:
+        """Fill this store, which must be new, with what such a file holds; the number of rows by table."""
+
+        def work(tx: Transaction) -> dict[str, int]:
+            with path.open(encoding="utf-8") as file:
+                counts = transfer.load(tx, file, self._schema())
+            if dry_run:
+                raise _Undone(counts)
+            return counts
+
+        try:
+            counts = self._do(work)
+        except _Undone as undone:
+            return undone.counts
+        self._catalogue = None
+        return counts
+
+    def _schema(self) -> int:
+        return migrations.carried(self._backend.dialect)[-1].number
 
     # Definitions -------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import JobFailed
+from ...pause import pause
 from .command import Command, Program
 from .ended import Ended, last_lines
 from .signals import Signals
@@ -216,7 +217,7 @@ class _Launch:
         until = time.monotonic() + KILL_WAIT
         while not self.child.is_gone() and time.monotonic() < until:
             self.child.signal_all(signal.SIGKILL)
-            time.sleep(0.005)
+            pause(0.005)
             self.hear()
 
     def reading(self) -> bool:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from ...errors import BadConfig, BadId, InvalidPath, UnknownRun, UsageError
+from ...pause import pause
 from ...secrets import Key, Redactor
 from .pruning import KEEP_BYTES, KEEP_DAYS, MARK, NEW, prune_daily
 
@@ -248,7 +249,7 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
     while not os.path.exists(path):
         if is_over() and not os.path.exists(path):
             raise _unknown(path)
-        time.sleep(poll)
+        pause(poll)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     file, gap_at, left_out = _reopen(path)
     try:
@@ -269,7 +270,7 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
             elif over:
                 break
             elif idle:
-                time.sleep(poll)
+                pause(poll)
     finally:
         file.close()
     if rest := decoder.decode(b"", final=True):

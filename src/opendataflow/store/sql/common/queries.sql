@@ -478,3 +478,19 @@ from event where datasetid = :datasetid and dataid = :dataid order by eventid de
 -- Attempts of one job, newest first, between two given ones; || keeps the planner from sorting all attempts of the job.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
+
+-- name: clear_for_import_dataset
+-- What a new store has by itself.
+delete from dataset
+
+-- name: clear_for_import_note
+-- What triggers noted while a store was filled.
+delete from note
+
+-- name: clear_for_import_meta
+-- What a new store says of itself, but for what is only true here.
+delete from meta where name not in ('clock', 'revision')
+
+-- name: is_in_use
+-- Whether a store is more than new.
+select exists (select 1 from job) or exists (select 1 from datastatus) or exists (select 1 from run) or exists (select 1 from event) as is_in_use

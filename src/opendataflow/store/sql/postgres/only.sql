@@ -10,6 +10,11 @@ create schema if not exists dataflow
 -- One migrating process at a time.
 select pg_advisory_xact_lock(727101)
 
+-- name: numbered_columns
+-- The columns that number their rows, with what counts for them.
+select pg_get_serial_sequence('dataflow.' || c.relname, a.attname), a.attname, c.relname from pg_class c
+join pg_attribute a on a.attrelid = c.oid and a.attidentity <> '' where c.relnamespace = 'dataflow'::regnamespace order by c.relname
+
 -- name: lock_definitions
 -- The definitions stay as they are until this transaction ends.
 select pg_advisory_xact_lock_shared(727102)

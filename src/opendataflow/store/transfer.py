@@ -1,0 +1,114 @@
+"""A whole store as lines of JSON, by the names of its columns: how it is carried to another store, of either kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from ..errors import SchemaNewer, StoreTaken, UsageError
+from .backend import Row, Transaction
+
+FORM = "OpenDataFlow store 1"
+# Every table with facts, those first that others refer to.
+TABLES = (
+    "dataset",
+    "job",
+    "jobrule",
+    "pool",
+    "datastatus",
+    "run",
+    "data_manifest",
+    "event",
+    "candidate",
+    "note",
+    "meta",
+)
+_OF_THIS_MACHINE = "clock"
+_AT_ONCE = 1000
+
+
+def dump(tx: Transaction, schema: int) -> Iterator[str]:
+    """The lines of a store: what it is, then each table with its columns and rows, then how many rows there were."""
+    yield json.dumps({"form": FORM, "schema": schema})
+    rows = 0
+    for table in TABLES:
+        yield json.dumps({"table": table, "columns": tx.columns(table)})
+        for row in tx.everything(table):
+            rows += 1
+            yield json.dumps([_plain(value) for value in row])
+    yield json.dumps({"rows": rows})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return int(value) if isinstance(value, bool) else value
+
+
+def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
+    """Fill a new store from such lines; the number of rows by table."""
+    parts = (_part(line) for line in lines)
+    head = next(parts, None)
+    if not isinstance(head, dict) or head.get("form") != FORM:
+        raise _unreadable("it does not begin like one")
+    if head.get("schema", 0) > schema:
+        raise SchemaNewer(
+            f"the export has schema {head['schema']}, this program knows {schema}",
+            hint="Upgrade OpenDataFlow on this machine.",
+        )
+    if tx.value("is_in_use"):
+        raise StoreTaken(
+            "this store is in use already", hint="Nothing was changed. Import into a new store: --store URL"
+        )
+    counts = dict.fromkeys(TABLES, 0)
+    waiting: list[Row] = []
+    table, columns, is_whole = "", [], False
+
+    def put() -> None:
+        if waiting:
+            counts[table] += len(waiting)
+            tx.fill(table, columns, waiting)
+            waiting.clear()
+
+    for part in parts:
+        if isinstance(part, list) and len(part) == len(columns):
+            if table == "meta" and part[columns.index("name")] in (_OF_THIS_MACHINE, "revision"):
+                counts[table] += 1
+                continue  # the definitions are new here: whoever knew others looks again
+            waiting.append(part)
+            if len(waiting) == _AT_ONCE:
+                put()
+        elif isinstance(part, dict) and part.get("table") in TABLES and _are_columns(part.get("columns")):
+            put()
+            table, columns = part["table"], part["columns"]
+            unknown = set(columns) - set(tx.columns(table))
+            if unknown:
+                raise _unreadable(f"table {table} has no column {', '.join(sorted(unknown))}")
+            if table in ("dataset", "note", "meta"):
+                tx.run("clear_for_import_" + table)  # what a new store has by itself, and what triggers wrote meanwhile
+        elif isinstance(part, dict) and "rows" in part:
+            put()
+            is_whole = part["rows"] == sum(counts.values())
+        else:
+            raise _unreadable("one of its lines is neither a table nor a row of one")
+    if not is_whole:
+        raise _unreadable("it is not complete")
+    tx.renumber()
+    return counts
+
+
+def _are_columns(given: object) -> bool:
+    return isinstance(given, list) and all(isinstance(each, str) and each.isidentifier() for each in given)
+
+
+def _part(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise _unreadable("one of its lines is no JSON") from None
+
+
+def _unreadable(why: str) -> UsageError:
+    return UsageError(f"this is not an export of a store: {why}", hint="Write one: odf export FILE")
