@@ -160,3 +160,24 @@ def test_a_folder_that_nobody_may_write_is_named(home: Shell) -> None:
     refused = home.odf("init", "file/shop", code=None)
     assert refused.err.startswith("BAD_CONFIG")
     assert "file/shop" in refused.err
+
+
+def test_the_first_rows_are_shown_without_spark(home: Shell) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    home.write(
+        "dataflow.toml",
+        '[dataset.raw]\nlocation = "raw/{dataid}.csv"\nformat = "csv"\n[dataset.lake]\nlocation = "lake/{dataid}.parquet"\n',
+    )
+    home.write("raw/1.csv", "a,b\n1,2\n3,4\n")
+    (home.folder / "lake").mkdir()
+    parquet.write_table(pa.table({"n": [1, None], "word": ["one", "two"]}), home.folder / "lake/1.parquet")
+    home.odf("apply", "--yes")
+    home.odf("ready", "raw", "1")
+    home.odf("ready", "lake", "1")
+    assert home.odf("head", "raw", "1", "-n", "2").out == "a,b\n1,2\n"
+    assert home.odf("head", "lake", "1", "--json").data == [{"n": 1, "word": "one"}, {"n": None, "word": "two"}]
+    assert home.odf("head", "lake", "1").out.splitlines()[0].split() == ["n", "word"]
+    home.write("raw/1.csv", "a,b\n9,9\n3,4\n")
+    assert home.odf("head", "raw", "1", code=13).err.startswith("NOT_VALIDATED"), "it is not what was published"

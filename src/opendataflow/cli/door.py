@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
     "check": ("oncall", "One line and an exit code for monitoring."),
     "where": ("oncall", "Where a published chunk lies."),
+    "head": ("oncall", "The first rows of a published chunk, without Spark."),
     "schema": ("oncall", "Which columns a dataset must have; accept new ones."),
     "prove": ("shard", "Show that the published chunks cover the source exactly once, or what is missing."),
     "audit": ("audit", "Read published files again, and name each one that differs."),

@@ -1,4 +1,4 @@
-"""Verbs for whoever is on call: cancel, pause, resume, check, where, schema."""
+"""Verbs for whoever is on call: cancel, pause, resume, check, where, head, schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from ..errors import OdfError, UnknownRun, UsageError
 from ..model import RUNNING, check_id
-from .common import App, verb
+from .common import App, plain, table, verb
 
 _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _UNKNOWN = 3
@@ -142,6 +142,31 @@ def where_verb(app: App, dataset: str, dataid: str) -> int:
 
     found = published(app.store, app.project, dataset, dataid)
     app.show(found, lambda: [found.location])
+    return 0
+
+
+@verb("head")
+@click.option(
+    "-n", "most", type=click.IntRange(1, 10_000), default=10, show_default=True, help="At most this many rows."
+)
+@click.argument("dataset")
+@click.argument("dataid")
+def head_verb(app: App, dataset: str, dataid: str, most: int) -> int:
+    """The first rows of a chunk that is READY, without starting Spark.
+
+    Parquet and ORC files are shown as a table, other formats line by line. Rows that were rejected are in the dataset
+    NAME__rejected.
+
+    \b
+      odf head flights_clean 2013-01-05
+      odf head flights_clean__rejected 2013-01-05 -n 50
+    """
+    from ..insight.rows import head
+
+    found = head(app.store, app.project, dataset, dataid, most)
+    facts = [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found.columns else found.lines
+    rows = [["" if value is None else str(value) for value in row] for row in found.rows]
+    app.show(plain(facts), lambda: table(found.columns, rows) if found.columns else found.lines)
     return 0
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadConfig, DataNotReady, InvalidPath, MissingDependency, NotValidated, UsageError
+from ..errors import BadConfig, DataNotReady, InvalidPath, MissingDependency, NotValidated, UsageError, install_command
 from ..gate import place_of_input, validity_of_input
 from ..model import READY, Dataset, InputChunk, Look
-from ..project import Project, check_places, find, load, without_file
+from ..project import Project, check_places, find, load, roots_of, without_file
 from ..project.trust import require
 from ..run.context import Vault
 from ..secrets import STORE_CONTEXT, Taken, decrypt, take
@@ -47,10 +47,7 @@ def read(
     project = load(file, env or os.environ.get("ODF_ENV") or None) if file else without_file(Path(folder), named)
     store = _open(project, taken)
     try:
-        dataset = store.catalogue().dataset(datasetid)
-        require(project, dataset, store.applied)
-        chunks = _published(store, dataset, [dataids] if isinstance(dataids, str) else list(dataids))
-        _check(project, dataset, chunks)
+        dataset, chunks = readable(store, project, datasetid, [dataids] if isinstance(dataids, str) else list(dataids))
         vault = Vault(project, taken.key if dataset.encryptedpass else None, taken.hidden)
         if as_ != SPARK and spark is None:
             table = _arrow(dataset, chunks)
@@ -61,13 +58,24 @@ def read(
     return frame if as_ == SPARK else frame.toArrow() if as_ == ARROW else frame.toPandas()
 
 
+def readable(store: Store, project: Project, datasetid: str, words: Sequence[str]) -> tuple[Dataset, list[InputChunk]]:
+    """The chunks that are meant, all of them READY, where they belong and as they were published."""
+    dataset = store.catalogue().dataset(datasetid)
+    require(project, dataset, store.applied)
+    chunks = _published(store, dataset, words)
+    _check(project, dataset, chunks)
+    return dataset, chunks
+
+
 def _open(project: Project, taken: Taken) -> Store:
     environment = project.environment
     url = taken.store_url or environment.store_url
     password = None
     if environment.store_encrypted and url == environment.store_url:
         password = decrypt(environment.store_encrypted, taken.require_key("the store's password"), STORE_CONTEXT)
-    return open_store(url, password=password)
+    store = open_store(url, password=password)
+    store.roots = lambda: roots_of(project, url)
+    return store
 
 
 def _published(store: Store, dataset: Dataset, words: Sequence[str]) -> list[InputChunk]:
@@ -110,7 +118,7 @@ def _frame(
         from ..spark.session import session
     except ImportError as problem:
         raise MissingDependency(
-            f"{problem.name} is not installed", hint="Install it: pip install 'opendataflow[spark]'"
+            f"{problem.name} is not installed", hint=f"Install it: {install_command('spark')}"
         ) from None
     spark = spark or session(project.spark, app_name=f"odf {project.name}", redact=vault.redact)
     return read_chunks(spark, project, dataset, chunks, vault.password)

@@ -1,14 +1,24 @@
-"""Where a published chunk lies."""
+"""Where a published chunk lies, and its first rows."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from ..errors import DataNotReady, InvalidPath, UsageError
-from ..model import READY, check_dataid, check_id
+from ..errors import DataNotReady, InvalidPath, MissingDependency, UsageError, install_command
+from ..model import READY, InputChunk, check_dataid, check_id
 from ..project import Project, location_of, misplaced
 from ..store import Store
+from .read import readable
 from .words import state
+
+_COLUMNAR = ("parquet", "orc")
+_LONGEST_LINE = 10_000
+_UNPACK = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +57,48 @@ def published(store: Store, project: Project, datasetid: str, dataid: str) -> Pl
         )
     kind = (manifest.format if manifest else "") or dataset.format
     return Place(datasetid, dataid, chunk.version, location, kind, manifest.rows if manifest else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first rows of a chunk: columns and rows, or the lines of a format that is text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    lines: tuple[str, ...] = ()
+
+
+def head(store: Store, project: Project, datasetid: str, dataid: str, n: int) -> Head:
+    """The first rows of a chunk that is READY and as it was published; without Spark."""
+    dataset, [chunk] = readable(store, project, check_id("dataset", datasetid), [dataid])
+    paths = _paths(chunk)
+    if dataset.kind != "file" or not paths or not all(map(os.path.isfile, paths)):
+        raise UsageError(
+            f"{datasetid} {dataid} does not lie in files on this machine",
+            hint=f"Read it with Spark: opendataflow.read({datasetid!r}, {dataid!r}, spark=spark)",
+        )
+    if dataset.format and dataset.format not in _COLUMNAR:
+        return Head((), (), tuple(islice((line for path in paths for line in _lines(path)), n)))
+    try:
+        from pyarrow import dataset as arrow
+    except ImportError:
+        raise MissingDependency("pyarrow is not installed", hint=f"Install it: {install_command('spark')}") from None
+    table = arrow.dataset(paths, format=dataset.format or _COLUMNAR[0]).head(n)
+    return Head(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
+
+
+def _paths(chunk: InputChunk) -> list[str]:
+    """The data files of a chunk, in order."""
+    manifest = chunk.manifest
+    if manifest is None or not manifest.location.startswith("/"):
+        return []
+    if not os.path.isdir(manifest.location):
+        return [manifest.location]
+    return [os.path.join(manifest.location, file.path) for file in manifest.files]
+
+
+def _lines(path: str) -> Iterator[str]:
+    unpack = _UNPACK.get(os.path.splitext(path)[1], open)
+    with unpack(path, "rt", encoding="utf-8", errors="replace") as file:
+        while line := file.readline(_LONGEST_LINE):
+            yield line.rstrip("\n")

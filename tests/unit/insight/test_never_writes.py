@@ -15,7 +15,7 @@ import pytest
 
 import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
-from opendataflow.errors import BadDataid
+from opendataflow.errors import BadDataid, OdfError
 from opendataflow.insight.content import published_versions
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.exceptions import chunks_in
@@ -25,6 +25,8 @@ from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
+from opendataflow.insight.read import readable
+from opendataflow.insight.rows import published
 from opendataflow.insight.selection import Wanted, select
 from opendataflow.insight.why import why
 from opendataflow.project import without_file
@@ -116,10 +118,15 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     report: look_at_a_drain,
     examine: examine_everything,
     health: health,
+    published: lambda store: published(store, without_file(Path("/data"), None), "raw", "2013-01-01"),
+    readable: lambda store: pytest.raises(
+        OdfError, readable, store, without_file(Path("/data"), None), "raw", ["2013-01-01"]
+    ),
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.
 INSIDE = {
+    "rows.head": readable,
     "absent.absent": overview,
     "changed.changed_input": why,
     "exceptions.exceptional_chunks": overview,
