@@ -30,7 +30,9 @@ def test_what_is_missing_is_named(store: Store, store_url: str, statement: str) 
     assert store.missing() == TAKEN[statement]
     with pytest.raises(SchemaChanged, match=TAKEN[statement][0]):
         store.migrate()
-    findings = {finding.what: finding for finding in examine(App(store_url=store_url), {})}
+    app = App(store_url=store_url)
+    findings = {finding.what: finding for finding in examine(app, {})}
+    app.close()
     assert findings["tables"].ok is False
     assert TAKEN[statement][0] in findings["tables"].found
 

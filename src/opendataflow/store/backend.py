@@ -34,6 +34,13 @@ class Applied(NamedTuple):
     checksum: str
 
 
+class Column(NamedTuple):
+    """One column of a table; a view has one without a name."""
+
+    relation: str
+    column: str
+
+
 class Transaction(ABC):
     """One open transaction; queries are called by their names, and their rows get names where they are fetched."""
 

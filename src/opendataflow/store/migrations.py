@@ -6,7 +6,7 @@ import zlib
 
 from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing, StoreTaken
 from . import queries
-from .backend import Applied, Backend, Migration
+from .backend import Applied, Backend, Column, Migration
 
 _NAMED = 5
 
@@ -72,7 +72,7 @@ def missing(backend: Backend) -> list[str]:
             made.execute(step.sql).fetchall()
         wanted = set(made.execute(queries.load("sqlite")["columns"]))
     with backend.reading() as transaction:
-        there = {(str(relation), str(column)) for relation, column in transaction.rows("columns")}
+        there = set(transaction.fetch(Column._make, "columns"))
     relations = {relation for relation, _ in there}
     gone = {relation if relation not in relations else f"{relation}.{column}" for relation, column in wanted - there}
     return sorted(gone)

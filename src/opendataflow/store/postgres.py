@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import cache
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -43,6 +44,7 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     701: float,
     1184: lambda text: datetime.fromisoformat(text),
 }
+_NUMBERS = count()  # of prepared statements: a connection never gets the same name twice
 _KNOWS_REQUIRE_AUTH = 160000  # libpq before 16 does not
 # What a person's read-only statement begins with; COPY, DO, CALL, SET and the like reach beyond their transaction.
 _READS = ("select", "with", "values", "show", "explain")
@@ -138,7 +140,7 @@ class _PostgresTransaction(Transaction):
         types = tuple(_TYPES.get(type(value), 0) for value in values)
         prepared = self._prepared.get((query, types))
         if prepared is None:
-            prepared = self._prepared[query, types] = f"{query}_{len(self._prepared)}".encode()
+            prepared = self._prepared[query, types] = f"{query}_{next(_NUMBERS)}".encode()
             try:
                 check(self._connection.prepare(prepared, sql, types))
             except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction) as error:
