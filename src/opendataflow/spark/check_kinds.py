@@ -13,14 +13,14 @@ from statistics import median
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, StructType
 
 from ..errors import BadDefinition
 from ..model import Check, Dataset, seconds, span
 from ..model.expression import check_expression
-from .checking import Across, Facts, Load, Probe, Verdict, key_of, null_counts, null_differences
+from .checking import Across, Facts, Load, Probe, Verdict, any_of, key_of, null_counts, null_differences
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures, computed
 from .problems import SPARK_ERRORS, reason_of
@@ -210,7 +210,18 @@ def _unique(subject: _Subject, check: Check) -> Probe:
         "surplus_rows": F.coalesce(F.sum(F.col("count") - 1), F.lit(0)),
         "examples": _examples(F.col("key")),
     }
-    return _across(check, Across(wrong, metrics), "repeated_keys")
+
+    def mark(df: DataFrame, load: Load | None, to: str) -> DataFrame:
+        keys = [column(df.schema, name) for name in names]
+        count = F.count(F.lit(1)).over(Window.partitionBy(*keys))
+        return df.withColumn(to, ~any_of(key.isNull() for key in keys) & (count > 1))  # whichever of them is right
+
+    return _across(check, Across(wrong, metrics, mark), "repeated_keys")
+
+
+def by_mark(probe: Probe, name: str) -> Probe:
+    """A check that compares rows, as one of single rows: those that are marked are bad."""
+    return _by_row(probe.check, lambda: F.col(name))
 
 
 def _across(check: Check, across: Across, count: str) -> Probe:
@@ -251,7 +262,15 @@ def _references(subject: _Subject, check: Check) -> Probe:
         "rows": F.coalesce(F.sum("count"), F.lit(0)),
         "examples": _examples(F.col("value")),
     }
-    probe = _across(check, Across(wrong, metrics), "unknown_values")
+
+    def mark(df: DataFrame, load: Load | None, to: str) -> DataFrame:
+        assert load is not None
+        other, value, known = load(dataset), column(df.schema, name), F.col(f"{to}_known")
+        values = other.select(column(other.schema, its_column).alias(f"{to}_known")).dropna().distinct()
+        joined = df.join(values, value == known, "left")
+        return joined.withColumn(to, value.isNotNull() & known.isNull()).drop(f"{to}_known")
+
+    probe = _across(check, Across(wrong, metrics, mark), "unknown_values")
 
     def judge(figures: Figures, facts: Facts) -> Verdict:
         if facts.load is None:

@@ -42,10 +42,14 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Across:
-    """What a check compares across rows: those that are wrong, which keep the columns `by`, and figures of them."""
+    """What a check compares across rows: those that are wrong, which keep the columns `by`, and figures of them.
+
+    `mark` adds a column that says of each row whether it is wrong, for rows that are kept aside.
+    """
 
     wrong: Callable[[DataFrame, Load | None, Sequence[str]], DataFrame]
     metrics: Mapping[str, Column]
+    mark: Callable[[DataFrame, Load | None, str], DataFrame]
 
 
 @dataclass(frozen=True, eq=False)  # columns do not compare to true or false

@@ -10,11 +10,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadConfig, JobFailed
-from ..files.quarantine import BECAUSE, rejected_dataset
+from ..files.quarantine import BECAUSE, has_quarantine, rejected_dataset
 from ..files.versions import OURS
 from ..model import CheckResult, Dataset, Manifest
+from ..model.checks import ERROR
 from ..project import Environment, Project, resolve_location
 from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
+from .check_kinds import by_mark
 from .checking import Probe, any_of
 from .columns import quoted
 from .observing import Figures, Observed, computed
@@ -52,6 +54,7 @@ def stage(
     audit = Audit(df, dataset, dataid, around, drift)
     if drift.differences:
         audit.require(drift.results({}))  # before anything is written
+    df = _marked(df, audit)
     sink: Sink
     if dataset.kind == "table":
         sink = table_sink(spark, dataset, dataid, epoch, password(dataset), around.bounds)
@@ -110,7 +113,7 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     """Write in one pass with everything that is observed, and believe that only where it fits what is there."""
     apart = audit.row_checks if audit.keeps_aside else []
     before = Observed(df, _before(apart)) if apart else None
-    good = before.df.where(~_any_bad(apart)) if before else df
+    good = before.df.where(~_any_bad(apart)).select(*map(quoted, audit.schema.names)) if before else df
     if sink.is_staged:
         observed = Observed(audit.with_hash(good), audit.summary(without=apart))
         sink.write(audit.without_hash(observed.df))
@@ -139,6 +142,18 @@ def _believed(audit: Audit, figures: Figures | None, sink: Sink, apart: Sequence
     return computed(audit.with_hash(sink.read_back()), audit.metrics(without=apart)), rows, "read back"
 
 
+def _marked(df: DataFrame, audit: Audit) -> DataFrame:
+    """Where bad rows are kept aside: each row with what the checks that compare rows say of it."""
+    if not has_quarantine(audit.dataset):
+        return df
+    for index, probe in enumerate(audit.probes):
+        if probe.across is not None and probe.check.severity == ERROR:
+            name = f"__odf_wrong_{index}"
+            df = probe.across.mark(df, audit.around.load, name)
+            audit.probes[index] = by_mark(probe, name)
+    return df
+
+
 def _before(apart: Sequence[Probe]) -> dict[str, Column]:
     counts = {name: condition for probe in apart for name, condition in probe.counts.items()}
     return {"total": F.count(F.lit(1)), **counted(counts)}
@@ -156,6 +171,7 @@ def _keep_aside(
     reasons = [F.when(probe.bad, F.lit(probe.check.label)) for probe in audit.row_checks if probe.bad is not None]
     bad = df.where(_any_bad(audit.row_checks) if reasons else F.lit(False))
     bad = bad.withColumn(BECAUSE, F.concat_ws(", ", *reasons))
+    bad = bad.select(*map(quoted, (*audit.schema.names, BECAUSE)))
     if audit.around.malformed:
         bad = bad.unionByName(_alike(audit.around.malformed.df, bad.schema), allowMissingColumns=True)
     schema = bad.schema
