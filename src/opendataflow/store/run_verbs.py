@@ -25,7 +25,7 @@ from ..model import (
     sort_key,
 )
 from ..model.timezone import time_zone
-from . import candidates, claims, endings, folding, limits, records, status_rows
+from . import candidates, claims, definitions, endings, folding, limits, records, status_rows
 from .announcing import Act, Announcement, announce
 from .backend import Backend, Transaction
 from .endings import Done
@@ -90,6 +90,10 @@ class RunVerbs(Session):
             if jobid not in catalogue.jobs:
                 catalogue = self._known(tx)  # it may have been registered since this process last looked
             job = catalogue.job(jobid)
+            if jobid in _markers(catalogue):
+                catalogue = self._known(tx)
+                if jobid in _markers(catalogue):  # we may not store it, and its runs could not be remembered
+                    definitions.store_implicit(tx, catalogue)
             if any(item.datasetid == TODAY.datasetid for item in job.inputs):
                 catalogue = self._known(tx)
                 self._announce_today(tx, catalogue)
@@ -343,6 +347,11 @@ class RunVerbs(Session):
             return endings.rescue(tx, catalogue, _MOST_RESCUED)
 
         return self._do(work)
+
+
+def _markers(catalogue: Catalogue) -> set[str]:
+    """The jobs without an output whose marker dataset is not stored."""
+    return {dataset.datasetid for dataset in catalogue.implicit}
 
 
 def _are_published(tx: Transaction, done: Sequence[Done]) -> bool:
