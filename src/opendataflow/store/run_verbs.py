@@ -25,7 +25,7 @@ from ..model import (
     sort_key,
 )
 from ..model.timezone import time_zone
-from . import candidates, claims, endings, folding, limits, records, status_rows
+from . import candidates, claims, definitions, endings, folding, limits, records, status_rows
 from .announcing import Act, Announcement, announce
 from .backend import Backend, Transaction
 from .endings import Done
@@ -92,6 +92,10 @@ class RunVerbs(Session):
             if jobid not in catalogue.jobs:
                 catalogue = self._known(tx)  # it may have been registered since this process last looked
             job = catalogue.job(jobid)
+            if jobid in _markers(catalogue):
+                catalogue = self._known(tx)
+                if jobid in _markers(catalogue):  # we may not store it, and its runs could not be remembered
+                    definitions.store_implicit(tx, catalogue)
             if any(item.datasetid == TODAY.datasetid for item in job.inputs):
                 catalogue = self._known(tx)
                 self._announce_today(tx, catalogue)
@@ -401,3 +405,8 @@ def _says_the_same(tx: Transaction, datasetid: str, receipt: Receipt) -> bool:
     if last is None or last.no is None or receipt.no is None:
         return False
     return (last.verdict, last.no.why) == (receipt.verdict, receipt.no.why)
+
+
+def _markers(catalogue: Catalogue) -> set[str]:
+    """The jobs without an output whose marker dataset is not stored."""
+    return {dataset.datasetid for dataset in catalogue.implicit}

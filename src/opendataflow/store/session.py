@@ -215,8 +215,9 @@ class Session:
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
             self._catalogue = loading.load(tx)
-            if self._catalogue.implicit:
+            if self._catalogue.implicit and tx.value("may_define"):
                 definitions.store_implicit(tx, self._catalogue)
+                self._catalogue = self._catalogue._replace(implicit=())
                 revision = tx.value("revision")
             self._revision = revision
             candidates.catch_up(tx, self._catalogue)

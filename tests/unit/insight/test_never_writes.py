@@ -103,6 +103,11 @@ def examine_everything(store: Store) -> None:
     assert [each.ok for each in examine(app, {}) if each.what == "leases"] == [True]
 
 
+def read_what_is_not_there(store: Store) -> None:
+    with pytest.raises(OdfError):
+        readable(store, without_file(Path("/data"), None), "raw", ["2013-01-01"])
+
+
 LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     why: look_at_one_dataid_each,
     explain: lambda store: [
@@ -119,9 +124,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     examine: examine_everything,
     health: health,
     published: lambda store: published(store, without_file(Path("/data"), None), "raw", "2013-01-01"),
-    readable: lambda store: pytest.raises(
-        OdfError, readable, store, without_file(Path("/data"), None), "raw", ["2013-01-01"]
-    ),
+    readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.

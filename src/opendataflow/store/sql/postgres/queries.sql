@@ -28,6 +28,11 @@ select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow'
 -- PostgreSQL: timestamps have a type.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied timestamptz not null)
 
+-- name: may_define
+-- Whether whoever is connected may register datasets and jobs.
+-- PostgreSQL: a role may be allowed to work and not to define.
+select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
+
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
 -- PostgreSQL: claims run at the same time, so each locks what it picks and skips what others have.

@@ -27,6 +27,11 @@ select name, '' from sqlite_master where type = 'view'
 -- SQLite: it has no type for timestamps.
 create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied text not null)
 
+-- name: may_define
+-- Whether whoever is connected may register datasets and jobs.
+-- SQLite: whoever may write the file may write everything in it.
+select true as may
+
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
 -- SQLite: a writing transaction is alone, so the candidates need no lock.
