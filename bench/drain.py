@@ -30,9 +30,9 @@ from bench.claims import _process as claim_loop
 from bench.claims import define
 from opendataflow.model import Job, Manifest
 from opendataflow.project import Environment, Project
-from opendataflow.run.attempt import Attempt, Done
 from opendataflow.run.drain import Drain
 from opendataflow.run.heartbeat import Heartbeat
+from opendataflow.run.parts import Attempt, Done
 from opendataflow.run.process.logs import LogFile
 from opendataflow.run.worker import Worker
 from opendataflow.store import Store, open_store

@@ -97,7 +97,7 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool, items
       odf forcejob loadbob
       odf forcejob loadbob 1.0
     """
-    from ..run.attempt import Asked
+    from ..run.parts import Asked
     from .run import begun, check_items
 
     app.store.catalogue().job(check_id("job", jobid))

@@ -19,8 +19,8 @@ from .run import known_job, terminating, worker_of
 if TYPE_CHECKING:
     from ..insight.progress import Left, Progress, Report, Watch
     from ..model import Catalogue
-    from ..run.attempt import Result
     from ..run.drain import Drained
+    from ..run.parts import Result
     from ..run.worker import Worker
 
 _SUMMARY = 60.0  # a line in the log at least this often

@@ -17,7 +17,7 @@ from .common import App, item_option, plain, table, up_to_date, verb
 from .words import RunCommand, command_of, is_script, refuse_key, target_of
 
 if TYPE_CHECKING:
-    from ..run.attempt import Asked, Executor, Result
+    from ..run.parts import Asked, Executor, Result
     from ..run.worker import Worker
 
 
@@ -134,7 +134,8 @@ def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish
     worker = worker_of(app, echo=not wish.quiet, master=wish.master, items=wish.items)
     if wish.dry_run:
         return _dry_run(worker, app, jobid, wish.dataid)
-    from ..run.attempt import Asked, run_next
+    from ..run.attempt import run_next
+    from ..run.parts import Asked
 
     executor: Executor | None = None
     if argv:
@@ -236,7 +237,7 @@ def start_verb(
       context=$(odf start load) && eval "$context" && ./work.sh && odf end "$ODF_RUN" READY
       odf start load --json
     """
-    from ..run.attempt import Asked
+    from ..run.parts import Asked
 
     known_job(app, jobid, jobid)
     check_items(app, jobid, items)
@@ -251,9 +252,10 @@ def start_verb(
 
 def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] | int:
     """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
-    from ..run.attempt import Done, Result, begin, fail
+    from ..run.attempt import begin, fail
     from ..run.context import variables
     from ..run.executors.script import own_locations
+    from ..run.parts import Done, Result
 
     worker = worker_of(app, items=items)
     attempt = begin(worker, asked)
@@ -282,8 +284,9 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
     """
     from ..errors import JobFailed, UnknownStatus
     from ..model import FAILED, READY, canonical
-    from ..run.attempt import Done, finish
+    from ..run.attempt import finish
     from ..run.executors.script import Handshake
+    from ..run.parts import Done
 
     word = canonical(status)
     if word not in (READY, FAILED):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from ..errors import DataNotReady, InvalidPath, MissingDependency, UsageError, install_command
 from ..model import READY, InputChunk, check_dataid, check_id
@@ -18,7 +19,7 @@ from .words import state
 
 _COLUMNAR = ("parquet", "orc")
 _LONGEST_LINE = 10_000
-_UNPACK = {".gz": gzip.open, ".bz2": bz2.open}
+_UNPACK: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from ..errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
+from ..errors import BadDefinition, BadMapping, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
 from .broken import Broken, BrokenDefinition, Definition
+from .circles import check_no_circle, circles, waits_for
 from .dataset import TODAY, Dataset
 from .job import Input, Job, Pause, Pool
 from .mapping import check_mapping, inputs, outputs
@@ -76,8 +77,8 @@ class Catalogue(NamedTuple):
         sift(lambda job: _add_producer(job, producers))
         sift(lambda job: partitions.update({job.jobid: _output_partition(job, datasets_by_id)}))
         sift(lambda job: _check_mappings(job, datasets_by_id, partitions[job.jobid]))
-        circles = _circles({job.jobid: _waits_for(job, producers) for job in jobs_by_id.values()})
-        sift(lambda job: _check_no_circle(job, circles))
+        ways_back = circles({job.jobid: waits_for(job, producers) for job in jobs_by_id.values()})
+        sift(lambda job: check_no_circle(job, ways_back))
         made = {dataset.datasetid: dataset for dataset in implicit}
         return cls(
             {name: dataset for name, dataset in datasets_by_id.items() if name in jobs_by_id or name not in made},
@@ -192,7 +193,7 @@ class Catalogue(NamedTuple):
         """The job ids in the order of the data: producers before their consumers."""
         from graphlib import TopologicalSorter
 
-        waits = {jobid: sorted(_waits_for(self.jobs[jobid], self.producers)) for jobid in sorted(self.jobs)}
+        waits = {jobid: sorted(waits_for(self.jobs[jobid], self.producers)) for jobid in sorted(self.jobs)}
         return list(TopologicalSorter(waits).static_order())
 
 
@@ -233,44 +234,6 @@ def _check_mappings(job: Job, datasets: dict[str, Dataset], output: Partition) -
         raise BadMapping(
             f"job {job.jobid}: no input names the dataid of the output",
             hint="The mappings latest and all only join what another input names. The dataset today names every day.",
-        )
-
-
-def _waits_for(job: Job, producers: dict[str, Job]) -> set[str]:
-    # With a lag the chunk that is read is an earlier one than the chunk that is written: no circle.
-    read = (item.datasetid for item in job.inputs if item.mapping.kind != "lag")
-    return {producers[datasetid].jobid for datasetid in read if datasetid in producers}
-
-
-def _circles(waits: dict[str, set[str]]) -> dict[str, list[str]]:
-    """The jobs that wait for themselves, each with a way back to it; a job that only waits for such a one is none."""
-    from graphlib import CycleError, TopologicalSorter
-
-    try:
-        TopologicalSorter(waits).prepare()
-        return {}
-    except CycleError:
-        pass
-    circles: dict[str, list[str]] = {}
-    for start in waits:
-        ways = [[start]]
-        seen = set()
-        while ways:
-            way = ways.pop(0)
-            for waited in sorted(waits.get(way[0], ())):
-                if waited == start:
-                    circles.setdefault(start, [start, *way])
-                elif waited not in seen:
-                    seen.add(waited)
-                    ways.append([waited, *way])
-    return circles
-
-
-def _check_no_circle(job: Job, circles: dict[str, list[str]]) -> None:
-    if job.jobid in circles:
-        raise Cycle(
-            f"jobs wait for each other in a circle: {' → '.join(circles[job.jobid])}",
-            hint="With the mapping lag, a job may read an earlier chunk of what comes after it.",
         )
 
 

@@ -7,12 +7,10 @@ An executor does the middle: a script, chunks on Spark, or whoever shook hands b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..errors import (
     Cancelled,
@@ -24,81 +22,19 @@ from ..errors import (
     UntrustedDefinition,
     exit_code_of,
 )
-from ..model import READY, YES, Answer, Catalogue, Facts, InputChunk, Job, Manifest, Receipt, decide
+from ..model import READY, YES, Answer, Catalogue, Facts, Manifest, Receipt, decide
 from ..model.remarks import remarks
 from ..store import Claim
 from .heartbeat import Heartbeat, beating
+from .parts import Asked, Attempt, Done, Executor, Result
 
 if TYPE_CHECKING:
     from ..project.trust import Distrust
-    from .process.ended import Ended
     from .process.logs import LogFile
     from .worker import Worker
 
 _LONGEST_DETAIL = 4000
 _LAST_PATIENCE = 5.0
-
-
-class Asked(NamedTuple):
-    """What somebody wants to run: the next chunk of a job, or one given dataid; force skips the five questions."""
-
-    jobid: str
-    dataid: str | None = None
-    force: bool = False
-    lease: float | None = None
-
-
-class Attempt(NamedTuple):
-    """A claimed chunk that was admitted, with everything that its run needs, fetched once."""
-
-    claim: Claim
-    catalogue: Catalogue
-    inputs: tuple[InputChunk, ...]
-    secrets: Mapping[str, str]  # passwords by dataset
-
-    @property
-    def job(self) -> Job:
-        """The job whose chunk this is."""
-        return self.catalogue.job(self.claim.jobid)
-
-
-class Done(NamedTuple):
-    """What an executor did for one attempt: manifests as far as it knows them, or the problem."""
-
-    manifests: Mapping[str, Manifest] = MappingProxyType({})
-    problem: Exception | None = None
-    exit_code: int | None = None
-    ended: Ended | None = None
-    settle: Callable[[], None] | None = None  # what is left to do inside the commit
-
-
-class Result(NamedTuple):
-    """How one call ended: the name of its outcome, the exit code, and the run if there was one with its chunk's status."""
-
-    outcome: str
-    exit_code: int
-    detail: str = ""
-    claim: Claim | None = None
-    receipt: Receipt | None = None
-    status: str = ""
-    ended: Ended | None = None
-    log: Path | None = None
-    remarks: str = ""  # on what was published all the same: rejected rows, checks that only warn
-
-
-class Executor(Protocol):
-    """The only thing that differs between attempts: how the work is done, and how its product is looked at."""
-
-    on_spark: bool  # whether we read and write the data ourselves
-
-    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
-        """Do the work of these attempts; what was done, by run. What raises is the problem of all of them."""
-
-    def audit(self, attempt: Attempt, done: Done) -> Mapping[str, Manifest]:
-        """The manifests of what was produced; raises when it may not be published."""
-
-    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
-        """What makes it visible outside the store, inside the commit; it may be asked again. What raises undoes the commit."""
 
 
 # The whole way --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..store import Store
 
 if TYPE_CHECKING:
     from ..spark.auditing import Past
-    from .attempt import Attempt
+    from .parts import Attempt
     from .worker import Worker
 
 _MISSING = "Is the location right, and did the producer finish?"

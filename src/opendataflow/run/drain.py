@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..errors import BadDefinition, JobFailed, LeaseLost, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue
 from ..store import Claim, Store
-from .attempt import Result
+from .parts import Result
 from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end

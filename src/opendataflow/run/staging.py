@@ -23,7 +23,7 @@ from ..project.trust import may_write
 from ..store import Claim
 
 if TYPE_CHECKING:
-    from .attempt import Attempt
+    from .parts import Attempt
 
 
 class Home(NamedTuple):

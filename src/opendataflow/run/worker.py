@@ -15,8 +15,9 @@ from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
 from ..secrets import Hidden, Key
 from ..store import Claim, Store
-from .attempt import Executor, Result, run
+from .attempt import run
 from .context import Vault, with_items
+from .parts import Executor, Result
 from .process.logs import LogFile, log_path, tail
 
 if TYPE_CHECKING:

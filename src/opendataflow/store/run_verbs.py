@@ -32,15 +32,11 @@ from .endings import Done
 from .records import Claim, Past, ReadRow, Rescued
 from .rows import CandidateRow, EventRow, Picked, as_objects, compact, receipt_events
 from .session import Session
+from .steer_verbs import schema_of
 
 _REFUSED_WAIT = 60.0
 _MOST_RESCUED = 100_000
 _LOOK_BACK = 20  # events of a chunk, among which its last receipt is looked for
-
-
-def _schema_of(datasetid: str) -> str:
-    """The name under which the schema of a dataset's first publish is remembered."""
-    return f"schema of {datasetid}"
 
 
 class RunVerbs(Session):
@@ -262,7 +258,7 @@ class RunVerbs(Session):
 
         def work(tx: Transaction) -> Past:
             key = sort_key(self._seen(tx).dataset(datasetid).partition, dataid)
-            schema = tx.value("meta_get", name=_schema_of(datasetid))
+            schema = tx.value("meta_get", name=schema_of(datasetid))
             rows = tx.values("rows_before", datasetid=datasetid, before_key=key, n=trailing) if trailing else []
             has_beside = beside is not None and bool(tx.rows("chunk", datasetid=beside, dataid=dataid))
             return Past(schema or "", tuple(rows), has_beside)
@@ -283,27 +279,6 @@ class RunVerbs(Session):
     def keep_log_tail(self, runid: int, tail: str) -> None:
         """Keep the last lines of a run's log for those who cannot reach the file."""
         self._do(lambda tx: tx.run("log_tail_put", runid=runid, tail=tail))
-
-    def pinned_schema(self, datasetid: str) -> str | None:
-        """The schema of a dataset's first publish, which the later ones are compared with."""
-        schema: str | None = self._value("meta_get", name=_schema_of(datasetid))
-        return schema
-
-    def accept_schema(self, datasetid: str, *, why: str | None = None) -> bool:
-        """Forget the schema of the first publish: the next publish pins its own. False when there was none."""
-
-        def work(tx: Transaction) -> bool:
-            self._known(tx).dataset(datasetid)
-            pinned = tx.value("meta_get", name=_schema_of(datasetid))
-            if pinned is None:
-                return False
-            tx.run("meta_drop", name=_schema_of(datasetid))
-            tx.run("revision_next")
-            event = EventRow("schema accepted", datasetid, None, None, before=pinned, who=self._who, why=why)
-            tx.run("events_put", events=as_objects([event]))
-            return True
-
-        return self._do(work)
 
     # Commit, or fail ---------------------------------------------------------------------------------------------
 
@@ -350,7 +325,7 @@ class RunVerbs(Session):
             catalogue = self._known(tx)  # a consumer that was registered meanwhile must get its candidates too
             endings.commit(tx, catalogue, runs)
             for datasetid, schema in sorted(schemas.items()):
-                tx.run("meta_put_once", name=_schema_of(datasetid), value=schema)
+                tx.run("meta_put_once", name=schema_of(datasetid), value=schema)
             for datasetid, manifest in (beside or {}).items():
                 claim = runs[0].claim
                 aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)

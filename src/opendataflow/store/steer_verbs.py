@@ -15,6 +15,11 @@ from .rows import EventRow, as_objects
 from .session import Session
 
 
+def schema_of(datasetid: str) -> str:
+    """The name under which the schema of a dataset's first publish is remembered."""
+    return f"schema of {datasetid}"
+
+
 class SteerVerbs(Session):
     """Announce, resubmit, hold, release, fail, forget, roll back; each takes everything or nothing."""
 
@@ -177,6 +182,27 @@ class SteerVerbs(Session):
                 return False
             tx.run("pause_drop", jobid=jobid)
             _remember(tx, "resumed", jobid, Act(self._who, why))
+            return True
+
+        return self._do(work)
+
+    def pinned_schema(self, datasetid: str) -> str | None:
+        """The schema of a dataset's first publish, which the later ones are compared with."""
+        schema: str | None = self._value("meta_get", name=schema_of(datasetid))
+        return schema
+
+    def accept_schema(self, datasetid: str, *, why: str | None = None) -> bool:
+        """Forget the schema of the first publish: the next publish pins its own. False when there was none."""
+
+        def work(tx: Transaction) -> bool:
+            self._known(tx).dataset(datasetid)
+            pinned = tx.value("meta_get", name=schema_of(datasetid))
+            if pinned is None:
+                return False
+            tx.run("meta_drop", name=schema_of(datasetid))
+            tx.run("revision_next")
+            event = EventRow("schema accepted", datasetid, None, None, before=pinned, who=self._who, why=why)
+            tx.run("events_put", events=as_objects([event]))
             return True
 
         return self._do(work)

@@ -16,9 +16,10 @@ from opendataflow.model import NOT_ASKED, YES, Manifest
 from opendataflow.model import Mapping as Dataids
 from opendataflow.project import Environment, Project
 from opendataflow.run import context
-from opendataflow.run.attempt import Asked, Attempt, Done, Result, begin, finish, run, run_next
+from opendataflow.run.attempt import begin, finish, run, run_next
 from opendataflow.run.executors.script import Handshake
 from opendataflow.run.heartbeat import Heartbeat
+from opendataflow.run.parts import Asked, Attempt, Done, Result
 from opendataflow.run.process.logs import LogFile
 from opendataflow.run.worker import Worker
 from opendataflow.secrets import Key, dataset_context, decrypt, encrypt

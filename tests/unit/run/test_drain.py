@@ -14,8 +14,8 @@ from opendataflow import Dataset, Input, Job, Partition, Store
 from opendataflow.errors import BadConfig, JobFailed
 from opendataflow.insight.progress import JobProgress, Watch, report
 from opendataflow.model import Catalogue
-from opendataflow.run.attempt import Result
 from opendataflow.run.drain import Drain
+from opendataflow.run.parts import Result
 from opendataflow.store import Claim
 
 NUMBERS = [str(number) for number in range(1, 13)]

@@ -16,8 +16,9 @@ from opendataflow.errors import InvalidPath, LeaseLost, NotValidated
 from opendataflow.files import replacing
 from opendataflow.project import Environment, Project
 from opendataflow.run import vacuum
-from opendataflow.run.attempt import Asked, Attempt, Done, Result, begin, finish, run_next
+from opendataflow.run.attempt import begin, finish, run_next
 from opendataflow.run.executors.script import Handshake, Script, own_locations
+from opendataflow.run.parts import Asked, Attempt, Done, Result
 from opendataflow.run.rollback import rollback
 from opendataflow.run.worker import Worker
 

@@ -15,9 +15,9 @@ from ...model import Manifest
 from ...project import Project
 from ...secrets import child_environment, secret_file
 from ...store import Claim
-from ..attempt import Attempt, Done
 from ..context import variables
 from ..heartbeat import Heartbeat
+from ..parts import Attempt, Done
 from ..process.command import Command
 from ..process.ended import Ended
 from ..process.launch import Terms, launch

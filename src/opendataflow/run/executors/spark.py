@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import Cancelled, OdfError
 from ...model import InputChunk, Manifest
-from ..attempt import Attempt, Done, cause
+from ..attempt import cause
 from ..audit import past_of, published_chunks
 from ..heartbeat import Heartbeat
+from ..parts import Attempt, Done
 from ..spoken import spoken
 
 if TYPE_CHECKING:
