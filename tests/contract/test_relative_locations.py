@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opendataflow import Dataset, Manifest, Store
+from opendataflow.model import File
 from opendataflow.model.roots import Roots
 from tests.support.flows import claim_one, job
 
@@ -34,7 +35,7 @@ def test_locations_of_older_stores_become_relative_and_follow_their_roots(store:
 
 def test_the_same_files_are_no_news_whatever_their_times_and_another_content_is(store: Store) -> None:
     def seen(time: float, checksum: str | None) -> dict[str, Manifest]:
-        return {"1": Manifest("/in", files=(("a", 3, time, checksum),), fingerprint=f"bytes:{checksum}")}
+        return {"1": Manifest("/in", files=(File("a", 3, time, checksum),), fingerprint=f"bytes:{checksum}")}
 
     store.register([Dataset("raw")])
     assert store.announce("raw", ["1"], manifests=seen(1.0, "x")).ready == ("1",)
