@@ -193,7 +193,9 @@ def _rekey(app: App, whose: Owner, plan: _Rekey) -> int:
     if whose.for_store:
         return _rekey_store(app, old, new)
     names = [whose.dataset] if whose.dataset else []
-    renewed = secrets_of.rekeyed(app.project, app.store.catalogue(), names, old, new)
+    catalogue = app.store.catalogue()
+    renewed = secrets_of.rekeyed(app.project, catalogue, names, old, new)
+    old_tokens = {name: dataset.encryptedpass for name, dataset in catalogue.datasets.items()}
     # A token that was bound to no address would be bound to one that only the store names: a person has to say so.
     doubtful = [secret for secret in renewed if not secret.is_vouched]
     if not plan.dry_run:
@@ -207,6 +209,7 @@ def _rekey(app: App, whose: Owner, plan: _Rekey) -> int:
             "dataset": secret.datasetid,
             "was": secret.was,
             "address": secret.address,
+            "before": old_tokens[secret.datasetid],
             "token": secret.dataset.encryptedpass,
         }
         for secret in renewed

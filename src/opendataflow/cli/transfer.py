@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import BadConfig
+from ..errors import BadConfig, UsageError
 from .common import App, table, verb
 
 
@@ -68,20 +68,46 @@ def export_verb(app: App, file: Path) -> int:
 
 @verb("import")
 @click.option("--dry-run", is_flag=True, help="Count what would be imported, and change nothing.")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-def import_verb(app: App, file: Path, dry_run: bool) -> int:
+@click.option(
+    "--original",
+    is_flag=True,
+    help="FILE is the Java original's: an SQL script that H2 wrote, or the postgresql:// address of its database.",
+)
+@click.argument("file")
+def import_verb(app: App, file: str, original: bool, dry_run: bool) -> int:
     """Fill a new store with everything that odf export wrote: all of it or nothing.
 
-    The tables are made when they are missing. A store that is in use is refused.
+    The tables are made when they are missing. A store that is in use is refused. With --original, the definitions and
+    statuses of the Java original are taken over; what does not fit here is named and left out.
 
     \b
       odf import store.jsonl --store postgresql://etl@db/dataflow
+      odf import --original h2-dump.sql
+      odf import --original postgresql://etl@db/old --dry-run
     """
-    store = app.open_store(create=True)
-    counts = store.load(file, dry_run=dry_run)
+    is_address = original and file.startswith(("postgresql://", "postgres://"))
+    if not is_address and not Path(file).is_file():
+        raise UsageError(f"there is no file {file}", hint="Write one: odf export FILE")
     would = "would be " if dry_run else ""
+    if not original:
+        counts = app.open_store(create=True).load(Path(file), dry_run=dry_run)
+        left_out: list[str] = []
+    else:
+        from ..store import original as other
+
+        found = other.read_postgres(file) if is_address else other.read_script(_text(file))
+        counts, left_out = app.open_store(create=True).load_original(found, dry_run=dry_run)
+        for line in left_out:
+            app.say(f"left out: {line}")
     app.show(
-        {"rows": counts, "dry_run": dry_run},
+        {"rows": counts, "left_out": left_out, "dry_run": dry_run},
         lambda: [*table(["table", "rows"], list(counts.items())), f"{sum(counts.values()):,} rows {would}imported"],
     )
     return 0
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", hint="It should be the text that SCRIPT wrote.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
@@ -49,3 +50,11 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
             if inside and len(point) >= len(best):
                 best, kind = point, fields[2]
     return kind
+
+
+def boot_id() -> str:
+    """What tells one start of this machine from the next."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return sys.platform

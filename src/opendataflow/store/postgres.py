@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
@@ -33,7 +32,7 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
-from .typed import changes_no_tables, refuse_transactions
+from .typed import changes_no_tables, first_word, refuse_transactions
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -61,9 +60,6 @@ _CHANGES_ROWS = {
     "ALTER ROLE",
     "DROP ROLE",
 }
-_SKIPPED = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
-_MARK = re.compile(r"/\*|\*/")
-_WORD = re.compile(r"[A-Za-z]+\b")
 _TYPES = {int: 20, float: 701, bool: 16}
 # How the server says that the connection is gone, or not to be had right now. Whatever else it says, it says to go on.
 _GONE = {
@@ -144,7 +140,7 @@ class _PostgresTransaction(Transaction):
             try:
                 check(self._connection.prepare(prepared, sql, types))
             except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction) as error:
-                raise lacks(_first_line(error)) from error
+                raise lacks(first_line(error)) from error
         texts: Any = [None if value is None else str(value).encode() for value in values]
         return check(self._connection.exec_prepared(prepared, texts))
 
@@ -205,11 +201,11 @@ class PostgresBackend(Backend):
         except psycopg.Error as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
-                    f"there is no store at {self.shown_url}: {_first_line(error)}",
+                    f"there is no store at {self.shown_url}: {first_line(error)}",
                     hint="Create the database and role first, then: odf migrate",
                 ) from None
             raise StoreUnreachable(
-                f"the store {self.shown_url} cannot be reached: {_first_line(error)}",
+                f"the store {self.shown_url} cannot be reached: {first_line(error)}",
                 hint="Is the server up, and are host, user and password right?",
             ) from None
 
@@ -237,16 +233,16 @@ class PostgresBackend(Backend):
             ) from error
         except errors.InsufficientPrivilege as error:
             raise StoreReadOnly(
-                f"the store {self.shown_url} refuses this role: {_first_line(error)}",
+                f"the store {self.shown_url} refuses this role: {first_line(error)}",
                 hint="Use a role that may, or have its owner grant the right; docs/how-to/harden.md has roles for all.",
             ) from error
         except errors.DiskFull as error:
             raise no_space(self.shown_url) from error
         except psycopg.Error as error:
             if is_gone(error):
-                raise ConnectionLost(_first_line(error), transaction) from error
+                raise ConnectionLost(first_line(error), transaction) from error
             if error.sqlstate in _DAMAGED:
-                raise damaged(self.shown_url, _first_line(error)) from error
+                raise damaged(self.shown_url, first_line(error)) from error
             raise
 
     def reconnect(self) -> None:
@@ -305,7 +301,7 @@ class PostgresBackend(Backend):
             return bool(transaction.value("has_schema"))
 
     def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
-        if _first_word(sql) not in _READS:
+        if first_word(sql) not in _READS:
             raise UsageError(
                 "this statement does not begin like one that reads: " + ", ".join(word.upper() for word in _READS),
                 hint="To change the store, use: odf dml",
@@ -336,7 +332,7 @@ class PostgresBackend(Backend):
         except errors.LockNotAvailable:
             raise took_too_long(timeout, "waited for a lock") from None
         except psycopg.Error as error:
-            raise UsageError(f"the statement is wrong: {_first_line(error)}") from None
+            raise UsageError(f"the statement is wrong: {first_line(error)}") from None
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
         refuse_transactions(sql)
@@ -348,7 +344,7 @@ class PostgresBackend(Backend):
             lost.answer = n
             raise
         except psycopg.Error as error:
-            raise UsageError(f"the store refused it: {_first_line(error)}") from None
+            raise UsageError(f"the store refused it: {first_line(error)}") from None
         finally:
             if self._connection.pgconn.status == ConnStatus.OK:
                 # When psycopg sees a rollback, and a person may have typed one, it drops all prepared statements of the
@@ -381,23 +377,5 @@ def is_gone(error: psycopg.Error) -> bool:
     return error.sqlstate in _GONE or error.sqlstate.startswith(_GONE_CLASS)
 
 
-def _first_word(sql: str) -> str:
-    """The word that a statement begins with, after blanks, brackets and comments."""
-    at = 0
-    while skipped := _SKIPPED.match(sql, at):
-        at = _end_of_comment(sql, skipped.end()) if skipped[0] == "/*" else skipped.end()
-    found = _WORD.match(sql, at)
-    return found[0].lower() if found else ""
-
-
-def _end_of_comment(sql: str, at: int) -> int:
-    """Where a comment ends, which may hold others."""
-    depth = 1
-    while depth and (mark := _MARK.search(sql, at)):
-        depth += 1 if mark[0] == "/*" else -1
-        at = mark.end()
-    return at if not depth else len(sql)
-
-
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -33,7 +32,7 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
-from .journal import file_system_of, wal_is_safe
+from .journal import boot_id, file_system_of, wal_is_safe
 from .typed import changes_no_tables, with_columns
 
 _PATIENCE = 60.0
@@ -44,13 +43,6 @@ _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 _TOO_FEW = re.compile(r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied")
 _READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 _CHANGES_ROWS = _READS | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return sys.platform
 
 
 def _only_reads(action: int, what: str | None, value: str | None, *_: str | None) -> int:
@@ -251,7 +243,7 @@ class SqliteBackend(Backend):
 
     def _clock_offset(self) -> float:
         # One offset per boot, agreed on by all processes through the store.
-        boot = _boot()
+        boot = boot_id()
         mine = time.time() - time.monotonic()
         agreed = next((str(value).split(" ") for (value,) in self._connection.execute(self._named["clock_offset"])), [])
         if len(agreed) == 2 and agreed[0] == boot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadDefinition, UnknownStatus, UsageError
 from ..model import Dataset, Job, Pool
@@ -18,15 +19,18 @@ from .run_verbs import RunVerbs
 from .session import refuse_other_environment
 from .steer_verbs import SteerVerbs
 
+if TYPE_CHECKING:
+    from .original import Imported
+
 _PAGE = 10_000
 
 
 class _Undone(Exception):
     """A transaction that was only tried."""
 
-    def __init__(self, counts: dict[str, int]) -> None:
+    def __init__(self, what: Any) -> None:
         super().__init__()
-        self.counts = counts
+        self.what = what
 
 
 class Store(RunVerbs, SteerVerbs, Reading, Looking):
@@ -127,9 +131,27 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         try:
             counts = self._do(work)
         except _Undone as undone:
-            return undone.counts
+            tried: dict[str, int] = undone.what
+            return tried
         self._catalogue = None
         return counts
+
+    def load_original(self, found: dict[str, list[dict[str, Any]]], *, dry_run: bool = False) -> Imported:
+        """Fill this store, which must be new, with the rows of the Java original; what does not fit is left out and named."""
+        from . import original
+
+        def work(tx: Transaction) -> Imported:
+            transfer.refuse_used(tx)
+            imported = original.put(tx, found)
+            if dry_run:
+                raise _Undone(imported)
+            return imported
+
+        try:
+            return self._do(work)
+        except _Undone as undone:
+            taken: Imported = undone.what
+            return taken
 
     def _schema(self) -> int:
         return migrations.carried(self._backend.dialect)[-1].number

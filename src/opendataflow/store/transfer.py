@@ -37,11 +37,12 @@ def dump(tx: Transaction, schema: int) -> Iterator[str]:
         yield json.dumps({"table": table, "columns": tx.columns(table)})
         for row in tx.everything(table):
             rows += 1
-            yield json.dumps([_plain(value) for value in row])
+            yield json.dumps([plain(value) for value in row])
     yield json.dumps({"rows": rows})
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as both kinds of store understand it."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     return int(value) if isinstance(value, bool) else value
@@ -58,13 +59,11 @@ def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
             f"the export has schema {head['schema']}, this program knows {schema}",
             hint="Upgrade OpenDataFlow on this machine.",
         )
-    if tx.value("is_in_use"):
-        raise StoreTaken(
-            "this store is in use already", hint="Nothing was changed. Import into a new store: --store URL"
-        )
+    refuse_used(tx)
     counts = dict.fromkeys(TABLES, 0)
     waiting: list[Row] = []
-    table, columns, is_whole = "", [], False
+    table, is_whole = "", False
+    columns: list[str] = []
 
     def put() -> None:
         if waiting:
@@ -97,6 +96,14 @@ def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
         raise _unreadable("it is not complete")
     tx.renumber()
     return counts
+
+
+def refuse_used(tx: Transaction) -> None:
+    """StoreTaken when a store is more than new."""
+    if tx.value("is_in_use"):
+        raise StoreTaken(
+            "this store is in use already", hint="Nothing was changed. Import into a new store: --store URL"
+        )
 
 
 def _are_columns(given: object) -> bool:

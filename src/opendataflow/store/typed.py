@@ -22,6 +22,10 @@ _ENDS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_BLANK = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
+_MARK = re.compile(r"/\*|\*/")
+_WORD = re.compile(r"[A-Za-z]+\b")
+
 
 def with_columns(sql: str) -> str:
     """The same with the names of the original's columns, where an INSERT into its tables has none."""
@@ -45,3 +49,21 @@ def changes_no_tables(what: str) -> UsageError:
         f"{what} is refused: odf dml changes rows, in one transaction of its own, and never the tables themselves",
         hint="Write INSERT, UPDATE or DELETE. The tables are changed only by: odf migrate",
     )
+
+
+def first_word(sql: str) -> str:
+    """The word that a statement begins with, after blanks, brackets and comments."""
+    at = 0
+    while skipped := _BLANK.match(sql, at):
+        at = _end_of_comment(sql, skipped.end()) if skipped[0] == "/*" else skipped.end()
+    found = _WORD.match(sql, at)
+    return found[0].lower() if found else ""
+
+
+def _end_of_comment(sql: str, at: int) -> int:
+    """Where a comment ends, which may hold others."""
+    depth = 1
+    while depth and (mark := _MARK.search(sql, at)):
+        depth += 1 if mark[0] == "/*" else -1
+        at = mark.end()
+    return at if not depth else len(sql)
