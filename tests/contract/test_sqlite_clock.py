@@ -59,7 +59,7 @@ def test_after_a_reboot_the_clock_goes_on_from_the_wall(url: str, monkeypatch: p
         chain(store, lease=0.05)
         store.announce("raw", ["1"])
         claim = claim_one(store, "make")
-    monkeypatch.setattr(sqlite, "_boot", lambda: "another boot")
+    monkeypatch.setattr(sqlite, "boot_id", lambda: "another boot")
     uptime = time.monotonic()
     real = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: real() - uptime)

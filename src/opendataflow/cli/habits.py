@@ -10,7 +10,7 @@ from ..errors import UsageError
 _LOOK = ("odf status", "odf jobs", "odf datasets", "odf runs")
 _AGAIN = ("odf resubmit DATASET DATAID", "odf resubmit --failed")
 _DETAILS = ("odf explain DATASET DATAID", "odf why JOB", "odf status")
-_END = ("odf end RUN FAILED",)
+_END = ("odf cancel RUN", "odf end RUN FAILED")
 _REMOVE = ("odf forget DATASET DATAID",)
 
 # What is typed → what to type.
@@ -25,7 +25,7 @@ HABITS: dict[str, tuple[str, ...]] = {
     "restart": _AGAIN,
     "backfill": ("odf ready DATASET FROM..TO", "odf resubmit DATASET FROM..TO", "odf drain"),
     "catchup": ("odf drain",),
-    "logs": ("odf log RUN", "odf runs"),
+    "logs": ("odf log JOB", "odf runs"),
     "tail": ("odf log RUN --follow",),
     "show": _DETAILS,
     "describe": _DETAILS,

@@ -2,7 +2,7 @@
 
 create table pause (
     jobid text primary key check (length(jobid) between 1 and 128),
-    who   text not null default session_user,
+    who   text not null default 'sql',
     why   text,
     since timestamptz not null default now()
 );
