@@ -22,7 +22,7 @@ def complete(kind: str, ctx: click.Context, incomplete: str) -> list[CompletionI
     """The names of a kind that go on from what is typed; none when the store does not answer at once."""
     if kind == "target" and ("/" in incomplete or "." in incomplete):
         return [CompletionItem(incomplete, type="file")]
-    found = _in_time(lambda: _KINDS[kind](_app(kind, ctx), ctx, incomplete))
+    found = _in_time(lambda: _names(kind, ctx, incomplete))
     names = [name for name in dict.fromkeys(found) if name.startswith(incomplete)][:_MOST]
     if kind == "target" and not names:
         return [CompletionItem(incomplete, type="file")]
@@ -42,11 +42,14 @@ def _in_time(look: Callable[[], Iterable[str]]) -> list[str]:
     return [] if worker.is_alive() else found
 
 
-def _app(kind: str, ctx: click.Context) -> App:
+def _names(kind: str, ctx: click.Context, incomplete: str) -> list[str]:
     app = App(ctx.params.get("store_url"), ctx.params.get("env"))
-    if kind != "env":
-        app.open_store(create=False)  # a look makes no store
-    return app
+    try:
+        if kind != "env":
+            app.open_store(create=False)  # a look makes no store
+        return list(_KINDS[kind](app, ctx, incomplete))
+    finally:
+        app.close()
 
 
 def _jobs(app: App, ctx: click.Context, incomplete: str) -> Iterable[str]:
