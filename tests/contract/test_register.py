@@ -321,3 +321,14 @@ def test_a_store_belongs_to_one_environment(store: Store) -> None:
     with pytest.raises(InvalidPath):
         store.stamp("dev")
     assert store.environment() == "prod"
+
+
+def test_what_a_changed_mapping_makes_possible_is_found_at_once(store: Store) -> None:
+    store.register([dataset("raw"), dataset("product")], [job("make", "raw lag 1", writes="product")])
+    store.announce("raw", ["1", "2", "3"])
+    for claim in store.claim("make", n=9):
+        store.commit(claim)
+    assert [chunk.dataid for chunk in store.chunks("product")] == ["2", "3", "4"]
+    store.register([], [job("make", "raw", writes="product")])
+    assert store.facts("make", "1").reads == (), "raw 1 was consumed for product 2"
+    assert [claim.dataid for claim in store.claim("make", n=9)] == ["1"]

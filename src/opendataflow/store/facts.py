@@ -47,7 +47,9 @@ def of_chunk(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Fa
     statuses = statuses_of(tx, asked)
     reads: list[ReadFact] = []
     if needed.exclusive:
-        reads = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, chunks=compact(needed.exclusive))
+        reads = tx.fetch(
+            ReadFact._make, "readings_given", jobid=job.jobid, consumed_for=dataid, chunks=compact(needed.exclusive)
+        )
     return Facts(
         job.jobid,
         dataid,

@@ -35,7 +35,7 @@ def readings_of(tx: Transaction, catalogue: Catalogue, job: Job, dataids: Iterab
         for dataid in dataids
         for input_id in catalogue.needed(job, item, dataid)
     ]
-    read = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, chunks=compact(needed))
+    read = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, consumed_for=None, chunks=compact(needed))
     return [StatusKey(row.datasetid, row.dataid, job.jobid, IN) for row in read]
 
 

@@ -172,6 +172,7 @@ for update of r skip locked
 
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
+-- An input that was consumed for another dataid, by a mapping of before, is not consumed for this one.
 -- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
 select p.jobid, p.dataid,
        (select count(*) from json_array_elements(p.inputs) i
@@ -180,7 +181,8 @@ select p.jobid, p.dataid,
         cross join lateral (select d.status from datastatus d where d.datasetid = o.datasetid and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s
         where o.jobid = p.jobid and o.itemtype = 'OUT') as outputs,
        (select string_agg(s.status, ',') from json_array_elements(p.exclusive) i
-        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN' offset 0) s) as reads
+        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN'
+                            and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> p.dataid)) offset 0) s) as reads
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p -> 2 as inputs, p -> 3 as exclusive from json_array_elements(:pairs::json) p offset 0) p
 
 -- name: candidates_put
@@ -255,12 +257,13 @@ delete from datastatus
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
 -- name: readings_given
--- The IN rows that one job holds on given chunks.
+-- The IN rows that one job holds on given chunks; not what it consumed for another dataid than a given one.
 -- PostgreSQL: a list is joined by LATERAL.
 select s.datasetid, s.dataid, s.status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
-                    where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN' offset 0) s
+                    where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN'
+                      and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> :consumed_for::text)) offset 0) s
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.

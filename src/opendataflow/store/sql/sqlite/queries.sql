@@ -165,6 +165,7 @@ from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r
 
 -- name: pair_facts
 -- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
+-- An input that was consumed for another dataid, by a mapping of before, is not consumed for this one.
 -- SQLite: a list is read by json_each, and group_concat joins the statuses.
 select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
        (select count(*) from json_each(p.value, '$[2]') i
@@ -173,7 +174,8 @@ select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
         cross join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
         where o.jobid = p.value ->> 0 and o.itemtype = 'OUT') as outputs,
        (select group_concat(s.status) from json_each(p.value, '$[3]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN') as reads
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN'
+        where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)) as reads
 from json_each(:pairs) p
 
 -- name: candidates_put
@@ -252,10 +254,11 @@ delete from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
 -- name: readings_given
--- The IN rows that one job holds on given chunks.
+-- The IN rows that one job holds on given chunks; not what it consumed for another dataid than a given one.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
+where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> :consumed_for)
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
