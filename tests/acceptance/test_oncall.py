@@ -115,6 +115,8 @@ def test_a_log_is_found_by_its_job_and_its_last_lines_travel(shell: Shell) -> No
     shell.odf("resubmit", "clean", "2")
     shell.odf("drain")
     (shell.folder / ".odf/logs").rename(shell.folder / "gone")
+    assert "30 days" in shell.odf("log", "load", "2", code=2).err
+    shell.dml("update run set owner = 'etl@elsewhere:7'")
     refused = shell.odf("log", "load", "2", code=12).err
     assert "it to " in refused
     assert "keep_log_tail" in refused

@@ -46,6 +46,10 @@ WRITING = {
     "rollback": ["product", "1"],
     "vacuum": ["--yes"],
     "pool": ["set", "etl", "0"],
+    "cancel": ["RUN"],
+    "pause": ["make"],
+    "resume": ["make"],
+    "schema": ["product", "--accept"],
     "dml": ["update datastatus set status = 'FAILED' where datasetid = 'product'"],
     "createtables": [],
     "startjob": ["make"],
@@ -68,7 +72,10 @@ READING = {
     "GetJobData": ["make"],
     "RunSql": ["select count(*) from event"],
 }
-ELSEWHERE = {"ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"}
+ELSEWHERE = {
+    *("ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"),
+    *("check", "where", "head", "audit", "backup", "export", "import"),
+}
 
 
 def test_every_verb_is_asked_about() -> None:

@@ -221,7 +221,7 @@ def test_bash_completes_verbs_options_and_choices(home: Shell) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines() == ["rescue resubmit", "--workers", "scripts spark"], done.stderr
+    assert done.stdout.splitlines() == ["rescue resubmit resume", "--workers", "scripts spark"], done.stderr
 
 
 def test_the_version_is_that_of_the_package(home: Shell) -> None:

@@ -345,6 +345,7 @@ def worked(site: Site, name: str) -> None:
         first, second, third = (store.claim(f"make_{name}", dataid=each)[0] for each in ("1", "2", "3"))
         store.admit(first, None, log="there")
         store.heartbeat(first)
+        store.keep_log_tail(first.runid, "its last lines")
         store.commit(first, {f"product_{name}": Manifest(schema="n INT")}, exit_code=0)
         store.fail(second, exit_code=1)
         store.give_back(third, _no(third.jobid), "no", wait=0)
@@ -375,6 +376,9 @@ def steered(site: Site, name: str) -> None:
         store.register(pools=[Pool(f"pool_{name}", 1)])
         store.register(pools=[Pool(f"pool_{name}", 2)])
         store.drop_pool(f"pool_{name}")
+        store.pause(f"make_{name}")
+        store.pause(f"make_{name}", why="again")
+        store.resume(f"make_{name}")
 
 
 def _register(owner: Store, name: str) -> None:

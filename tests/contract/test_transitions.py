@@ -184,3 +184,15 @@ def test_a_fail_by_a_person_is_no_try_of_the_job(store: Store) -> None:
     chunk = store.chunk("product", "1")
     assert chunk is not None
     assert (chunk.status, chunk.tries) == ("FAILED", 0)
+
+
+def test_what_never_existed_is_not_waited_for(store: Store) -> None:
+    chain(store)
+    store.hold("product", ["7"])
+    store.release("product", ["7"])
+    assert store.candidate_counts() == {}
+    store.hold("product", ["8"])
+    store.forget("product", ["8"])
+    assert store.candidate_counts() == {}
+    store.announce("raw", ["7"])
+    assert claim_one(store, "make").dataid == "7"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -122,10 +123,10 @@ def _pieces(app: App, attempt: Run, path: str, follow: bool) -> Iterator[str]:
 
     try:
         log = logs.log_of(app.project.logs, path)
-        is_here = log.exists()
     except InvalidPath:
-        is_here = False
-    if not is_here:
+        return iter([_elsewhere(app, attempt)])
+    is_ours = f"@{os.uname().nodename}:" in attempt.owner
+    if not log.exists() and (not is_ours or app.store.log_tail(attempt.runid) is not None):
         return iter([_elsewhere(app, attempt)])
     return logs.follow(log, lambda: app.store.run(attempt.runid).status != RUNNING) if follow else logs.read(log)
 

@@ -17,6 +17,7 @@ from ..store import Store
 if TYPE_CHECKING:
     from ..spark.auditing import Past
     from .parts import Attempt
+    from .staging import Before
     from .worker import Worker
 
 _MISSING = "Is the location right, and did the producer finish?"
@@ -26,9 +27,12 @@ class NothingThere(InvalidPath):
     """Nothing is at the location of a chunk."""
 
 
-def seen_of_attempt(worker: Worker, attempt: Attempt) -> dict[str, Manifest]:
-    """What a script wrote, by dataset: to the location of its attempt, or else to that of the chunk."""
-    from .staging import check_nothing_beside, homes
+def seen_of_attempt(worker: Worker, attempt: Attempt, before: Before) -> dict[str, Manifest]:
+    """What a script wrote, by dataset: to the location of its attempt, or else to that of the chunk.
+
+    before is what lay at the chunk's locations when the script started, where we started it.
+    """
+    from .staging import check_nothing_beside, check_written, homes
 
     claim, own = attempt.claim, homes(worker.project, attempt)
     manifests = {}
@@ -37,6 +41,8 @@ def seen_of_attempt(worker: Worker, attempt: Attempt) -> dict[str, Manifest]:
         if home is not None:
             check_nothing_beside(name, home)
             home = home if files.exists(home.written) else None
+            if home is None:
+                check_written(worker.project, attempt, name, before)
         written = home.written if home else ""
         manifest = seen_at_location(worker, dataset, claim.dataid, claim.inputs, _MISSING, written)
         if manifest is not None and home is not None:

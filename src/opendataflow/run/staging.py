@@ -84,6 +84,40 @@ def prepare(project: Project, attempt: Attempt) -> dict[str, str]:
     return {name: home.written for name, home in homes(project, attempt).items()}
 
 
+Before = dict[str, tuple[tuple[object, ...], ...]]
+
+
+def before(project: Project, attempt: Attempt) -> Before:
+    """What lies at the chunk's own locations before its script starts, by dataset: names, sizes and times."""
+    return {
+        name: _signs(location_of(project.environment, attempt.catalogue.dataset(name), attempt.claim.dataid))
+        for name in homes(project, attempt)
+    }
+
+
+def check_written(project: Project, attempt: Attempt, name: str, seen: Before) -> None:
+    """NotValidated when what lies at the chunk's location lay there before its script started: nobody knows whose it is."""
+    location = location_of(project.environment, attempt.catalogue.dataset(name), attempt.claim.dataid)
+    if seen.get(name) and seen[name] == _signs(location):
+        raise NotValidated(
+            f"{name} {attempt.claim.dataid}: the script wrote nothing: what is at {location} lay there before it started",
+            hint=f"Let it write to ${name}_location, or remove what lies there.",
+        )
+
+
+def _signs(location: str) -> tuple[tuple[object, ...], ...]:
+    if not location.startswith("/"):
+        return ()
+    found = []
+    for folder, _, names in os.walk(location) if os.path.isdir(location) else [(location, [], [""])]:
+        for name in names:
+            path = os.path.join(folder, name) if name else folder
+            with suppress(OSError):
+                facts = os.stat(path)
+                found.append((path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino))
+    return tuple(sorted(found))
+
+
 def check_nothing_beside(name: str, home: Home) -> None:
     """NotValidated for data beside what is published: it would be lost without a word."""
     own = posixpath.basename(home.written)

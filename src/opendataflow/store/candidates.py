@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import BadDataid, BadId
-from ..model import CLAIMABLE, DEFERRED, RESUBMIT, Catalogue, Job, candidacy, sort_key, takes_all
+from ..model import CLAIMABLE, DEFERRED, RESUBMIT, WAITING, Catalogue, Job, candidacy, sort_key, takes_all
 from .backend import Transaction
 from .inputs import ChunkId, needed
 from .rows import CandidateRow, PairFacts, compact
@@ -137,6 +137,8 @@ def _write(
         is_ready = pair.is_resolved and known.ready == len(pair.inputs)
         is_named = asked_for or bool(catalogue.jobs[pair.jobid].inputs)
         state = candidacy(is_ready, outputs, _split(known.reads), is_named)
+        if state == WAITING and pair.is_resolved and not known.there and RESUBMIT not in outputs:
+            state = None  # nothing of it exists: nobody waits for that
         if state is None:
             drop.setdefault(pair.jobid, []).append(pair.dataid)
             continue

@@ -59,11 +59,12 @@ class PairKey(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """What decides about one (job, dataid): how many inputs are READY, the statuses of its OUT rows and of its own IN rows."""
+    """What decides about one (job, dataid): its inputs that are READY, and there at all, its OUT rows and its own IN rows."""
 
     jobid: str
     dataid: str
     ready: int
+    there: int
     outputs: str | None
     reads: str | None
 

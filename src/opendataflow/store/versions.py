@@ -12,6 +12,8 @@ from .backend import Transaction
 from .records import RolledBack
 from .rows import EventRow, OutRow, Standing, as_objects
 
+_LOOK_BACK = 1000  # events
+
 
 def rollback(
     tx: Transaction,
@@ -63,13 +65,10 @@ def _settled(datasetid: str, dataid: str, row: Standing | None) -> Standing:
 
 
 def _version_to_be(tx: Transaction, current: Standing) -> int:
-    """The version before; the current one where it is only off line: resubmitted, or a later attempt failed.
-
-    A chunk that failed without an attempt is one that somebody called bad.
-    """
+    """The version before; the current one where it is only off line, and nobody called it bad."""
     datasetid, dataid = current.datasetid, current.dataid
     published = _published_versions(tx, datasetid, dataid)
-    is_off_line = current.status == RESUBMIT or (current.status == FAILED and current.epoch > max(published, default=0))
+    is_off_line = current.status != READY and not _was_called_bad(tx, datasetid, dataid)
     gone = removed(tx, datasetid, dataid)
     for version in published:
         if (version < current.version or (is_off_line and version == current.version)) and version not in gone:
@@ -78,6 +77,16 @@ def _version_to_be(tx: Transaction, current: Standing) -> int:
         f"{datasetid} {dataid} has no version before {current.version} that is still there",
         hint=f"See: odf explain {datasetid} {dataid}",
     )
+
+
+def _was_called_bad(tx: Transaction, datasetid: str, dataid: str) -> bool:
+    """Whether somebody said FAILED of the version that is current since it was published."""
+    for event in tx.fetch(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=_LOOK_BACK):
+        if (event.before, event.after) == (READY, FAILED):
+            return True
+        if event.after == READY:
+            return False
+    return False
 
 
 def _published_versions(tx: Transaction, datasetid: str, dataid: str) -> list[int]:

@@ -85,13 +85,16 @@ def _first_in_line(store: Store, catalogue: Catalogue, job: Job) -> tuple[Reason
 
 def _claimable(store: Store, job: Job) -> Iterator[Reason]:
     n = store.claimable(job.jobid, MOST_COUNTED)
+    limits = store.limits(job.jobid)
+    is_paused = any(limit.what == "job" for limit in limits)
+    full = list(limits_in_the_way(store, limits))
+    if n or is_paused:
+        yield from full
     if not n:
         return
-    full = list(limits_in_the_way(store, store.limits(job.jobid)))
-    yield from full
     these = f"{many(n, MOST_COUNTED)} of {job.jobid} can run"
     if full:
-        yield Reason(LOCKED, f"{these} as soon as a slot is free")
+        yield Reason(LOCKED, f"{these} as soon as {'it is resumed' if is_paused else 'a slot is free'}")
     else:
         following = ", ".join(store.next_dataids(job.jobid, SHOWN)) + "…" * (n > SHOWN)
         yield Reason(YES, f"{these} now; next: {following}", (f"odf run {job.jobid}",))

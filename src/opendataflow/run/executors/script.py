@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from ..process.tree import MARKER, end_marked, mark_of
 
 if TYPE_CHECKING:
     from ..process.logs import LogFile
+    from ..staging import Before
     from ..worker import Worker
 
 
@@ -39,6 +40,7 @@ class Handshake:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
+        self.before: Before = {}
 
     def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
         """Nothing: the work was done elsewhere."""
@@ -50,7 +52,7 @@ class Handshake:
             return {}
         from ..audit import seen_of_attempt  # here, since what is only tracked needs no look
 
-        return seen_of_attempt(self.worker, attempt)
+        return seen_of_attempt(self.worker, attempt, self.before)
 
     def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
         """Put what was written to the location of the attempt at that of the chunk, and look at it once more."""
@@ -68,6 +70,7 @@ class Script(Handshake):
     argv: Sequence[str]
     folder: Path
     in_drain: bool = False
+    before: Before = field(default_factory=dict)
 
     def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
         """Run the command to its end."""
@@ -83,9 +86,10 @@ class Script(Handshake):
                 echo=self.worker.echo,
             )
             if not attempt.catalogue.only_tracks(attempt.job):
-                from ..staging import discard
+                from ..staging import before, discard
 
                 stack.callback(discard, self.worker.project, attempt)
+                self.before = before(self.worker.project, attempt)
             self._end_predecessors(attempt.claim, log)
             ended = launch(command, log, terms)
             problem = self._problem(attempt, ended)

@@ -177,6 +177,8 @@ for update of r skip locked
 select p.jobid, p.dataid,
        (select count(*) from json_array_elements(p.inputs) i
         cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s) as ready,
+       (select count(*) from json_array_elements(p.inputs) i
+        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' offset 0) s) as there,
        (select string_agg(s.status, ',') from job o
         cross join lateral (select d.status from datastatus d where d.datasetid = o.datasetid and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s
         where o.jobid = p.jobid and o.itemtype = 'OUT') as outputs,

@@ -170,6 +170,8 @@ from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r
 select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
        (select count(*) from json_each(p.value, '$[2]') i
         cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY') as ready,
+       (select count(*) from json_each(p.value, '$[2]') i
+        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT') as there,
        (select group_concat(s.status) from job o
         cross join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
         where o.jobid = p.value ->> 0 and o.itemtype = 'OUT') as outputs,
