@@ -183,3 +183,38 @@ def test_the_first_rows_are_shown_without_spark(home: Shell) -> None:
     assert home.odf("head", "lake", "1").out.splitlines()[0].split() == ["n", "word"]
     home.write("raw/1.csv", "a,b\n9,9\n3,4\n")
     assert home.odf("head", "raw", "1", code=13).err.startswith("NOT_VALIDATED"), "it is not what was published"
+
+
+def test_the_history_of_a_job_that_was_removed_stays_in_reach(home: Shell) -> None:
+    jobs = '[job.load]\nreads = ["raw"]\nwrites = ["clean"]\n'
+    home.write("dataflow.toml", f"[dataset.raw]\n[dataset.clean]\n{jobs}")
+    home.script("jobs/load.sh", "echo loading")
+    home.odf("apply", "--yes")
+    home.odf("ready", "raw", "1")
+    home.odf("drain")
+    home.write("dataflow.toml", "[dataset.raw]\n[dataset.clean]\n")
+    assert "job load" in home.odf("apply", "--yes").out
+    assert "READY" in home.odf("runs", "load").out
+    assert "loading" in home.odf("log", "load").out
+    assert "produced by load" in home.odf("explain", "clean", "1").out
+    assert home.odf("runs", "lode", code=2).err.startswith("UNKNOWN_JOB")
+
+
+def test_a_script_that_only_its_caller_knows_is_named_as_it_is_run(home: Shell) -> None:
+    home.dml(
+        "insert into dataset (datasetid) values ('a'), ('b')",
+        "insert into job (jobid, itemtype, datasetid) values ('loadbob', 'IN', 'a'), ('loadbob', 'OUT', 'b')",
+    )
+    home.odf("ready", "a", "1")
+    assert "→ RunJob ./loadbob.sh" in home.odf("why", "loadbob").out
+    assert "→ RunJob --dataid 1 ./loadbob.sh" in home.odf("why", "loadbob", "1").out
+    home.script("loadbob.sh", "true")
+    home.runjob("--dataid", "1", "./loadbob.sh")
+    refused = home.odf("dml", "insert into job (jobid, itemtype, datasetid) values ('other', 'OUT', 'b')", code=2).err
+    assert refused.startswith("TWO_PRODUCERS")
+    assert "neither a file nor a job nosuch.sh" in home.runjob("nosuch.sh", code=2).err
+    home.write("dos.sh", "#!/bin/sh\r\necho\r\n")
+    (home.folder / "dos.sh").chmod(0o700)
+    home.dml("insert into job (jobid, itemtype, datasetid) values ('dos', 'IN', 'a')")
+    assert "CRLF" in home.runjob("./dos.sh", code=2).err
+    assert "odf release" in home.odf("unlok", code=2).err

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadConfig, BadDefinition, StoreMissing
+from ..errors import BadConfig, BadDefinition, StoreMissing, UsageError
 from ..model.broken import BrokenDefinition
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
@@ -276,7 +276,7 @@ class Verb(click.Command):
 
 # What a parameter of this name is completed with.
 _COMPLETED = {
-    **dict.fromkeys(("job", "jobid", "jobids"), "job"),
+    **dict.fromkeys(("job", "jobid", "jobids", "run_or_job"), "job"),
     **dict.fromkeys(("dataset", "datasets"), "dataset"),
     **dict.fromkeys(("dataid", "dataids"), "dataid"),
     "target": "target",
@@ -349,8 +349,8 @@ def confirm(app: App, question: str, yes: bool) -> None:
     """Ask before something that touches many chunks; --yes answers."""
     if not yes:
         if not sys.stdin.isatty():
-            raise BadConfig(
-                "this touches several chunks, and there is nobody to ask",
+            raise UsageError(
+                "nothing was changed: there is nobody to ask",
                 hint="Say --yes, or look first with --dry-run.",
             )
         click.confirm(question, abort=True, err=True)

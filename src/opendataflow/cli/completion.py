@@ -64,7 +64,8 @@ def _dataids(app: App, ctx: click.Context, incomplete: str) -> Iterable[str]:
     """The chunks of the dataset that is named already, or of what the named job makes and reads."""
     catalogue = app.store.catalogue()
     datasetid = ctx.params.get("dataset")
-    job = catalogue.jobs.get(str(ctx.params.get("jobid") or ctx.params.get("job") or ctx.params.get("target")))
+    named = (ctx.params.get(name) for name in ("jobid", "job", "run_or_job", "target"))
+    job = catalogue.jobs.get(str(next(filter(None, named), "")))
     names = [datasetid] if datasetid else [*job.outputs, *(item.datasetid for item in job.inputs)] if job else []
     for name in names:
         begins = incomplete if TYPES[catalogue.dataset(name).partition.type].is_time else ""

@@ -58,6 +58,8 @@ def no_such_verb(words: Sequence[str], verbs: Iterable[str]) -> UsageError:
 
         return no_key(f"odf {following[0]} …" if following[1:] else f"odf {following[0]}")
     close = get_close_matches(first, [*known, *HABITS], n=1)
+    if close and close[0] in HABITS:
+        return no_such_verb([close[0]], known)
     return UsageError(
         f"there is no verb {first!r}", hint=f"Did you mean {close[0]}? See: odf --help" if close else "See: odf --help"
     )

@@ -201,6 +201,8 @@ def schema_verb(app: App, dataset: str, accept: bool, why: str | None, dry_run: 
     elif pinned:
         lines = [f"pinned by the first publish: {pinned}", f"to accept others: odf schema {dataset} --accept"]
     else:
-        lines = [f"{dataset} has no schema yet: the first chunk that is published says which columns it has"]
+        lines = [
+            f"{dataset} has no schema yet: the first chunk that Spark publishes or checks says which columns it has"
+        ]
     app.show({"dataset": dataset, "declared": declared, "pinned": pinned, "accepted": was_accepted}, lambda: lines)
     return 0

@@ -37,6 +37,10 @@ def known_job(app: App, jobid: str, target: str) -> None:
         raise UnknownJob(
             f"job {jobid} is declared in the project's code, but not in the store yet", hint="Store it: odf apply"
         )
+    if Path(target).suffix in (".sh", ".py", ".sql") and not Path(target).exists():
+        raise UnknownJob(
+            f"there is neither a file nor a job {target} here", hint="Check the path, and the folder that you are in."
+        )
     lines = [
         "Register it, with the names of what it reads and writes:",
         *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),

@@ -36,10 +36,7 @@ def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | 
       odf runs -n 100 --before 4711
     """
     store = app.store
-    jobid = check_id("job", job) if job else None
-    catalogue = store.catalogue()
-    if jobid is not None and ("job", jobid) not in catalogue.broken:  # what it did is known, whatever became of it
-        catalogue.job(jobid)
+    jobid = _known(app, job) if job else None
     read = store.failed_runs if failed else store.runs
     page = read(jobid=jobid, before=before, n=most)
     command = " ".join(filter(None, ["odf runs", job, "--failed" if failed else ""]))
@@ -136,12 +133,21 @@ def _run(app: App, word: str, dataid: str | None) -> Run:
     store = app.store
     if dataid is None and word.isascii() and word.isdigit():
         return store.run(int(word))
-    jobid = store.catalogue().job(check_id("job", word)).jobid
+    jobid = _known(app, word)
     runs = store.runs(jobid=jobid, dataid=check_id("dataid", dataid) if dataid else None, n=100)
     if not runs:
         what = f"{jobid} {dataid}" if dataid else jobid
         raise UnknownRun(f"nothing of {what} ran yet", hint=f"See: odf why {what}")
     return next((run for run in runs if run.log), runs[0])
+
+
+def _known(app: App, word: str) -> str:
+    """The id of a job that is registered, is broken, or was there once: its history stays."""
+    jobid = check_id("job", word)
+    catalogue = app.store.catalogue()
+    if ("job", jobid) not in catalogue.broken and not app.store.runs(jobid=jobid, n=1):
+        catalogue.job(jobid)
+    return jobid
 
 
 def _elsewhere(app: App, attempt: Run) -> str:

@@ -113,7 +113,9 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
     if chunk is None:
         # A chunk that cannot be is an error, one that is not yet is a fact.
         check_dataid(dataset.partition, dataid, datasetid)
-    producer = _producer(catalogue, datasetid)
+    producer = _producer(catalogue, datasetid) or (
+        chunk.jobid if chunk and chunk.runid and chunk.jobid != OUTSIDE else None
+    )
     versions = store.manifests(datasetid, dataid)
     published = next((version for version in versions if chunk and version.version == chunk.version), None)
     runs = store.runs(jobid=producer, dataid=dataid, n=100) if producer else []

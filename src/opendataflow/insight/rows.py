@@ -56,6 +56,11 @@ def published(store: Store, project: Project, datasetid: str, dataid: str) -> Pl
             f"dataset {datasetid} has no location: it is only tracked, or a table",
             hint=f"See: odf datasets {datasetid}",
         )
+    if location.startswith("/") and not os.path.exists(location):
+        raise InvalidPath(
+            f"{datasetid} {dataid}: nothing is at {location}, although it is READY",
+            hint=f"Have it produced again: odf resubmit {datasetid} {dataid}",
+        )
     kind = (manifest.format if manifest else "") or dataset.format
     return Place(datasetid, dataid, chunk.version, location, kind, manifest.rows if manifest else None)
 

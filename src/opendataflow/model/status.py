@@ -78,7 +78,7 @@ def canonical(status: str, locktype: str = OUT) -> str:
 
 def statuses() -> str:
     """Every status that a row may have, in words."""
-    return "; ".join(f"of {locktype} rows {', '.join(known)}" for locktype, known in _KNOWN.items())
+    return "; ".join(f"{', '.join(known)} in {locktype} rows" for locktype, known in _KNOWN.items())
 
 
 def may_read(out_status: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadDefinition, UnknownStatus, UsageError
+from ..errors import BadDefinition, OdfError, TwoProducers, UnknownStatus, UsageError
 from ..model import Dataset, Job, Pool
 from ..model.status import statuses
 from . import definitions, migrations, transfer
@@ -220,8 +220,15 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
             try:
                 return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))
             except UsageError as refused:
-                if "known_status" not in refused.message:  # the name of the constraint, on both databases
-                    raise
-                raise UnknownStatus(
-                    "the statement writes a status that there is not", hint=f"There are {statuses()}."
-                ) from None
+                raise _by_name(refused) from None
+
+
+def _by_name(refused: UsageError) -> OdfError:
+    """What a constraint of the tables refused, in our own words."""
+    told = refused.message
+    if "known_status" in told:  # the name of the constraint, on both databases
+        hint = f"The statuses are: {statuses()}."
+        return UnknownStatus("the statement writes a status that does not exist", hint=hint)
+    if "job.datasetid" in told or "one_producer" in told:
+        return TwoProducers("two jobs would write the same dataset", hint="See who writes it: odf datasets")
+    return refused

@@ -9,7 +9,7 @@ from ...run.context import Vault
 from ...store import Store
 from .chunk import about_chunk
 from .job import about_job
-from .reasons import Reason, Why, cannot_run_here
+from .reasons import Reason, Why, by_script, cannot_run_here, only_its_caller_knows_its_script
 
 __all__ = ["Reason", "Why", "why"]
 
@@ -21,6 +21,8 @@ def why(store: Store, jobid: str, dataid: str | None = None, vault: Vault | None
     project = vault.project if vault is not None else None
     known = store, catalogue, job
     answer = about_job(*known, project) if dataid is None else about_chunk(*known, dataid, project)
+    if project is not None and only_its_caller_knows_its_script(project, job):
+        answer = replace(answer, reasons=tuple(by_script(reason, jobid) for reason in answer.reasons))
     here = tuple(cannot_run_here(catalogue, job, vault)) if vault is not None else ()
     if not here:
         return answer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import BadConfig, DataNotReady, Locked, OdfError, UntrustedDefinition
 from ...model import Answer, Catalogue, Job, Limit
@@ -60,6 +61,22 @@ def cannot_run_here(catalogue: Catalogue, job: Job, vault: Vault) -> Iterator[Re
         vault.passwords(catalogue, job)
     except OdfError as problem:
         yield Reason(problem.name, problem.message, because=(problem.hint,) if problem.hint else ())
+
+
+def only_its_caller_knows_its_script(project: Project, job: Job) -> bool:
+    """Whether a job runs by RunJob and a path alone: neither the project's file nor its folders know it."""
+    try:
+        is_known = project.job(job.jobid) is not None or has_code(project, job.jobid)
+    except OdfError:
+        return False
+    return not is_known and "copy" not in job.options
+
+
+def by_script(reason: Reason, jobid: str) -> Reason:
+    """The same for a job whose script only its caller knows: RunJob is given the path."""
+    asked = re.compile(rf"^odf run {re.escape(jobid)}(?= |$)(.*)")
+    commands = tuple(asked.sub(lambda found: f"RunJob{found[1]} ./{jobid}.sh", each) for each in reason.commands)
+    return replace(reason, commands=commands)
 
 
 def ways_to_trust(project: Project) -> tuple[str, ...]:

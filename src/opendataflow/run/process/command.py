@@ -171,6 +171,12 @@ def _not_started(name: str, executable: str, cwd: Path, error: OSError) -> BadCo
     if error.errno == errno.E2BIG:
         return BadConfig(f"{name} cannot be started: its arguments and environment are too large for the system")
     if error.errno == errno.ENOENT and (cwd / executable).exists():
+        with open(cwd / executable, "rb") as file:
+            if file.readline(256).endswith(b"\r\n"):
+                return BadConfig(
+                    f"{name} cannot be started: its lines end as on Windows (CRLF)",
+                    hint=f"Take the carriage returns out: sed -i 's/\\r$//' {name}",
+                )
         wanted = _named_interpreter(cwd / executable)
         return BadConfig(f"{name} cannot be started: its interpreter {wanted[0] if wanted else ''} does not exist")
     if error.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
