@@ -103,6 +103,11 @@ def examine_everything(store: Store) -> None:
     assert [each.ok for each in examine(app, {}) if each.what == "leases"] == [True]
 
 
+def ask_where_nothing_is(store: Store) -> None:
+    with pytest.raises(OdfError):
+        published(store, without_file(Path("/data"), None), "raw", "2013-01-01")
+
+
 def read_what_is_not_there(store: Store) -> None:
     with pytest.raises(OdfError):
         readable(store, without_file(Path("/data"), None), "raw", ["2013-01-01"])
@@ -123,7 +128,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     report: look_at_a_drain,
     examine: examine_everything,
     health: health,
-    published: lambda store: published(store, without_file(Path("/data"), None), "raw", "2013-01-01"),
+    published: ask_where_nothing_is,
     readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
