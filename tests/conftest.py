@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from tests.support.postgres import Server, start_postgres
 # No timed tests: a busy machine must not fail an example that is right.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C; what they start is to notice it all the same.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
