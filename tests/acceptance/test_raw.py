@@ -244,3 +244,24 @@ def test_a_status_that_there_is_not_is_refused_with_those_that_there_are(flow: S
     refused = odf("dml", "update datastatus set status = 'DONEE'", code=2).err
     assert refused.startswith("UNKNOWN_STATUS")
     assert "RUNNING, READY, FAILED, RESUBMIT, HOLD, PENDING" in refused
+
+
+ESCAPES = {
+    "update dataset set format = format; --x\rcommit; drop table dataflow.log_tail": "COMMIT",
+    "select E'\\''; commit; drop table dataflow.log_tail; --'": "COMMIT",
+    "copy dataset to program 'id'": "COPY",
+    "create table dataflow.evil as select 1 as a": "CREATE TABLE",
+    "select 1 as a into dataflow.evil": "SELECT",
+    "select $a$ ; $a$; /* /* ; */ */ drop table dataflow.log_tail": "DROP TABLE",
+}
+
+
+@pytest.mark.parametrize("statement", ESCAPES)
+def test_nothing_hides_behind_a_change_of_rows(postgres_url: str, statement: str, tmp_path: Path) -> None:
+    with opendataflow.open(postgres_url, create=True) as store:
+        with pytest.raises(UsageError, match=f"^{ESCAPES[statement]} is refused"):
+            store.dml(statement)
+        _, tables = store.sql("select tablename from pg_tables where schemaname = 'dataflow'")
+        names = {name for (name,) in tables}
+        assert ("log_tail" in names, "evil" in names) == (True, False)
+        assert store.dml("select 'a;b'; update dataset set format = 'csv;' where datasetid = 'no'; -- done;") == 0

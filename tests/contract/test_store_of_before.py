@@ -10,7 +10,7 @@ import pytest
 
 import opendataflow
 from opendataflow import Manifest, Store
-from opendataflow.errors import SchemaOlder
+from opendataflow.errors import SchemaChanged, SchemaOlder
 from opendataflow.model import YES, Consumed, Facts, InputFact, Limit, decide
 from opendataflow.secrets import decrypt, find_key
 from opendataflow.store import open_store
@@ -211,3 +211,18 @@ def test_its_resubmitted_chunk_is_claimed_and_published(migrated: Store) -> None
     assert following(migrated, "load") == [DAYS[4], DAYS[5]]
     assert following(migrated, "copy") == ["2", "3", "10"]
     assert [step.after for step in migrated.rollback("clean", DAYS[0])] == [1], "versions from before are still there"
+
+
+def test_a_view_of_somebody_else_is_not_turned_round(postgres_url: str) -> None:
+    """PostgreSQL knows the columns of a view by their numbers, and two of them change places."""
+    url = postgres_url
+    sql = (ROOT / "tests/data/store-1.postgres.sql").read_text(encoding="utf-8")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.encode())
+        connection.execute("create view dataflow.report as select jobid, dataid from dataflow.datastatus")
+    with open_store(url, check=False) as store, pytest.raises(SchemaChanged, match="report"):
+        store.migrate()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("drop view dataflow.report")
+    with open_store(url, check=False) as store:
+        assert store.migrate()

@@ -27,6 +27,7 @@ def test_the_public_names_are_these() -> None:
         "Store",
         "job",
         "open",
+        "read",
     ]
     for name in opendataflow.__all__:
         assert getattr(opendataflow, name) is not None

@@ -288,7 +288,7 @@ def test_a_check_that_acts_does_nothing_from_the_store(shell: Shell) -> None:
     drained = shell.odf("drain", code=None)
     put_check(shell, "copied", ATTACKS["script"].format(canary=canary))
     shell.odf("resubmit", "copied", "1", "--yes", code=None)
-    ran = shell.odf("run", "copies", "1", code=None)
+    ran = shell.odf("run", "copies", "--dataid", "1", code=None)
     for answer in (refused, drained, ran):
         assert answer.code
         assert any(name in answer.out + answer.err for name in NO), answer

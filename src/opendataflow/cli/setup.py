@@ -33,7 +33,7 @@ def migrate_verb(app: App, dry_run: bool) -> int:
       odf migrate
       odf migrate --store postgresql://etl@db/dataflow
     """
-    store = app.open_store(create=not dry_run and app.url.startswith("sqlite:"), check=False)
+    store = app.open_store(create=not dry_run and app.is_missing, check=False)
     steps = store.migrate(dry_run=dry_run)
     verb_ = "would apply" if dry_run else "applied"
     lines = [f"{verb_} {step.number:04d} {step.name}" for step in steps] or [f"{store.url} is up to date"]

@@ -41,7 +41,7 @@ def backup_verb(app: App, file: Path) -> int:
       odf status --store sqlite:///dataflow-2025-11-12.db
     """
     with _new_file(file) as unfinished:
-        app.store.back_up(unfinished)
+        app.open_store(check=False).back_up(unfinished)  # also before a migration
     app.show({"file": str(file), "bytes": file.stat().st_size}, lambda: [f"{app.store.url} is copied to {file}"])
     return 0
 

@@ -52,14 +52,9 @@ def swap_in(prepared: str, location: str, staged: str) -> None:
     try:
         new = os.lstat(prepared)
         there = _lstat(location)
+        check_kinds(prepared, location)
         if there is None or (stat.S_ISREG(new.st_mode) and not stat.S_ISDIR(there.st_mode)):
             os.replace(prepared, location)
-        elif stat.S_ISDIR(new.st_mode) != stat.S_ISDIR(there.st_mode):
-            kinds = ("a folder", "a file") if stat.S_ISDIR(there.st_mode) else ("a file", "a folder")
-            raise InvalidPath(
-                f"{location} is {kinds[0]}, and {kinds[1]} was written to take its place",
-                hint="If it may go, move it away, and have the chunk produced again.",
-            )
         elif _exchange(prepared, location):
             remove(prepared)
         else:
@@ -72,6 +67,17 @@ def swap_in(prepared: str, location: str, staged: str) -> None:
     except OSError as error:
         problem = NoSpace if error.errno in FULL else InvalidPath
         raise problem(f"{location} cannot be replaced: {error.strerror}") from None
+
+
+def check_kinds(prepared: str, location: str) -> None:
+    """InvalidPath where a file would have to take the place of a folder, or a folder that of a file."""
+    new, there = _lstat(prepared), _lstat(location)
+    if new is not None and there is not None and stat.S_ISDIR(new.st_mode) != stat.S_ISDIR(there.st_mode):
+        kinds = ("a folder", "a file") if stat.S_ISDIR(there.st_mode) else ("a file", "a folder")
+        raise InvalidPath(
+            f"{location} is {kinds[0]}, and {kinds[1]} was written to take its place",
+            hint="If it may go, move it away, and have the chunk produced again.",
+        )
 
 
 def _lstat(location: str) -> os.stat_result | None:

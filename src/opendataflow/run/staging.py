@@ -135,6 +135,9 @@ def settle(project: Project, attempt: Attempt, manifests: Mapping[str, Manifest]
     It may be asked again, when the store has to begin its transaction anew.
     """
     own = homes(project, attempt)
+    for each in own.values():  # first of all of them: what one cannot replace keeps the others as they are
+        if each.published != each.written and files.exists(each.written):
+            replacing.check_kinds(each.written, each.published)
     for name, manifest in manifests.items():
         home = own.get(name)
         if home is not None and home.published != home.written:

@@ -81,7 +81,10 @@ def _statements(sql: str) -> Iterator[list[_Token]]:
         elif kind != "skip":
             statement.append(_Token(kind, match[0][1:-1].replace('""', '"') if kind == "name" else match[0]))
     if statement:
-        yield statement
+        raise UsageError(
+            "the script ends in the middle of a statement: it is not complete",
+            hint="Nothing was imported. Let H2 write it again: SCRIPT TO 'original.sql'",
+        )
 
 
 def _name_of_table(statement: list[_Token], after: str) -> tuple[str, list[_Token]]:

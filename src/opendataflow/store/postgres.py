@@ -15,7 +15,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import ConnStatus, ExecStatus
 
-from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
+from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
 from .backend import (
     ENCRYPTED,
@@ -32,7 +32,7 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
-from .typed import changes_no_tables, first_word, refuse_transactions
+from .typed import changes_no_tables, first_word, kind_of, statements
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -60,6 +60,7 @@ _CHANGES_ROWS = {
     "ALTER ROLE",
     "DROP ROLE",
 }
+_MAY_BEGIN = _CHANGES_ROWS | {"WITH", "VALUES", "TABLE"}
 _TYPES = {int: 20, float: 701, bool: 16}
 # How the server says that the connection is gone, or not to be had right now. Whatever else it says, it says to go on.
 _GONE = {
@@ -293,7 +294,13 @@ class PostgresBackend(Backend):
             done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
                 if step.number not in done:
-                    connection.execute(step.sql.encode())
+                    try:
+                        connection.execute(step.sql.encode())
+                    except errors.RaiseException as refused:
+                        hint = "Drop them, run odf migrate, and create them again."
+                        raise SchemaChanged(f"nothing was migrated: {first_line(refused)}", hint=hint) from None
+                    except psycopg.ProgrammingError as error:
+                        raise lacks(first_line(error)) from None
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
     def has_schema(self) -> bool:
@@ -335,11 +342,16 @@ class PostgresBackend(Backend):
             raise UsageError(f"the statement is wrong: {first_line(error)}") from None
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
-        refuse_transactions(sql)
+        parts = list(statements(sql))
+        for part in parts:
+            kind = kind_of(part)
+            if kind not in _MAY_BEGIN:
+                raise changes_no_tables(kind or "it")
         n = 0
         try:
             with self._transaction(_BEGIN_WRITING, force_rollback=dry_run):
-                n = _rows_changed(self._connection.execute(sql.encode()))
+                # Prepared: the server itself takes only one statement at a time, so that none hides another.
+                n = sum(_rows_changed(self._connection.execute(part.encode(), prepare=True)) for part in parts)
         except ConnectionLost as lost:
             lost.answer = n
             raise
@@ -359,15 +371,11 @@ class PostgresBackend(Backend):
 
 
 def _rows_changed(cursor: psycopg.Cursor[Any]) -> int:
-    """How many rows the statements changed; UsageError when one of them changed more than rows."""
-    rows = 0
-    while True:
-        said = str(cursor.statusmessage or "").rstrip("0123456789 ")
-        if said not in _CHANGES_ROWS:
-            raise changes_no_tables(said or "it")
-        rows += 0 if said == "SELECT" else max(cursor.rowcount, 0)
-        if not cursor.nextset():
-            return rows
+    """How many rows a statement changed; UsageError when it changed more than rows."""
+    said = str(cursor.statusmessage or "").rstrip("0123456789 ")
+    if said not in _CHANGES_ROWS or (said == "SELECT" and cursor.description is None):  # SELECT INTO makes a table
+        raise changes_no_tables(said or "it")
+    return 0 if said == "SELECT" else max(cursor.rowcount, 0)
 
 
 def is_gone(error: psycopg.Error) -> bool:

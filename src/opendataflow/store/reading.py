@@ -95,6 +95,12 @@ class Reading(Session):
             raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
         return run
 
+    def identity(self) -> str:
+        """What tells this store from every other, however its address is spelled."""
+        if not self._identity:
+            self._identity = str(self._value("meta_get", name="identity") or self.url)
+        return self._identity
+
     def log_tail(self, runid: int) -> str | None:
         """The last lines of a run's log, if its project keeps them."""
         tail: str | None = self._value("log_tail", runid=runid)

@@ -136,7 +136,7 @@ class RunVerbs(Session):
 
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
         """The chunk of the current day is always READY."""
-        name = str(catalogue.datasets[TODAY.datasetid].options.get("timezone", "UTC"))
+        name = str(catalogue.dataset(TODAY.datasetid).options.get("timezone", "UTC"))
         day = datetime.fromtimestamp(self._clock(), time_zone(name, "dataset today")).date().isoformat()
         if self._today != (self._revision, day):
             announce(tx, catalogue, Announcement(TODAY.datasetid, [day], repeats=True), Act("clock"))

@@ -91,6 +91,7 @@ class Session:
         self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
+        self._identity = ""
         self._open: Transaction | None = None  # in which everything is read, until it is undone
 
     @property

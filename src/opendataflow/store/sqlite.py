@@ -294,7 +294,10 @@ class SqliteBackend(Backend):
             done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
                 if step.number not in done:
-                    self._connection.execute(step.sql).fetchall()
+                    try:
+                        self._connection.execute(step.sql).fetchall()
+                    except apsw.SQLError as error:
+                        raise lacks(str(error)) from None
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
     @property
@@ -385,9 +388,8 @@ class SqliteBackend(Backend):
                     self._connection.authorizer = None
                 n = max(len(changed), self._connection.changes())
                 if dry_run:
-                    self._connection.execute(
-                        "rollback; begin"
-                    )  # what was done is undone; the transaction around it still ends
+                    # What was done is undone; the transaction around it still ends.
+                    self._connection.execute("rollback; begin")
                 return n
         except apsw.AuthError:
             raise changes_no_tables(refused[-1] if refused else "it") from None

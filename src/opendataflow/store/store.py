@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     from .original import Imported
 
 _PAGE = 10_000
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Whatever is wrong in somebody's file, down to what the database says of a value, is that file's fault."""
+    try:
+        yield
+    except OdfError:
+        raise
+    except Exception as error:
+        told = next(iter(str(error).splitlines()), "")
+        raise UsageError(
+            f"this file cannot be imported: {type(error).__name__}: {told[:200]}",
+            hint="Nothing was changed. Write the file again, and do not edit it.",
+        ) from None
 
 
 class _Undone(Exception):
@@ -122,7 +138,7 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
         """Fill this store, which must be new, with what such a file holds; the number of rows by table."""
 
         def work(tx: Transaction) -> dict[str, int]:
-            with path.open(encoding="utf-8") as file:
+            with path.open(encoding="utf-8") as file, _refusing():
                 counts = transfer.load(tx, file, self._schema())
             if dry_run:
                 raise _Undone(counts)
@@ -142,7 +158,8 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking):
 
         def work(tx: Transaction) -> Imported:
             transfer.refuse_used(tx)
-            imported = original.put(tx, found)
+            with _refusing():
+                imported = original.put(tx, found)
             if dry_run:
                 raise _Undone(imported)
             return imported

@@ -17,16 +17,24 @@ TABLES = (
     "job",
     "jobrule",
     "pool",
+    "pause",
     "datastatus",
     "run",
     "data_manifest",
     "event",
+    "log_tail",
     "candidate",
     "note",
     "meta",
 )
 _OF_THIS_MACHINE = "clock"
 _AT_ONCE = 1000
+# What a new store has by itself, and what triggers wrote meanwhile.
+_CLEARED = {
+    "dataset": "clear_for_import_dataset",
+    "note": "clear_for_import_note",
+    "meta": "clear_for_import_meta",
+}
 
 
 def dump(tx: Transaction, schema: int) -> Iterator[str]:
@@ -45,6 +53,8 @@ def plain(value: Any) -> Any:
     """A value as both kinds of store understand it."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    if isinstance(value, bytes):  # SQLite keeps them in a column of text
+        return value.decode("utf-8", "replace")
     return int(value) if isinstance(value, bool) else value
 
 
@@ -85,8 +95,8 @@ def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
             unknown = set(columns) - set(tx.columns(table))
             if unknown:
                 raise _unreadable(f"table {table} has no column {', '.join(sorted(unknown))}")
-            if table in ("dataset", "note", "meta"):
-                tx.run("clear_for_import_" + table)  # what a new store has by itself, and what triggers wrote meanwhile
+            if table in _CLEARED:
+                tx.run(_CLEARED[table])  # what a new store has by itself, and what triggers wrote meanwhile
         elif isinstance(part, dict) and "rows" in part:
             put()
             is_whole = part["rows"] == sum(counts.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ..errors import UsageError
 
@@ -17,11 +18,11 @@ _INSERT = re.compile(
     rf"{_SKIPPED}|(?P<head>\binsert\s+(?:or\s+\w+\s+)?into\s+\"?(?P<table>datastatus|dataset)\"?)(?=\s*(?:values|select)\b)",
     re.IGNORECASE | re.DOTALL,
 )
-_ENDS = re.compile(
-    r"(?:^|;)(?:\s|--[^\n]*\n|/\*.*?\*/)*(commit|end|rollback|abort|begin|start\s+transaction|prepare\s+transaction)\b",
-    re.IGNORECASE | re.DOTALL,
+# As PostgreSQL reads them: what a semicolon does not end.
+_QUOTED = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>[A-Za-z_]?\w*)\$.*?\$(?P=tag)\$|--[^\r\n]*|(?P<comment>/\*)|(?P<end>;)""",
+    re.DOTALL,
 )
-
 _BLANK = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
 _MARK = re.compile(r"/\*|\*/")
 _WORD = re.compile(r"[A-Za-z]+\b")
@@ -37,10 +38,20 @@ def with_columns(sql: str) -> str:
     return _INSERT.sub(named, sql)
 
 
-def refuse_transactions(sql: str) -> None:
-    """UsageError for a statement that would end the transaction which it is run in."""
-    if found := _ENDS.search(sql):
-        raise changes_no_tables(found[1].upper())
+def statements(sql: str) -> Iterator[str]:
+    """The statements of a text, as PostgreSQL would part them."""
+    start = at = 0
+    while found := _QUOTED.search(sql, at):
+        at = _end_of_comment(sql, found.end()) if found["comment"] else found.end()
+        if found["end"]:
+            yield from _not_blank(sql[start : found.start()])
+            start = at
+    yield from _not_blank(sql[start:])
+
+
+def _not_blank(part: str) -> Iterator[str]:
+    if _after_blanks(part) < len(part):
+        yield part
 
 
 def changes_no_tables(what: str) -> UsageError:
@@ -51,13 +62,26 @@ def changes_no_tables(what: str) -> UsageError:
     )
 
 
+def kind_of(statement: str) -> str:
+    """What a statement does, by its first word, or by two where it is about tables and the like: DROP TABLE."""
+    at = _after_blanks(statement)
+    first = first_word(statement).upper()
+    if first in ("CREATE", "ALTER", "DROP"):
+        return f"{first} {first_word(statement[at + len(first) :]).upper()}"
+    return first
+
+
 def first_word(sql: str) -> str:
     """The word that a statement begins with, after blanks, brackets and comments."""
+    found = _WORD.match(sql, _after_blanks(sql))
+    return found[0].lower() if found else ""
+
+
+def _after_blanks(sql: str) -> int:
     at = 0
     while skipped := _BLANK.match(sql, at):
         at = _end_of_comment(sql, skipped.end()) if skipped[0] == "/*" else skipped.end()
-    found = _WORD.match(sql, at)
-    return found[0].lower() if found else ""
+    return at
 
 
 def _end_of_comment(sql: str, at: int) -> int:

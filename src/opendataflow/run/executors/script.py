@@ -117,7 +117,7 @@ class Script(Handshake):
             end_marked({self._mark(claim, epoch) for epoch in range(1, claim.epoch)}, log.note)
 
     def _mark(self, claim: Claim, epoch: int) -> str:
-        return mark_of(self.worker.store.url, claim.jobid, claim.dataid, epoch)
+        return mark_of(self.worker.store.identity(), claim.jobid, claim.dataid, epoch)
 
     def _environment(self, attempt: Attempt, stack: ExitStack) -> dict[str, str]:
         project, job, secrets = self.worker.project, attempt.job, attempt.secrets

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import select
 import signal
 import subprocess
 import time
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from .tree import Process, marked, processes, signal_each, with_descendants
 
+_BEGIN = 60.0  # seconds until a script runs at the latest: the fork, and its file from a disk that may be far away
 GRACE = 5.0  # between TERM and KILL once we are dead: a successor may be at work already
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
@@ -47,7 +49,12 @@ class Reaped:
 
     def begun(self) -> None:
         """Wait until the script runs; OSError when it cannot."""
+        until = time.monotonic() + _BEGIN
         while not self.pid:
+            if not select.select([self.report], [], [], 1.0)[0]:
+                if time.monotonic() > until:
+                    raise OSError(errno.ETIMEDOUT, f"it did not begin within {_BEGIN:.0f} s")
+                continue
             self.hear()
             if self.is_over and not self.pid:
                 raise OSError(errno.ECHILD, "the process that watches it was ended")

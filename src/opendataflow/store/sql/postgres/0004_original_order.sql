@@ -2,6 +2,21 @@
 -- say; what a person says by SQL is taken as the original takes it, with the time at which it was said.
 -- PostgreSQL cannot move columns: jobid and dataid change their names and their contents, and everything that was granted stays.
 
+-- A view of somebody else knows the columns by their numbers, and would show one for the other.
+do $$
+declare others text;
+begin
+    select string_agg(distinct v.oid::regclass::text, ', ') into others
+    from pg_depend d
+    join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+    join pg_class v on v.oid = r.ev_class
+    where d.refclassid = 'pg_class'::regclass and d.refobjid = 'datastatus'::regclass and d.refobjsubid > 0
+      and v.oid not in ('datastatus'::regclass, 'candidate_facts'::regclass, 'job_status'::regclass);
+    if others is not null then
+        raise exception 'the columns of datastatus change places, and these views are not ours: %', others;
+    end if;
+end $$;
+
 alter table datastatus drop constraint datastatus_pkey;
 drop index one_out_row_per_chunk, chunks_in_order, chunks_of_dataid;
 
