@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool, Store
-from opendataflow.errors import StoreReadOnly
+from opendataflow.errors import StoreReadOnly, UsageError
 from opendataflow.files.quarantine import rejected_dataset
 from opendataflow.model import Answer, Manifest, Receipt, Retry
 from opendataflow.project import load
@@ -130,11 +130,13 @@ def refused(site: Site, role: str, *commands: list[str]) -> None:
 
 
 def refused_statements(site: Site, role: str, *statements: str) -> None:
-    """So do statements, as odf dml runs them."""
+    """So do statements, in any client and as odf dml runs them."""
     refused(site, role, ["dml", statements[0]])
     with unchanged(site), site.store(role) as store:
         for statement in statements:
-            with pytest.raises(StoreReadOnly):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                site.sql(role, f"set search_path = dataflow;\n{statement}")
+            with pytest.raises((StoreReadOnly, UsageError)):
                 store.dml(statement)
 
 
