@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from ..errors import BadConfig, UsageError
+from ..store import Store, open_store
 from .common import App, table, verb
 
 
@@ -90,13 +92,15 @@ def import_verb(app: App, file: str, original: bool, dry_run: bool) -> int:
         raise UsageError(f"there is no file {file}", hint="Write one: odf export FILE")
     would = "would be " if dry_run else ""
     if not original:
-        counts = app.open_store(create=True).load(Path(file), dry_run=dry_run)
+        with _to_fill(app, dry_run) as store:
+            counts = store.load(Path(file), dry_run=dry_run)
         left_out: list[str] = []
     else:
         from ..store import original as other
 
         found = other.read_postgres(file) if is_address else other.read_script(_text(file))
-        counts, left_out = app.open_store(create=True).load_original(found, dry_run=dry_run)
+        with _to_fill(app, dry_run) as store:
+            counts, left_out = store.load_original(found, dry_run=dry_run)
         for line in left_out:
             app.say(f"left out: {line}")
     app.show(
@@ -104,6 +108,16 @@ def import_verb(app: App, file: str, original: bool, dry_run: bool) -> int:
         lambda: [*table(["table", "rows"], list(counts.items())), f"{sum(counts.values()):,} rows {would}imported"],
     )
     return 0
+
+
+@contextmanager
+def _to_fill(app: App, dry_run: bool) -> Iterator[Store]:
+    """The store that is to be filled; one that is not there yet is not made by a dry run."""
+    if not (dry_run and app.is_missing):
+        yield app.open_store(create=True)
+        return
+    with TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/none.db", create=True) as empty:
+        yield empty
 
 
 def _text(file: str) -> str:
