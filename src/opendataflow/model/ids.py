@@ -22,6 +22,6 @@ def check_id(what: str, value: object) -> str:
     if isinstance(value, str) and _is_id(value):
         return value
     raise BadId(
-        f"{shown(value)} cannot be the id of a {what}",
+        f"{shown(value)} cannot be {'a dataid' if what in ('data', 'dataid') else f'the id of a {what}'}",
         hint="An id consists of 1 to 128 letters (A-Z a-z), digits and . _ = - and begins with a letter or a digit.",
     )
