@@ -23,7 +23,7 @@ def test_rows_with_a_repeated_key_or_an_unknown_reference_are_kept_aside(
         location="flights/{dataid}",
         partition=Partition("day"),
         checks=parse_checks({"unique": ["id"], "references": {"carrier": "airlines.code"}}, "test"),
-        options={"quarantine": True},
+        options={"quarantine": {"max": "50 %"}},
     )
     rows = "SELECT * FROM VALUES (1, 'AA'), (2, 'UA'), (2, 'AA'), (3, 'XX'), (4, NULL), (NULL, 'UA'), (NULL, 'UA') t(id, carrier)"
     chunk = InputChunk("airlines", "all", 1, None)

@@ -61,9 +61,7 @@ def home(tmp_path: Path, postgres_url: str, sql: SQL) -> Iterator[Shell]:
     shell.write("dataflow.toml", project.replace('encryptedpass = "TOKEN"', ""))
     token = shell.odf("crypt", "encrypt", "--for", "airlines", stdin=SECRET).out.strip()
     shell.write("dataflow.toml", project.replace("TOKEN", token))
-    shell.script(
-        "jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "../arrived/$dataid.csv" "$flights_location"'
-    )
+    shell.script("jobs/flights.sh", 'mkdir -p "${flights_location%/*}"; cp "arrived/$dataid.csv" "$flights_location"')
     shell.write("arrived/2013-01-01.csv", "carrier,delay\nAA,1\nUA,2\n")
     shell.write("arrived/2013-01-02.csv", "carrier,delay\nAA,1\nXX,2\nXX,3\n")
     shell.odf("apply", "--yes")
