@@ -70,3 +70,12 @@ def test_what_is_not_the_originals_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.sql").write_text("create table x (a int);\ninsert into x values (1);\n")
     assert odf("import", "--original", "other.sql", code=2).err.startswith("USAGE")
     assert odf("import", "nosuch.jsonl", code=2).err.startswith("USAGE")
+
+
+def test_a_file_that_is_cut_off_or_crafted_is_refused_by_name(tmp_path: Path) -> None:
+    odf = Odf(tmp_path, f"sqlite:///{tmp_path}/store.db")
+    whole = DUMP.read_text(encoding="utf-8")
+    (tmp_path / "cut.sql").write_text(whole[: whole.index("('2.0', 'bobout'")])
+    assert "in the middle of a statement" in odf("import", "--original", str(tmp_path / "cut.sql"), code=2).err
+    (tmp_path / "wrong.jsonl").write_text('{"form": "OpenDataFlow store 1", "schema": "x"}\n')
+    assert odf("import", str(tmp_path / "wrong.jsonl"), code=2).err.startswith("USAGE: this file cannot be imported")
