@@ -10,8 +10,6 @@ from ..errors import NotValidated
 from ..model import Dataset, Manifest
 from .listing import looking_at
 
-_BINARY = ("parquet", "orc")
-
 
 class Told(NamedTuple):
     """What one file tells: its name, its columns with their types (empty where it has none), and its rows."""

@@ -36,10 +36,11 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
         counts.update(line.counts)
     names = {line.datasetid for line in lines}
     jobs = [job for job in catalogue.jobs.values() if not named or names & {*job.outputs}]
-    runs = [run for run in store.running() if any(run.jobid == job.jobid for job in jobs)]
-    over = [run for run in store.expired() if any(run.jobid == job.jobid for job in jobs)]
+    jobids = {job.jobid for job in jobs}
+    runs = [run for run in store.running() if run.jobid in jobids]
+    over = [run for run in store.expired() if run.jobid in jobids]
     failed = [line.datasetid for line in lines if line.counts.get(FAILED)]
-    paused = [job.jobid for job in jobs if job.jobid in catalogue.paused]
+    paused = [jobid for jobid in catalogue.paused if jobid in jobids]
     critical = [
         *([f"{many(counts[FAILED])} FAILED ({', '.join(failed[:5])})"] if failed else []),
         *([f"{count(len(catalogue.broken), 'broken definition')}: odf doctor"] if catalogue.broken else []),

@@ -251,9 +251,11 @@ def _commands(store: Store, failures: Sequence[Failure], left: Sequence[Left]) -
     for (datasetid, dataid), status in store.given_chunks(chunks).items():
         if status == FAILED:
             failed.setdefault(datasetid, []).append(dataid)
-    counts = {catalogue.jobs[each.jobid].outputs[0]: each.failed for each in left if each.failed}
-    return [
-        f"odf resubmit {datasetid} {' '.join(dataids) if n == len(dataids) <= _NAMED else '--failed'} --yes"
-        for datasetid, n in ({name: len(dataids) for name, dataids in failed.items()} | counts).items()
-        for dataids in [failed.get(datasetid, [])]
-    ]
+    counts = {name: len(dataids) for name, dataids in failed.items()}
+    counts |= {catalogue.jobs[each.jobid].outputs[0]: each.failed for each in left if each.failed}
+    commands = []
+    for datasetid, n in counts.items():
+        dataids = sorted(failed.get(datasetid, []), key=lambda dataid: (len(dataid), dataid))  # 2 before 10
+        are_named = n == len(dataids) <= _NAMED  # else others failed too, or they are too many for a line
+        commands.append(f"odf resubmit {datasetid} {' '.join(dataids) if are_named else '--failed'} --yes")
+    return commands

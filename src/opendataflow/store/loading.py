@@ -235,7 +235,8 @@ def _job_rows(jobid: str, items: list[JobItem], rule: JobRule | None) -> dict[st
         "env": {item.itemtype: item.itemvalue or "" for item in items if item.itemtype not in (IN, OUT)},
     }
     if rule is not None:
-        data |= rule._asdict() | {"retry_on": str(rule.retry_on or "").split(","), "options": _as_stored(rule.options)}
+        outcomes = [each for each in str(rule.retry_on or "").split(",") if each]
+        data |= rule._asdict() | {"retry_on": outcomes, "options": _as_stored(rule.options)}
         del data["jobid"]  # it is what the data is about
     return data
 

@@ -33,7 +33,7 @@ class Looking(Session):
 
     # Chunks ------------------------------------------------------------------------------------------------------
 
-    def ends(self, datasetid: str, from_key: str = " ", to_key: str = "\x7f") -> tuple[str, str] | None:
+    def ends(self, datasetid: str, from_key: str, to_key: str) -> tuple[str, str] | None:
         """The first and the last dataid of a dataset between two positions in its order."""
         first = self._value("first_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
         last = self._value("last_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
