@@ -214,6 +214,8 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "input_row": records.InputRow,
         "records.run": records.Run,
         "records.event": records.Event,
+        "records.link": records.Link,
+        "records.current": records.Current,
         "records.sample": records.Sample,
         "records.published": records.ManifestRow,
     }

@@ -136,6 +136,33 @@ class Published(NamedTuple):
     published: datetime | None
 
 
+class Link(NamedTuple):
+    """One version that was made from a version of a chunk: by which job and run, when, and the content of what was read."""
+
+    in_datasetid: str
+    in_dataid: str
+    in_version: int
+    datasetid: str
+    dataid: str
+    version: int
+    jobid: str | None
+    runid: int | None
+    published: datetime | None
+    in_fingerprint: str | None
+
+
+class Current(NamedTuple):
+    """What a chunk is now, with the content of its current version."""
+
+    datasetid: str
+    dataid: str
+    jobid: str
+    status: str
+    version: int
+    fingerprint: str | None
+    is_recalled: bool
+
+
 class Past(NamedTuple):
     """What earlier publishes of a dataset say about a chunk that is judged now."""
 
@@ -287,6 +314,18 @@ def event(row: Row) -> Event:
     receipt = Receipt.from_data(table(raw.receipt, f"event {raw.eventid}, column receipt")) if raw.receipt else None
     result: Event = raw._replace(at=moment(raw.at), receipt=receipt)
     return result
+
+
+def link(row: Row) -> Link:
+    """A row of the queries links_from_given and links_into_given."""
+    raw = Link._make(row)
+    return raw._replace(published=moment(raw.published))
+
+
+def current(row: Row) -> Current:
+    """A row of query current_given."""
+    raw = Current._make(row)
+    return raw._replace(is_recalled=bool(raw.is_recalled))
 
 
 def sample(row: Row) -> Sample:

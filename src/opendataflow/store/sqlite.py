@@ -85,7 +85,7 @@ class _SqliteTransaction(Transaction):
         return [str(name) for (name,) in self._execute("select name from pragma_table_info(?)", (table,))]
 
     def everything(self, table: str) -> Iterator[Row]:
-        return iter(self._execute(f"select * from {table} order by rowid"))
+        return iter(self._execute(f"select * from {table}"))
 
     def fill(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         places = ", ".join("?" * len(columns))

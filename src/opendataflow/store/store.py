@@ -12,6 +12,7 @@ from ..model import Dataset, Job, Pool
 from ..model.status import statuses
 from . import definitions, migrations, transfer
 from .backend import Migration, Row, Transaction
+from .lineage import Lineage
 from .looking import Looking
 from .reading import Reading
 from .records import Applied, Change
@@ -49,7 +50,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

@@ -127,13 +127,20 @@ with r as (
 select outs.datasetid from outs
 
 -- name: manifest_put
--- Record what was published, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
+-- Record what was published and what it was made from, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
 -- PostgreSQL: a list of objects is a record set with types.
-insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
-from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text, bytes bigint,
-    rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
-on conflict (datasetid, dataid, version) do nothing
+with put as (
+    insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+    select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
+    from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text,
+        bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
+    on conflict (datasetid, dataid, version) do nothing
+    returning datasetid, dataid, version, body
+)
+insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
+select i ->> 0, i ->> 1, (i ->> 2)::bigint, put.datasetid, put.dataid, put.version
+from put cross join json_array_elements(put.body::json -> 'inputs') i
+on conflict do nothing
 
 -- name: locations_put
 -- Say in another way where versions lie, unless somebody changed it meanwhile.
@@ -342,3 +349,34 @@ select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
     (encryptedpass ~ '^odf[12]:[A-Za-z0-9_-]+={0,2}$' and length(encryptedpass) between 69 and 16384)
     or (encryptedpass ~ '^[A-Za-z0-9+/]+={0,2}$' and length(encryptedpass) between 40 and 16384
         and (length(encryptedpass) % 4 = 0 or encryptedpass !~ '='))) order by datasetid
+
+-- name: links_from_given
+-- What was ever made from given chunks: which version of which, by whom and when.
+-- PostgreSQL: a list of lists is a set of JSON values.
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
+       (select i.fingerprint from data_manifest i
+        where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
+from json_array_elements(:chunks::json) c
+join made_from f on f.in_datasetid = c ->> 0 and f.in_dataid = c ->> 1
+left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
+
+-- name: links_into_given
+-- What given versions were made from.
+-- PostgreSQL: a list of lists is a set of JSON values.
+select i ->> 0 as in_datasetid, i ->> 1 as in_dataid, (i ->> 2)::bigint as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
+       (select f.fingerprint from data_manifest f
+        where f.datasetid = i ->> 0 and f.dataid = i ->> 1 and f.version = (i ->> 2)::bigint) as in_fingerprint
+from json_array_elements(:versions::json) c
+join data_manifest m on m.datasetid = c ->> 0 and m.dataid = c ->> 1 and m.version = (c ->> 2)::bigint
+cross join json_array_elements(m.body::json -> 'inputs') i
+order by m.datasetid, m.dataid, m.version, 1, 2
+
+-- name: current_given
+-- What given chunks are now, with the content of their current version, and whether that was recalled.
+-- PostgreSQL: a list of lists is a set of JSON values.
+select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
+from json_array_elements(:chunks::json) c
+join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype = 'OUT'
+left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version

@@ -125,7 +125,7 @@ update run set status = :run_status, ended = now(), lease_until = null, outcome 
 where runid = :runid and status = 'RUNNING'
 
 -- name: manifest_put
--- Record what was published, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
+-- Record what was published and what it was made from, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
 -- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
@@ -133,7 +133,10 @@ select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.v
        m.value ->> 'fingerprint', m.value ->> 'passed', m.value ->> 'body', now()
 from json_each(:manifests) m
 where true
-on conflict (datasetid, dataid, version) do nothing
+on conflict (datasetid, dataid, version) do nothing;
+insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
+select i.value ->> 0, i.value ->> 1, i.value ->> 2, m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version'
+from json_each(:manifests) m cross join json_each(m.value ->> 'body', '$.inputs') i
 
 -- name: locations_put
 -- Say in another way where versions lie, unless somebody changed it meanwhile.
@@ -334,3 +337,35 @@ select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
         (encryptedpass glob 'odf[12]:*' and length(encryptedpass) >= 69 and not substr(rtrim(encryptedpass, '='), 6) glob '*[^A-Za-z0-9_-]*')
         or (length(encryptedpass) >= 40 and not rtrim(encryptedpass, '=') glob '*[^A-Za-z0-9+/]*'
             and (length(encryptedpass) % 4 = 0 or instr(encryptedpass, '=') = 0)))) order by datasetid
+
+-- name: links_from_given
+-- What was ever made from given chunks: which version of which, by whom and when.
+-- SQLite: a list is read by json_each.
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
+       (select i.fingerprint from data_manifest i
+        where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
+from json_each(:chunks) c
+cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
+
+-- name: links_into_given
+-- What given versions were made from.
+-- SQLite: a list is read by json_each.
+select i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid, i.value ->> 2 as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
+       (select f.fingerprint from data_manifest f
+        where f.datasetid = i.value ->> 0 and f.dataid = i.value ->> 1 and f.version = i.value ->> 2) as in_fingerprint
+from json_each(:versions) c
+cross join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = c.value ->> 2
+cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
+where i.type = 'array'
+order by m.datasetid, m.dataid, m.version, 1, 2
+
+-- name: current_given
+-- What given chunks are now, with the content of their current version, and whether that was recalled.
+-- SQLite: a list is read by json_each.
+select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
+from json_each(:chunks) c
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version

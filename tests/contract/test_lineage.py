@@ -1,0 +1,57 @@
+"""Which version was made from which: stored with the publish, and read from both ends."""
+
+from __future__ import annotations
+
+from opendataflow import Manifest, Store
+from tests.support.flows import chain, claim_one, dataset, job, produce
+
+
+def test_what_was_consumed_is_known_from_both_ends(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="a")})
+    made = produce(store, "make")
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="b")}, again=True)
+    store.resubmit("product", ["1"])
+    again = produce(store, "make")
+    down = store.links_from([("raw", "1")])
+    assert [(link.in_version, link.in_fingerprint, link.datasetid, link.version, link.runid) for link in down] == [
+        (1, "a", "product", made.epoch, made.runid),
+        (2, "b", "product", again.epoch, again.runid),
+    ]
+    assert all(link.jobid == "make" and link.published is not None for link in down)
+    assert store.links_into([("product", "1", made.epoch)]) == [down[0]]
+    assert (store.links_from([]), store.links_into([("raw", "1", 1)]), store.links_from([("report", "1")])) == (
+        [],
+        [],
+        [],
+    )
+
+
+def test_a_run_with_many_inputs_and_outputs_has_a_link_for_each(store: Store) -> None:
+    store.register(
+        [dataset("a"), dataset("b"), dataset("left"), dataset("right")],
+        [job("both", "a", "b", writes=("left", "right"))],
+    )
+    store.announce("a", ["7"])
+    store.announce("b", ["7"])
+    store.commit(claim_one(store, "both"))
+    links = store.links_from([("a", "7"), ("b", "7")])
+    assert [(link.in_datasetid, link.datasetid) for link in links] == [
+        ("a", "left"),
+        ("a", "right"),
+        ("b", "left"),
+        ("b", "right"),
+    ]
+
+
+def test_current_tells_version_content_and_recall(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"], manifests={"1": Manifest(fingerprint="a")})
+    store.dml("insert into recalled (datasetid, dataid, version, why) values ('raw', '2', 1, 'bad')")
+    now = store.current([("raw", "1"), ("raw", "2"), ("raw", "3")])
+    assert {
+        dataid: (row.status, row.version, row.fingerprint, row.is_recalled) for (_, dataid), row in now.items()
+    } == {
+        "1": ("READY", 1, "a", False),
+        "2": ("READY", 1, None, True),
+    }
