@@ -55,3 +55,38 @@ def test_current_tells_version_content_and_recall(store: Store) -> None:
         "1": ("READY", 1, "a", False),
         "2": ("READY", 1, None, True),
     }
+
+
+def test_what_was_made_from_one_version_is_bounded(store: Store) -> None:
+    store.register(
+        [dataset("rates", "text"), dataset("raw"), dataset("out")],
+        [job("make", "raw", "rates all", writes="out")],
+    )
+    store.announce("rates", ["all"])
+    store.announce("raw", [str(n) for n in range(1, 8)])
+    for _ in range(3):
+        produce(store, "make")
+    store.announce("rates", ["all"], again=True)
+    for _ in range(4):
+        produce(store, "make")
+    made = store.made_of([("rates", "all", 1), ("raw", "1", 1), ("raw", "1", 9)], 2)
+    assert [(link.in_datasetid, link.in_version, link.dataid) for link in made] == [
+        ("rates", 1, "2"),
+        ("rates", 1, "3"),
+        ("raw", 1, "1"),
+    ]
+    assert len(store.made_of([("rates", "all", 2)], 100)) == 4
+    assert store.made_of([], 100) == []
+
+
+def test_who_made_a_version_is_known_with_and_without_a_manifest(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = produce(store, "make")
+    known = store.made([("raw", "1", 1), ("product", "1", claim.epoch), ("raw", "2", 1)])
+    assert {chunk: (made.jobid, made.runid) for chunk, made in known.items()} == {
+        ("raw", "1", 1): ("outside", None),
+        ("product", "1", claim.epoch): ("make", claim.runid),
+    }
+    assert all(made.at is not None and made.who for made in known.values())
+    assert store.made([]) == {}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..errors import MissingDependency, UsageError, install_command
 from .announcing import OUTSIDE
 from .backend import Backend
+from .lineage import Made
 from .records import (
     Announced,
     Applied,
@@ -30,6 +31,7 @@ from .records import (
     Steered,
 )
 from .store import Store
+from .then import ChunkThen
 
 __all__ = [
     "OUTSIDE",
@@ -38,12 +40,14 @@ __all__ = [
     "Attempt",
     "Change",
     "Chunk",
+    "ChunkThen",
     "Claim",
     "Current",
     "Deferred",
     "Event",
     "InputRow",
     "Link",
+    "Made",
     "Past",
     "Position",
     "Published",

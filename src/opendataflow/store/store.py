@@ -20,6 +20,7 @@ from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
 from .steer_verbs import SteerVerbs
+from .then import Then
 
 if TYPE_CHECKING:
     from .original import Imported
@@ -50,7 +51,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

@@ -479,6 +479,52 @@ from event where datasetid = :datasetid and dataid = :dataid order by eventid de
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
 
+-- Then: what was at a moment of the past -----------------------------------------------------------------------------
+
+-- name: newest_event
+-- The newest event.
+select max(eventid) as eventid from event
+
+-- name: event_from
+-- The first event of a stretch that was told when it happened: a change by SQL is told later.
+select eventid as number, at from event where eventid >= :number and eventid <= :last and kind <> 'sql' order by eventid limit 1
+
+-- name: run_from
+-- The first attempt of a stretch.
+select runid as number, started as at from run where runid >= :number and runid <= :last order by runid limit 1
+
+-- name: events_of_chunk_until
+-- The last events of one chunk up to a moment, newest first.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where datasetid = :datasetid and dataid = :dataid and at <= :at order by at desc, eventid desc limit :n
+
+-- name: receipts_of_job_until
+-- The last receipts of a job up to a moment, newest first, between two events; || keeps the planner at the end of history.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event where eventid > :floor and eventid <= :last and jobid || '' = :jobid and receipt is not null and at <= :at
+order by eventid desc limit :n
+
+-- name: runs_of_job_at
+-- Attempts of one job that ran at a moment, newest first, between two given ones; || keeps the planner from sorting all attempts of the job.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
+order by runid desc limit :n
+
+-- name: arrivals_refused_until
+-- Chunks from outside that were offered and not taken, and to which nothing had happened since by a moment, newest first, between two events.
+select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from event e
+where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused' and jobid = 'outside'
+  and not exists (select 1 from event later
+                  where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid and later.at <= :at)
+order by eventid desc limit :n
+
+-- name: chunks_gone_since
+-- Chunks that were made never produced after a moment, among the last events.
+select distinct datasetid, dataid from event
+where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and after is null and kind in ('forgotten', 'sql')
+  and dataid is not null and at > :at
+
 -- name: clear_for_import_dataset
 -- What a new store has by itself.
 delete from dataset

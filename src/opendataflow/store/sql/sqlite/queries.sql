@@ -369,3 +369,67 @@ from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
+
+-- name: chunks_then
+-- What given chunks were at a moment: what told their status last before and first after, what told their version, and what they are now.
+-- A claim that was undone leaves what was there before it; what an IN row says is no status of the chunk.
+-- SQLite: a list is read by json_each.
+select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
+       case when e.kind = 'refused' then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
+                                          and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
+       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
+       s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, key from json_each(:chunks)) c
+left join event e on e.eventid = (
+    select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
+      and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
+           or (p.kind = 'refused' and p.before = 'RUNNING'))
+      and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
+          exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
+          and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
+    order by p.at desc, p.eventid desc limit 1)
+left join event n on n.eventid = (
+    select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
+      and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
+           or (p.kind = 'refused' and p.before = 'RUNNING'))
+      and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
+          exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
+          and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
+    order by p.at asc, p.eventid asc limit 1)
+left join event v on v.eventid = (
+    select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
+      and p.kind in ('published', 'announced', 'rolled back')
+    order by p.at desc, p.eventid desc limit 1)
+left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+order by c.key
+
+-- name: chunks_of_events
+-- The chunks of given datasets that the events between two are about.
+-- SQLite: a list is read by json_each.
+select distinct datasetid, dataid from event
+where eventid > :floor and eventid <= :last and dataid is not null and +datasetid in (select value from json_each(:datasets))
+
+-- name: links_of_versions
+-- What was made from given versions: of each at most :n, those with the last dataids.
+-- SQLite: a list is read by json_each, and each of its versions is asked for in a subquery.
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null as in_fingerprint
+from json_each(:versions) c
+cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+    and (f.datasetid, f.dataid, f.version) in (
+        select k.datasetid, k.dataid, k.version from made_from k
+        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2
+        order by k.datasetid desc, k.dataid desc, k.version desc limit :n)
+left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
+
+-- name: versions_made
+-- Who made given versions when: by their manifests, or by the event that announced them.
+-- SQLite: a list is read by json_each.
+select c.value ->> 0 as datasetid, c.value ->> 1 as dataid, c.value ->> 2 as version, coalesce(m.jobid, e.jobid) as jobid,
+       coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
+from json_each(:versions) c
+left join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = c.value ->> 2
+left join event e on e.eventid = (
+    select p.eventid from event p where p.datasetid = c.value ->> 0 and p.dataid = c.value ->> 1 and p.epoch = c.value ->> 2
+      and p.kind in ('published', 'announced') order by p.eventid limit 1)
+where m.version is not null or e.eventid is not null

@@ -1,0 +1,202 @@
+"""Then: what the store was at a moment of the past, from events, runs and manifests. Nothing here reads what is declared."""
+
+# No `from __future__ import annotations` here, as in records.
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from . import records
+from .inputs import ChunkId
+from .records import Event, Run
+from .rows import compact
+from .session import Session
+
+_MARGIN = 1000  # events of transactions that began before others and ended after them
+_LOOK_BACK = 100_000  # events
+_FIRST_LOOKS = (2_000, 20_000)
+_RUNS = 20_000
+
+_rolled_back_to = re.compile(r"version \d+ → (\d+)").match
+
+
+class ChunkThen(NamedTuple):
+    """What a chunk was at a moment; without a status it was not there, or nothing is known of it for that time."""
+
+    datasetid: str
+    dataid: str
+    status: str | None
+    since: datetime | None
+    jobid: str
+    version: int
+    epoch: int
+    runid: int | None
+    is_known: bool
+    known_from: datetime | None  # when its history begins, where that is later
+    sort_key: str
+
+
+class _Then(NamedTuple):
+    """A chunk at a moment: what told its status last before and first after, what told its version, and what it is now."""
+
+    datasetid: str
+    dataid: str
+    at: Any
+    kind: str | None
+    jobid: str | None
+    runid: int | None
+    epoch: int | None
+    after: str | None
+    next_at: Any
+    next_kind: str | None
+    next_before: str | None
+    version_kind: str | None
+    version_epoch: int | None
+    version_why: str | None
+    status_now: str | None
+    version_now: int | None
+    jobid_now: str | None
+    runid_now: int | None
+    modified_now: Any
+    sort_key: str | None
+
+
+class _Numbered(NamedTuple):
+    """The number of an event or a run, and its time."""
+
+    number: int
+    at: Any
+
+
+class _Named(NamedTuple):
+    """What names a chunk."""
+
+    datasetid: str
+    dataid: str
+
+
+def stamp(time: datetime) -> str:
+    """A moment in the words of both databases: in the embedded one texts are compared, and this one is the longest."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
+
+
+class Then(Session):
+    """The past, one bounded look at a time."""
+
+    def event_before(self, time: datetime) -> int:
+        """The number of an event that nothing older than this moment comes after, but for changes by SQL folded in later.
+
+        Found by halving, so it costs the same however long the history is. It is a little late rather than early, because
+        transactions overlap: whoever reads events up to it looks at their times as well.
+        """
+        newest = int(self._value("newest_event") or 0)
+        return min(self._last_before("event_from", time, newest) + _MARGIN, newest)
+
+    def run_before(self, time: datetime) -> int:
+        """The same for runs, by when they started."""
+        newest = int(self._value("newest_run") or 0)
+        return min(self._last_before("run_from", time, newest) + _MARGIN, newest)
+
+    def _last_before(self, query: str, time: datetime, newest: int) -> int:
+        low, high = 0, newest  # everything up to low is old enough, everything after high is too new
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = self._numbered(query, middle, high)
+            at = records.moment(found.at) if found else None
+            if found is None or (at is not None and at > time):
+                high = middle - 1
+            else:
+                low = found.number
+        return low
+
+    def _numbered(self, query: str, number: int, last: int) -> _Numbered | None:
+        if query == "run_from":
+            return self._first(_Numbered._make, "run_from", number=number, last=last)
+        return self._first(_Numbered._make, "event_from", number=number, last=last)
+
+    def first_event(self) -> datetime | None:
+        """When the history of this store begins."""
+        first = self._numbered("event_from", 0, 2**62)
+        return records.moment(first.at) if first else None
+
+    # Chunks ------------------------------------------------------------------------------------------------------
+
+    def chunks_then(self, chunks: Iterable[ChunkId], time: datetime) -> dict[ChunkId, ChunkThen]:
+        """What these chunks were at a moment, one each, in the order in which they are given."""
+        asked = compact(list(dict.fromkeys(chunks)))
+        rows = self._fetch(_Then._make, "chunks_then", chunks=asked, at=stamp(time)) if asked != "[]" else []
+        return {(row.datasetid, row.dataid): _then(row, time) for row in rows}
+
+    def events_until(self, datasetid: str, dataid: str, time: datetime, n: int = 100) -> list[Event]:
+        """The last events of one chunk up to a moment, newest first."""
+        chunk: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "at": stamp(time), "n": n}
+        return self._fetch(records.event, "events_of_chunk_until", **chunk)
+
+    def gone_since(self, time: datetime, look_back: int = _LOOK_BACK) -> list[_Named]:
+        """Chunks that somebody made never produced since a moment, among the last events."""
+        return self._fetch(_Named._make, "chunks_gone_since", at=stamp(time), look_back=look_back)
+
+    def moved_before(self, datasets: Sequence[str], time: datetime, look_back: int = _FIRST_LOOKS[1]) -> list[_Named]:
+        """The chunks of these datasets that the last events before a moment are about."""
+        last = self.event_before(time)
+        names = compact(list(datasets))
+        return self._fetch(_Named._make, "chunks_of_events", datasets=names, floor=last - look_back, last=last)
+
+    def refused_until(self, time: datetime, n: int = 1000) -> list[Event]:
+        """Chunks from outside that were offered and not taken as the last that had happened to them by then, newest first."""
+        last = self.event_before(time)
+        page: dict[str, Any] = {"floor": last - _LOOK_BACK, "last": last, "n": n}
+        return self._fetch(records.event, "arrivals_refused_until", at=stamp(time), **page)
+
+    # Jobs --------------------------------------------------------------------------------------------------------
+
+    def receipts_until(self, jobid: str, time: datetime, n: int = 5) -> list[Event]:
+        """The last receipts of a job that were stored by then, newest first; of a long history only the end is looked at."""
+        last = self.event_before(time)
+        found: list[Event] = []
+        for look_back in (*_FIRST_LOOKS, _LOOK_BACK):
+            page: dict[str, Any] = {"floor": last - look_back, "last": last, "n": n}
+            found = self._fetch(records.event, "receipts_of_job_until", jobid=jobid, at=stamp(time), **page)
+            if len(found) == n or look_back > last:
+                break
+        return found
+
+    def running_at(self, jobid: str, time: datetime, n: int = 100) -> list[Run]:
+        """The attempts of a job that ran at a moment, newest first, among the last that had started by then."""
+        before = self.run_before(time) + 1
+        page: dict[str, Any] = {"before": before, "floor": before - _RUNS, "n": n}
+        return self._fetch(records.run, "runs_of_job_at", jobid=jobid, at=stamp(time), **page)
+
+
+def _then(row: _Then, time: datetime) -> ChunkThen:
+    """What a chunk was, by what was told of it last before, first after, and what it is now."""
+    told_at, next_at, modified = (records.moment(each) for each in (row.at, row.next_at, row.modified_now))
+    is_as_now = row.next_kind is None and modified is not None and modified <= time
+    if row.kind is not None:
+        status, since = (row.status_now if is_as_now else row.after), told_at
+    elif row.next_kind is not None:
+        status, since = row.next_before, None
+    else:
+        status, since = (row.status_now, modified) if is_as_now else (None, None)
+    is_known = row.kind is not None or is_as_now or (row.next_kind is not None and row.next_before is not None)
+    return ChunkThen(
+        row.datasetid,
+        row.dataid,
+        status,
+        since,
+        row.jobid or row.jobid_now or "",
+        _version(row, is_as_now) if status is not None else 0,
+        row.epoch or 0,
+        row.runid if row.kind else row.runid_now if is_as_now else None,
+        is_known,
+        next_at if row.kind is None else None,
+        row.sort_key or "",
+    )
+
+
+def _version(row: _Then, is_as_now: bool) -> int:
+    if row.version_kind is None:
+        return row.version_now or 0 if is_as_now else 0
+    back = _rolled_back_to(row.version_why or "") if row.version_kind == "rolled back" else None
+    return int(back[1]) if back else row.version_epoch or 0
