@@ -27,6 +27,7 @@
         ├── UnknownStatus       UNKNOWN_STATUS     2
         ├── BadId               BAD_ID             2   an id outside the grammar
         ├── BadDataid           BAD_DATAID         2   a dataid that is malformed for its dataset's type
+        ├── BadTime             BAD_TIME           2   a word that is no moment
         ├── BadDefinition       BAD_DEFINITION     2   a dataset, job, check or pool that makes no sense
         │   ├── BadMapping      BAD_MAPPING        2   a mapping between types that do not fit
         │   ├── TwoProducers    TWO_PRODUCERS      2   two jobs write one dataset
@@ -175,6 +176,10 @@ class BadId(UsageError):
 
 class BadDataid(UsageError):
     name = "BAD_DATAID"
+
+
+class BadTime(UsageError):
+    name = "BAD_TIME"
 
 
 class BadDefinition(UsageError):

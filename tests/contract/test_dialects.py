@@ -14,7 +14,7 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import queries, records, rows
+from opendataflow.store import past, queries, records, rows
 from opendataflow.store.postgres import check
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
@@ -217,6 +217,7 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "records.link": records.Link,
         "records.current": records.Current,
         "records.sample": records.Sample,
+        "last_change": past.LastChange,
         "records.published": records.ManifestRow,
     }
     sqlite = queries.load("sqlite")

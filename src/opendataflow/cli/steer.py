@@ -10,8 +10,10 @@ import click
 
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT
 from .common import App, Line, confirm, table, verb
+from .selectors import selectors
 
 if TYPE_CHECKING:
+    from ..model.selector import Selector
     from ..store import Steered
 
 _LISTED = 20
@@ -21,11 +23,7 @@ _LISTED = 20
 class _Order:
     """What a person asks for: which chunks, and how."""
 
-    dataset: str | None
-    dataids: tuple[str, ...]
-    failed: bool
-    job: str | None
-    everything: bool
+    selector: Selector
     why: str | None
     force: bool
     dry_run: bool
@@ -34,33 +32,22 @@ class _Order:
 
 def _chunk_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.argument("dataids", metavar="[DATAID…|FROM..TO]", nargs=-1),
-        click.argument("dataset", required=False),
         click.option("--yes", "-y", is_flag=True, help="Do not ask."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         click.option(
             "--force", is_flag=True, help="Take RUNNING chunks away from their runs, which then cannot publish."
         ),
         click.option("--why", metavar="TEXT", help="The reason, for the history."),
-        click.option("--all", "everything", is_flag=True, help="Every chunk of the dataset that the verb applies to."),
-        click.option("--job", metavar="JOB", help="What this job produces, instead of a dataset."),
-        click.option(
-            "--failed", is_flag=True, help="Only FAILED chunks; without a dataset, of everything that jobs produce."
-        ),
     ):
         function = option(function)
-    return function
+    return selectors()(function)
 
 
 def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_ones: bool = False) -> int:
-    from ..insight.selection import Wanted, select
+    from ..insight.selection import select
 
-    dataset, words = order.dataset, order.dataids
-    if order.job is not None and dataset is not None:
-        words, dataset = (dataset, *words), None  # with --job, all words are dataids
     app.store.fold_in()
-    wanted = Wanted(dataset, words, order.job, order.failed, order.everything, statuses, new_ones)
-    selection = select(app.store, wanted)
+    selection = select(app.store, order.selector, statuses=statuses, new_ones=new_ones)
     steer = getattr(app.store, {"fail": "fail_chunks"}.get(name, name))
 
     def changes(dry_run: bool) -> list[Steered]:
@@ -118,6 +105,8 @@ def resubmit_verb(app: App, **how: Any) -> int:
       odf resubmit flights_clean 2013-01-01..2013-01-31 --why "late data"
       odf resubmit --failed                    everything that failed
       odf resubmit --job clean_flights --failed
+      odf resubmit --cause "disk is full" --since yesterday
+      odf resubmit --downstream-of flights_raw:2013-01-05
       odf resubmit flights_clean --all --dry-run
     """
     return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING, RESUBMIT), _Order(**how))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from .. import files
 from ..errors import OdfError
+from ..model.selector import Selector
 from ..project import Project, misplaced
 from ..project.trust import require
 from ..store import Published, Store
 from .flow import datasets_in_order
-from .selection import Wanted, select
+from .selection import select
 
 _READERS = 4
 
@@ -45,7 +46,8 @@ def published_versions(
     """The current versions of these chunks, or of everything that has files; and what may not be looked at."""
     store.check_environment(project.environment.name)
     catalogue = store.catalogue()
-    chosen = {each.datasetid: set(each.dataids) for each in select(store, Wanted(dataset, words))} if words else {}
+    wanted = Selector((dataset,) if dataset else (), tuple(words))
+    chosen = {each.datasetid: set(each.dataids) for each in select(store, wanted)} if words else {}
     versions: list[Published] = []
     left_out: list[str] = []
     for name in [catalogue.dataset(dataset).datasetid] if dataset else datasets_in_order(catalogue):

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadConfig, DataNotReady, InvalidPath, MissingDependency, NotValidated, UsageError, install_command
 from ..gate import place_of_input, validity_of_input
 from ..model import READY, Dataset, InputChunk, Look
+from ..model.selector import Selector
 from ..project import Project, check_places, find, load, roots_of, without_file
 from ..project.trust import require
 from ..run.context import Vault
 from ..secrets import STORE_CONTEXT, Taken, decrypt, take
 from ..store import Store, open_store
-from .selection import Wanted, select
+from .selection import select
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
@@ -83,7 +84,9 @@ def _published(store: Store, dataset: Dataset, words: Sequence[str]) -> list[Inp
     ready = {chunk.dataid: chunk for chunk in store.all_chunks(name, status=READY)}
     wanted = list(ready)
     if words:
-        wanted = [each for some in select(store, Wanted(name, words, new_ones=True)) for each in some.dataids]
+        wanted = [
+            each for some in select(store, Selector((name,), tuple(words)), new_ones=True) for each in some.dataids
+        ]
     missing = [dataid for dataid in wanted if dataid not in ready]
     if missing or not wanted:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""

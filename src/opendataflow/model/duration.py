@@ -9,14 +9,14 @@ from .ids import shown
 from .plain import within
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PATTERN = r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([smhdw])"
+PATTERN = r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([smhdw])"
 
 
 def seconds(duration: object, where: str = "") -> float:
     """How many seconds a duration lasts; a bare number already is one of seconds."""
     if isinstance(duration, (int, float)) and not isinstance(duration, bool) and 0 < duration < float("inf"):
         return float(duration)
-    parts = re.fullmatch(_PATTERN, duration) if isinstance(duration, str) else None
+    parts = re.fullmatch(PATTERN, duration) if isinstance(duration, str) else None
     length = float(parts[1]) * _SECONDS[parts[2]] if parts else 0.0
     if length > 0:
         return length

@@ -8,6 +8,7 @@ from ..errors import MissingDependency, UsageError, install_command
 from .announcing import OUTSIDE
 from .backend import Backend
 from .lineage import Made
+from .past import LastChange
 from .records import (
     Announced,
     Applied,
@@ -46,6 +47,7 @@ __all__ = [
     "Deferred",
     "Event",
     "InputRow",
+    "LastChange",
     "Link",
     "Made",
     "Past",

@@ -14,6 +14,7 @@ from . import definitions, migrations, transfer
 from .backend import Migration, Row, Transaction
 from .lineage import Lineage
 from .looking import Looking
+from .past import Pages
 from .reading import Reading
 from .records import Applied, Change
 from .rows import LocationRow, compact
@@ -51,7 +52,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

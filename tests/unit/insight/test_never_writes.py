@@ -27,8 +27,9 @@ from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
 from opendataflow.insight.read import readable
 from opendataflow.insight.rows import published
-from opendataflow.insight.selection import Wanted, select
+from opendataflow.insight.selection import scope, select
 from opendataflow.insight.why import why
+from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
 from opendataflow.run.context import Vault
 from opendataflow.run.drain import Drained, Failure
@@ -113,6 +114,12 @@ def read_what_is_not_there(store: Store) -> None:
         readable(store, without_file(Path("/data"), None), "raw", ["2013-01-01"])
 
 
+SELECTORS = (
+    Selector(statuses=("FAILED",)),
+    Selector(causes=("exit",), who=("x",)),
+    Selector(downstream_of=("raw",)),
+    Selector(upstream_of=("clean:2013-01-01",)),
+)
 LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     why: look_at_one_dataid_each,
     explain: lambda store: [
@@ -122,7 +129,8 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     chunk_list: chunk_list,
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
-    select: lambda store: select(store, Wanted(None, (), failed=True)),
+    select: lambda store: [select(store, selector) for selector in SELECTORS],
+    scope: lambda store: [scope(store, selector) for selector in SELECTORS],
     prove: prove_with_rows,
     Watch: look_at_a_drain,
     report: look_at_a_drain,
@@ -135,6 +143,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 # These are reached through the functions above.
 INSIDE = {
     "rows.head": readable,
+    "selection.along_lineage": scope,
     "absent.absent": overview,
     "changed.changed_input": why,
     "exceptions.exceptional_chunks": overview,

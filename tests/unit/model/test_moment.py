@@ -1,0 +1,58 @@
+"""Moments as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from opendataflow.errors import BadTime
+from opendataflow.model.moment import parse_moment
+from opendataflow.model.timezone import time_zone
+
+PARIS = time_zone("Europe/Paris")
+NOW = datetime(2026, 11, 14, 2, 30, tzinfo=UTC)  # 03:30 in Paris
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("now", "2026-11-14T03:30+01:00"),
+        ("2026-11-14", "2026-11-14T00:00+01:00"),
+        ("2026-07-14", "2026-07-14T00:00+02:00"),
+        ("2026-11-14T03:00", "2026-11-14T03:00+01:00"),
+        ("2026-11-14 03:00:05", "2026-11-14T03:00:05+01:00"),
+        ("2026-11-14T03:00Z", "2026-11-14T03:00+00:00"),
+        ("03:00", "2026-11-14T03:00+01:00"),
+        ("3:00", "2026-11-14T03:00+01:00"),
+        ("2h", "2026-11-14T01:30+01:00"),
+        ("90m ago", "2026-11-14T02:00+01:00"),
+        ("3d", "2026-11-11T03:30+01:00"),
+        ("today", "2026-11-14T00:00+01:00"),
+        (" yesterday ", "2026-11-13T00:00+01:00"),
+    ],
+)
+def test_a_moment_is_meant_in_the_zone_of_the_project(text: str, moment: str):
+    assert parse_moment(text, NOW, PARIS) == datetime.fromisoformat(moment)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-14", "2026-11-15T00:00+01:00"),
+        ("yesterday", "2026-11-14T00:00+01:00"),
+        ("2026-11-14T03:00", "2026-11-14T03:00+01:00"),
+        ("2h", "2026-11-14T01:30+01:00"),
+    ],
+)
+def test_a_day_can_be_meant_to_its_end(text: str, moment: str):
+    assert parse_moment(text, NOW, PARIS, end=True) == datetime.fromisoformat(moment)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-13-01", "25:00", "2026-11", "0h", "-2h", "9999999999d", "999999999w", "2026-11-14T", "3"]
+)
+def test_what_is_no_moment_is_named(text: str):
+    with pytest.raises(BadTime) as problem:
+        parse_moment(text, NOW, PARIS)
+    assert "yesterday" in problem.value.hint
