@@ -14,7 +14,7 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import past, queries, records, rows
+from opendataflow.store import links, past, queries, records, rows
 from opendataflow.store.postgres import check
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
@@ -216,6 +216,12 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "records.event": records.Event,
         "records.link": records.Link,
         "records.current": records.Current,
+        "link": records.Link,
+        "current": records.Current,
+        "links.stale_chunk": links.StaleChunk,
+        "links.recalled": links.Recalled,
+        "recalled": links.Recalled,
+        "links.descendant": links.Descendant,
         "records.sample": records.Sample,
         "last_change": past.LastChange,
         "records.published": records.ManifestRow,

@@ -21,6 +21,7 @@ TABLES = (
     "made_from",
     "remake",
     "recalled",
+    "stale",
     "event",
     "candidate",
     "note",

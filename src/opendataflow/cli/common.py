@@ -41,6 +41,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "PENDING": {"fg": "magenta"},
     "REFUSED": {"fg": "red"},
     "MISSING": {"fg": "yellow"},
+    "STALE": {"fg": "yellow"},
     "WARNED": {"fg": "yellow"},
     "strong": {"bold": True},
     "faint": {"dim": True},

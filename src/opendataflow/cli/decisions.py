@@ -15,11 +15,16 @@ from .runs import how_it_went
 if TYPE_CHECKING:
     from ..insight.explain import Decision, Explanation, Reader, Source
     from ..insight.why import Why
-    from ..store import Published
+    from ..store import Published, Recalled
 
 _LONGEST = 200  # characters of evidence in one line
 _OUTPUTS = 5
-_STYLES = {YES: "yes", RUNNING: "RUNNING", NothingToDo.name: "faint"}  # of the reasons that are no refusal
+_STYLES = {
+    YES: "yes",
+    RUNNING: "RUNNING",
+    NothingToDo.name: "faint",
+    "STALE": "STALE",
+}  # of the reasons that are no refusal
 
 
 @verb("why")
@@ -102,6 +107,12 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield f"produced by {explanation.producer or 'something outside'}"
     if explanation.refused and explanation.status:
         yield [("a later delivery was refused: ", "no"), (one_line(explanation.refused), "")]
+    for cause in explanation.stale:
+        yield [("STALE: ", "STALE"), (one_line(cause), "")]
+    if explanation.stale:
+        yield [("  → ", "faint"), (f"odf resubmit --stale {explanation.datasetid} {explanation.dataid}", "command")]
+    for recalled in explanation.recalled:
+        yield [(f"version {recalled.version} was recalled ", "no"), (one_line(_who_recalled(recalled)), "")]
     yield ""
     yield [("The five questions, for a job that reads it now", "strong")]
     yield from map(_answer, explanation.answers)
@@ -127,6 +138,12 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
         yield from _history(explanation)
 
 
+def _who_recalled(recalled: Recalled) -> str:
+    from ..insight.words import when
+
+    return f"by {recalled.who} at {when(recalled.at)}: {recalled.why}"
+
+
 def _headline(explanation: Explanation) -> Line:
     from ..insight.words import when
 
@@ -137,6 +154,7 @@ def _headline(explanation: Explanation) -> Line:
         (f"{explanation.datasetid} {explanation.dataid}", "strong"),
         (" is ", ""),
         (explanation.status or "not there", explanation.status or "faint"),
+        (", STALE" if explanation.stale else "", "STALE"),
         (f"{since}{version}: {explanation.meaning}", ""),
     ]
 

@@ -10,15 +10,20 @@ from collections.abc import Iterator
 from ..insight.absent import MISSING, REFUSED
 from ..insight.axis import Column
 from ..insight.matrix import LONGEST_NAME, Block, Cell, Line, Overview
+from ..insight.stale import STALE
 from ..insight.words import ranges_text
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
 from .common import Line as Printed
 from .common import Segment, one_line
 
-_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING)
-_GLYPHS = dict(zip((*_ORDER, None, "PARTLY"), "●▶✗↻‖P⊘○·◐", strict=True))
-_LETTERS = dict(zip((*_ORDER, None, "PARTLY"), "#>XrHP!?.+", strict=True))
-_MEANINGS = {REFUSED: "REFUSED when it arrived", MISSING: "MISSING although expected"}
+_ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING, STALE)
+_GLYPHS = dict(zip((*_ORDER, None, "PARTLY"), "●▶✗↻‖P⊘○≠·◐", strict=True))
+_LETTERS = dict(zip((*_ORDER, None, "PARTLY"), "#>XrHP!?~.+", strict=True))
+_MEANINGS = {
+    REFUSED: "REFUSED when it arrived",
+    MISSING: "MISSING although expected",
+    STALE: "READY, and STALE: made from an older version",
+}
 _RANGES = 4
 
 _is_period = re.compile(r"([0-9]{4}(?:-[0-9]{2}){0,2})[-T]([0-9]{2})").fullmatch
@@ -99,6 +104,7 @@ def _block(block: Block, width: int, glyph_of: dict[str | None, str], used: set[
 def _words(line: Line, glyph_of: dict[str | None, str], width: int) -> Iterator[Segment]:
     for cell in line.cells:
         text = f"{glyph_of[cell.status]} {cell.status}" if cell.status else glyph_of[None]
+        text += f" {glyph_of[STALE]}" if cell.stale else ""
         yield text, cell.status or "faint"
         yield " " * (width - len(text)), ""
 
@@ -117,6 +123,8 @@ def _cells(
 
 
 def _shown(cell: Cell, column: Column) -> str | None:
+    if cell.status == READY and cell.stale:
+        return STALE
     is_partly = cell.status == READY and cell.chunks is not None and cell.chunks < column.size
     return "PARTLY" if is_partly else cell.status
 

@@ -12,6 +12,7 @@ from ..gate import place_of_input, validity_of_input
 from ..model import (
     OUT_LOCKS,
     QUESTIONS,
+    READY,
     Answer,
     Catalogue,
     Dataset,
@@ -28,9 +29,10 @@ from ..model import (
 )
 from ..project import Project
 from ..project.trust import distrust_of, told
-from ..store import OUTSIDE, Chunk, Event, Published, Run, Store
+from ..store import OUTSIDE, Chunk, Event, Published, Recalled, Run, Store
 from .absent import last_expected
 from .changed import ways_to_accept
+from .stale import why_stale
 from .words import when
 
 _MOST_EVENTS = 500
@@ -103,6 +105,8 @@ class Explanation:
     more_events: bool
     refused: str = ""  # what came last from outside and was not taken: when, and why
     ways_out: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()  # why it is made from what is no longer current
+    recalled: tuple[Recalled, ...] = ()  # its versions that somebody called back
 
 
 def explain(store: Store, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
@@ -158,6 +162,8 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         len(events) == _MOST_EVENTS,
         refused,
         ways_to_accept(catalogue, answers),
+        why_stale(store, datasetid, dataid) if status == READY else (),
+        tuple(store.recalled([(datasetid, dataid)])),
     )
 
 

@@ -37,6 +37,7 @@ from .exceptions import (
     remarks_on_chunks,
 )
 from .flow import chosen
+from .stale import STALE, marked, stale_within
 
 # The worst first: what a cell that stands for many chunks shows.
 WORST_FIRST = (FAILED, REFUSED, HOLD, PENDING, RESUBMIT, MISSING, RUNNING)
@@ -66,6 +67,7 @@ class Cell:
     status: str | None
     n: int = 0
     chunks: int | None = 0
+    stale: int = 0  # how many of them were made from what is no longer current
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,10 @@ def overview(
     within = {name: windows[name] or EVERYTHING for name in names}
     known = absent(store, catalogue, within, {name: line.first for name, line in lines.items()})
     partitions = {name: catalogue.datasets[name].partition for name in names}
-    lines = {name: _widened(line, partitions[name], known[name]) for name, line in lines.items()}
+    stale = stale_within(store, within)
+    lines = {
+        name: _widened(line, partitions[name], known[name], len(stale.get(name, ()))) for name, line in lines.items()
+    }
     if wanted:
         lines = {name: line for name, line in lines.items() if line.counts.get(wanted)}
     filled = {name: line for name, line in lines.items() if line.counts or line.malformed}
@@ -144,18 +149,19 @@ def overview(
         )
         for type_name in types
     ]
+    blocks = [marked(block, partitions, stale) for block in blocks]
     reasons = reasons_of_refusals({name: known[name] for name in filled})
     reasons += remarks_on_chunks(store, {name: within[name] for name in filled})
     exceptions = []
     for name, line in filled.items():
         own = {reason.dataid: reason.status for reason in reasons if reason.datasetid == name}
         listed = {sign: [dataid for dataid in own if own[dataid] == sign] for sign in (REFUSED, WARNED)}
-        listed[MISSING] = [*known[name].missing]
+        listed |= {MISSING: [*known[name].missing], STALE: [*stale.get(name, ())]}
         exceptions += [
             listed_chunks(partitions[name], name, bad, listed[bad])
             if bad in listed
             else exceptional_chunks(store, partitions[name], name, bad, line.counts[bad], within[name])
-            for bad in (*WORST_FIRST, WARNED)
+            for bad in (*WORST_FIRST, STALE, WARNED)
             if (listed[bad] if bad in listed else line.counts.get(bad)) and wanted in (None, bad)
         ]
     return Overview(
@@ -168,16 +174,18 @@ def overview(
 
 def _wanted(status: str | None) -> str | None:
     """A status, or one of the signs that only the matrix knows."""
-    if status is None or status.upper() in (*SIGNS, WARNED):
+    if status is None or status.upper() in (*SIGNS, STALE, WARNED):
         return status.upper() if status else None
     return canonical(status)
 
 
-def _widened(line: Line, partition: Partition, known: Absent) -> Line:
+def _widened(line: Line, partition: Partition, known: Absent, stale: int) -> Line:
     """The line with its chunks that are not there, counted and inside of its ends."""
     from dataclasses import replace
 
-    counts = {sign: len(known.of(sign)) + (len(known.again) if sign == REFUSED else 0) for sign in SIGNS}
+    counts = {sign: len(known.of(sign)) + (len(known.again) if sign == REFUSED else 0) for sign in SIGNS} | {
+        STALE: stale
+    }
     ends = [end for end in (line.first, line.last) if end is not None]
     ends = sorted([*ends, *known.refused, *known.missing], key=lambda dataid: sort_key(partition, dataid))
     first, last = (ends[0], ends[-1]) if ends else (None, None)

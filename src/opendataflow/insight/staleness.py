@@ -12,6 +12,7 @@ from ..store import Chunk, Store
 
 ChunkId = tuple[str, str]
 _AFTER_ALL = chr(0x10FFFF)
+_MOST = 1_000_000
 
 
 class _Known(NamedTuple):
@@ -28,6 +29,10 @@ class Staleness:
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store, self._catalogue = store, catalogue
         self._datasets: dict[str, _Known] = {}
+        direct = [(row.datasetid, row.dataid) for row in store.stale(_MOST) if row.is_direct]
+        self._marks: dict[ChunkId, str] = {}
+        for mark in store.stale_marks(direct) if direct else ():
+            self._marks.setdefault((mark.datasetid, mark.dataid), str(mark))
         self.causes: dict[ChunkId, str] = {}  # of every chunk that was looked at; empty where it is not stale
 
     def cause(self, datasetid: str, dataid: str) -> str:
@@ -71,10 +76,8 @@ class Staleness:
     def _newer(self, datasetid: str, dataid: str) -> Iterator[str]:
         """What a chunk would be made from now, and was not."""
         consumed, job = self._made_from(datasetid, dataid), self._catalogue.producer(datasetid)
-        for item in consumed:
-            now = self._known(item.datasetid).chunks.get(item.dataid)
-            if now is not None and now.status == READY and now.version != item.version:
-                yield f"{item.datasetid} {item.dataid} is version {now.version} now, and version {item.version} was read"
+        if (datasetid, dataid) in self._marks:
+            yield self._marks[datasetid, dataid]
         for given in job.inputs if job and consumed else ():
             read = {item.dataid for item in consumed if item.datasetid == given.datasetid}
             late = [each for each in self._chosen(job, given, dataid) if each not in read] if job else []

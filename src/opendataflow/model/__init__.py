@@ -27,7 +27,7 @@ from .decision import (
 )
 from .duration import seconds
 from .ids import ID_PATTERN, check_id
-from .job import Input, Job, Pause, Pool, Retry
+from .job import IGNORE, RERUN, Input, Job, Pause, Pool, Retry
 from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
 from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
 from .partition import (
@@ -71,6 +71,7 @@ __all__ = [
     "HOLD",
     "IDENTITY",
     "ID_PATTERN",
+    "IGNORE",
     "IN",
     "IN_LOCKS",
     "NOT_ASKED",
@@ -79,6 +80,7 @@ __all__ = [
     "PENDING",
     "QUESTIONS",
     "READY",
+    "RERUN",
     "RESUBMIT",
     "RUNNING",
     "SYNONYMS",

@@ -16,6 +16,8 @@ from .plain import plain_table
 from .timezone import time_zone
 
 _MOST_DOUBLINGS = 64
+# What becomes of a published chunk when what it was made from is published anew.
+STALE, RERUN, IGNORE = "stale", "rerun", "ignore"
 CRASHES = 2  # how often a run that lost its lease is tried again, whatever `retries` says
 
 
@@ -120,6 +122,12 @@ class Job:
     def batch(self) -> int:
         """How many chunks one Spark job takes together."""
         return int(str(self.options.get("batch", 1)))
+
+    @property
+    def on_new_version(self) -> str:
+        """What becomes of its chunks when what they were made from is published anew: stale, rerun or ignore."""
+        told = self.options.get("on_new_version", STALE)
+        return str(told) if told in (RERUN, IGNORE) else STALE
 
     def _check_datasets(self) -> None:
         where = f"job {self.jobid}"

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import BY_NAME, BadConfig, UnknownPool
 from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
 from ..model.ids import shown
+from ..model.job import IGNORE, RERUN, STALE
 from ..model.plain import plain
 from .locations import is_inside
 from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
@@ -20,6 +21,7 @@ OPTIONS: dict[str, Shape] = {
     "folder": TEXT,
     "secrets": one_of("env", "file"),
     "batch": COUNT,
+    "on_new_version": one_of(STALE, RERUN, IGNORE),
     "spark": TABLE,
     "description": TEXT,
     "owner": TEXT,

@@ -8,7 +8,9 @@ from ..errors import MissingDependency, UsageError, install_command
 from .announcing import OUTSIDE
 from .backend import Backend
 from .lineage import Made
+from .links import Descendant, Mark, Recalled, StaleChunk
 from .past import LastChange
+from .recalling import Recall
 from .records import (
     Announced,
     Applied,
@@ -45,19 +47,24 @@ __all__ = [
     "Claim",
     "Current",
     "Deferred",
+    "Descendant",
     "Event",
     "InputRow",
     "LastChange",
     "Link",
     "Made",
+    "Mark",
     "Past",
     "Position",
     "Published",
+    "Recall",
+    "Recalled",
     "Remarked",
     "Rescued",
     "RolledBack",
     "Run",
     "Sample",
+    "StaleChunk",
     "Steered",
     "Store",
     "open_store",

@@ -10,6 +10,8 @@ from ..errors import Locked, WrongData
 from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, check_dataid, sort_key
 from . import candidates, records, status_rows
 from .backend import Transaction
+from .inputs import ChunkId
+from .links import Recalled, recalled
 from .records import Announced
 from .rows import EventRow, OutRow, Standing, as_objects, compact, manifest_data
 
@@ -63,6 +65,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
         chunks = [(datasetid, dataid) for dataid in wanted[start : start + _BATCH]]
         there = status_rows.standing(tx, chunks)
         newest = {row.dataid: row.version for row in tx.fetch(_Version._make, "versions_given", chunks=compact(chunks))}
+        called_back = _called_back(tx, chunks) if there else {}
         rows, events, published = [], [], []
         for chunk in chunks:
             _, dataid = chunk
@@ -70,6 +73,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             manifest = announcement.manifests.get(dataid)
             if not _is_news(tx, announcement, dataid, before):
                 continue
+            if manifest is not None and before is not None and not announcement.again:
+                _refuse_recalled(tx, before, manifest, called_back.get(chunk, ()))
             if manifest is not None and manifest.fingerprint and not announcement.repeats:
                 refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
             version = 1 + max(before.epoch if before else 0, before.version if before else 0, newest[dataid] or 0)
@@ -104,13 +109,33 @@ def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: S
         raise Locked(f"{here} is {before.status}", hint=f"Somebody set it aside. To release it: odf release {here}")
     if announcement.only_new:
         raise Locked(f"{here} is there already", hint=f"See: odf explain {here}")
-    return announcement.again or before.status != READY or not _is_same(tx, before, announcement.manifests.get(dataid))
+    manifest = announcement.manifests.get(dataid)
+    return announcement.again or before.status != READY or not _is_same(tx, before, before.version, manifest)
 
 
-def _is_same(tx: Transaction, before: Standing, manifest: Manifest | None) -> bool:
+def _called_back(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[ChunkId, list[Recalled]]:
+    found: dict[ChunkId, list[Recalled]] = {}
+    for row in tx.fetch(recalled, "recalled_given", chunks=compact(chunks)):
+        found.setdefault((row.datasetid, row.dataid), []).append(row)
+    return found
+
+
+def _refuse_recalled(tx: Transaction, before: Standing, manifest: Manifest, called_back: Sequence[Recalled]) -> None:
+    """What was recalled does not come back because the same file still lies there."""
+    here = f"{before.datasetid} {before.dataid}"
+    for by in called_back:
+        if _is_same(tx, before, by.version, manifest):
+            raise Repeat(
+                f"{here} has exactly the content of its version {by.version}, which {by.who} recalled: {by.why}",
+                hint=f"Deliver it anew. If it is right after all: odf ready {here} --again",
+                dataid=before.dataid,
+            )
+
+
+def _is_same(tx: Transaction, before: Standing, version: int, manifest: Manifest | None) -> bool:
     if manifest is None:
         return True
-    names = {"datasetid": before.datasetid, "dataid": before.dataid, "version": before.version}
+    names = {"datasetid": before.datasetid, "dataid": before.dataid, "version": version}
     stored = tx.first(records.published, "manifest", **names)
     if stored is None:
         return False

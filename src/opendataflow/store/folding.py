@@ -11,6 +11,7 @@ from .backend import Transaction
 from .endings import lose
 from .inputs import ChunkId
 from .rows import EventRow, Note, OutRow, Reader, Standing, as_objects, compact
+from .steering import recalled_versions
 
 _BATCH = 50_000
 
@@ -59,6 +60,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     ]
     tx.run("events_put", events=as_objects(events))
     tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
+    _keep_recalled(tx, rows)
     _end_lost_runs(tx, notes, rows)
     deleted = {_chunk(note): note for note in notes if _is_deletion(note)}
     _forget_deleted_runs(tx, catalogue, deleted)
@@ -138,6 +140,21 @@ def _end_lost_runs(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standi
     lost = {row.runid: who.get(_id(row)) for row in rows if row.run_status == RUNNING and row.status != RUNNING}
     for runid, by in lost.items():
         lose(tx, runid, "the status was changed from outside", who=by)
+
+
+def _keep_recalled(tx: Transaction, rows: Sequence[Standing]) -> None:
+    """A version that was recalled does not become readable because somebody writes READY: it has to be made again."""
+    ready = {(*_id(row), row.version): row for row in rows if row.status == READY}
+    called_back = recalled_versions(tx, [key[:2] for key in ready]) if ready else {}
+    found = [(ready[key], row) for key, row in called_back.items() if key in ready]
+    status_rows.put(
+        tx, [OutRow(*_id(row), row.jobid, RESUBMIT, row.epoch, row.version, None, row.sort_key) for row, _ in found]
+    )
+    events = [
+        EventRow("recalled", *_id(row), row.jobid, READY, RESUBMIT, by.who, f"it stays recalled: {by.why}", row.epoch)
+        for row, by in found
+    ]
+    tx.run("events_put", events=as_objects(events))
 
 
 def _is_deletion(note: Note) -> bool:

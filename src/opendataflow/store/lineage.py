@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from . import records
+from ..model import IGNORE
+from . import links, records
+from .backend import Transaction
 from .inputs import ChunkId
+from .links import Descendant, Mark, Recalled, StaleChunk
 from .records import Current, Link
 from .rows import compact
 from .session import Session
@@ -25,6 +28,9 @@ class Made(NamedTuple):
     runid: int | None
     at: datetime | None
     who: str | None
+
+
+MOST_STALE = 100_000
 
 
 class Lineage(Session):
@@ -56,3 +62,32 @@ class Lineage(Session):
         asked = compact(list(versions))
         rows = self._fetch(Made._make, "versions_made", versions=asked) if asked != "[]" else []
         return {row[:3]: row._replace(at=records.moment(row.at)) for row in rows}
+
+    # Stale and recalled ------------------------------------------------------------------------------------------
+
+    def stale(self, n: int = MOST_STALE) -> list[StaleChunk]:
+        """The chunks whose current version was made from what is no longer current, at whatever distance, at most n.
+
+        Outputs of jobs that ignore new versions are not among them, nor what was made from those alone.
+        """
+
+        def work(tx: Transaction) -> list[StaleChunk]:
+            if not tx.value("any_stale"):
+                return []
+            jobs = self._seen(tx).jobs.values()
+            ignoring = sorted(name for job in jobs if job.on_new_version == IGNORE for name in job.outputs)
+            return tx.fetch(links.stale_chunk, "stale_chunks", ignoring=compact(ignoring), n=n)
+
+        return self._do(work, reading=True)
+
+    def stale_marks(self, chunks: Iterable[ChunkId]) -> list[Mark]:
+        """Why these chunks are stale themselves; not those that are so only because of something further upstream."""
+        return self._fetch(Mark._make, "stale_marks_given", chunks=compact(list(chunks)))
+
+    def recalled(self, chunks: Iterable[ChunkId]) -> list[Recalled]:
+        """The versions of these chunks that somebody called back."""
+        return self._fetch(links.recalled, "recalled_given", chunks=compact(list(chunks)))
+
+    def descendants(self, datasetid: str, dataid: str, n: int) -> list[Descendant]:
+        """What stands now and was made from any version of a chunk, and from that, at most n; each once for each input."""
+        return self._fetch(links.descendant, "descendants", datasetid=datasetid, dataid=dataid, n=n)

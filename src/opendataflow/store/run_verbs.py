@@ -25,7 +25,7 @@ from ..model import (
     sort_key,
 )
 from ..model.timezone import time_zone
-from . import candidates, claims, definitions, endings, folding, limits, records, status_rows
+from . import candidates, claims, definitions, endings, folding, freshness, limits, records, status_rows
 from .announcing import Act, Announcement, announce
 from .backend import Backend, Transaction
 from .endings import Done
@@ -331,6 +331,7 @@ class RunVerbs(Session):
                 aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)
                 aside = aside._replace(jobid=claim.jobid, runid=claim.runid)
                 announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
+            freshness.published(tx, catalogue, runs, beside or (), Act(self._who))
             for step in settle:
                 step()
 

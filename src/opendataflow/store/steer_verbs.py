@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 
 from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
 from ..model import RUNNING, Manifest
-from . import announcing, endings, folding, records, steering, versions
+from . import announcing, endings, folding, freshness, recalling, records, steering, versions
 from .announcing import Act, Announcement
 from .backend import ConnectionLost, Retry, Transaction
+from .recalling import Recall
 from .records import Announced, RolledBack, Run, Steered
 from .rows import EventRow, as_objects
 from .session import Session
@@ -44,7 +45,9 @@ class SteerVerbs(Session):
         def work(tx: Transaction) -> Announced:
             catalogue = self._known(tx)
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
-            return announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
+            announced = announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
+            freshness.settle(tx, catalogue, [(datasetid, dataid) for dataid in announced.ready], Act(self._who))
+            return announced
 
         try:
             return self._do(work)
@@ -142,7 +145,50 @@ class SteerVerbs(Session):
         def work(tx: Transaction) -> list[RolledBack]:
             catalogue = self._known(tx)
             folding.fold(tx, catalogue)
-            return versions.rollback(tx, catalogue, datasetid, dataid, to, Act(self._who, why), dry_run=dry_run)
+            act = Act(self._who, why)
+            changed = versions.rollback(tx, catalogue, datasetid, dataid, to, act, dry_run=dry_run)
+            if not dry_run:
+                freshness.rolled_back(tx, catalogue, changed, act)
+            return changed
+
+        return self._do(work)
+
+    def recall(
+        self,
+        datasetid: str,
+        dataid: str,
+        *,
+        why: str,
+        cascade: bool = False,
+        hold: bool = False,
+        dry_run: bool = False,
+    ) -> Recall:
+        """Published data was bad: no job reads it again and, with cascade, nor what was really made from it.
+
+        It is produced again, upstream first; hold leaves it recalled. Runs that read it now lose their chunk.
+        """
+
+        def work(tx: Transaction) -> Recall:
+            catalogue = self._known(tx)
+            folding.fold(tx, catalogue)
+            how = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
+            return recalling.recall(tx, catalogue, (datasetid, dataid), Act(self._who, why), **how)
+
+        return self._do(work)
+
+    def remake(
+        self, chunks: Iterable[tuple[str, str]], *, why: str | None = None, dry_run: bool = False
+    ) -> list[Steered]:
+        """Have READY chunks made again because what they were made from is newer.
+
+        One whose inputs come out as they were is kept as it is, without a run.
+        """
+        wanted = list(chunks)
+
+        def work(tx: Transaction) -> list[Steered]:
+            catalogue = self._known(tx)
+            folding.fold(tx, catalogue)
+            return freshness.remake(tx, catalogue, wanted, Act(self._who, why), dry_run=dry_run)
 
         return self._do(work)
 

@@ -22,6 +22,8 @@ from .announcing import OUTSIDE, Act
 from .backend import Transaction
 from .endings import lose
 from .inputs import ChunkId
+from .links import Recalled
+from .links import recalled as recalled
 from .records import Steered
 from .rows import EventRow, OutRow, PairKey, Standing, StatusKey, as_objects, compact
 
@@ -35,10 +37,20 @@ TRANSITIONS: dict[str, dict[str | None, str]] = {
     "release": {HOLD: BACK, PENDING: BACK},
     "fail": {None: FAILED, READY: FAILED, RESUBMIT: FAILED, HOLD: FAILED, PENDING: FAILED, FAILED: FAILED},
     "forget": {READY: GONE, FAILED: GONE, RESUBMIT: GONE, HOLD: GONE, PENDING: GONE},
+    "recall": {READY: RESUBMIT, FAILED: FAILED, RESUBMIT: RESUBMIT, HOLD: HOLD, PENDING: PENDING},
+    "recall and hold": {READY: HOLD, FAILED: HOLD, RESUBMIT: HOLD, HOLD: HOLD, PENDING: PENDING},
 }
 # What becomes of a running chunk that is taken away from its run.
 FORCED = {"release": FAILED, "hold": HOLD, "resubmit": RESUBMIT, "fail": FAILED, "forget": GONE}
-PAST = {"resubmit": "resubmitted", "hold": "held", "release": "released", "fail": "failed", "forget": "forgotten"}
+PAST = {
+    "resubmit": "resubmitted",
+    "hold": "held",
+    "release": "released",
+    "fail": "failed",
+    "forget": "forgotten",
+    "recall": "recalled",
+    "recall and hold": "recalled",
+}
 
 
 def steer(
@@ -61,6 +73,7 @@ def steer(
     chunks = [(name, dataid) for dataid in wanted for name in group]
     deferred = _deferred(tx, catalogue, chunks)
     there = status_rows.standing(tx, chunks)
+    recalled = recalled_versions(tx, chunks) if verb == "release" else {}
     changed: list[Steered] = []
     put, gone, events, lost = [], [], [], []
     for name, dataid in chunks:
@@ -69,6 +82,8 @@ def steer(
         if before is None and name != datasetid:
             continue
         after = _after(verb, row, name, dataid, force)
+        if row is not None and after == READY and (name, dataid, row.version) in recalled:
+            after = RESUBMIT  # nobody reads again what was recalled
         if row is not None and before == RUNNING and row.run_status == RUNNING:
             lost.append(row.runid)
         # To say RESUBMIT again ends the pause before the next try, as an UPDATE by SQL does.
@@ -89,6 +104,7 @@ def steer(
         changed.append(Steered(name, dataid, before, after))
     if dry_run:
         return changed
+    tx.run("remake_drop", chunks=compact(chunks))  # a person decides anew
     if verb == "forget" and producer is not None:
         gone += status_rows.readings_of(tx, catalogue, producer, wanted)
     for runid in dict.fromkeys(lost):
@@ -100,6 +116,12 @@ def steer(
         tx.run("events_put", events=as_objects(events))
         candidates.settle(tx, catalogue, chunks, by_person=True)
     return changed
+
+
+def recalled_versions(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[tuple[str, str, int], Recalled]:
+    """The versions of these chunks that somebody called back."""
+    rows = tx.fetch(recalled, "recalled_given", chunks=compact(chunks))
+    return {(row.datasetid, row.dataid, row.version): row for row in rows}
 
 
 def _deferred(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId]) -> set[candidates.PairId]:

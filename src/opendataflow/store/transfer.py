@@ -24,6 +24,7 @@ TABLES = (
     "made_from",
     "remake",
     "recalled",
+    "stale",
     "event",
     "log_tail",
     "candidate",

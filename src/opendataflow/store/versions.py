@@ -11,6 +11,7 @@ from .announcing import OUTSIDE, Act, refuse_repeat
 from .backend import Transaction
 from .records import RolledBack
 from .rows import EventRow, OutRow, Standing, as_objects
+from .steering import recalled_versions
 
 _LOOK_BACK = 1000  # events
 
@@ -69,7 +70,7 @@ def _version_to_be(tx: Transaction, current: Standing) -> int:
     datasetid, dataid = current.datasetid, current.dataid
     published = _published_versions(tx, datasetid, dataid)
     is_off_line = current.status != READY and not _was_called_bad(tx, datasetid, dataid)
-    gone = removed(tx, datasetid, dataid)
+    gone = removed(tx, datasetid, dataid) | {version for _, _, version in recalled_versions(tx, [(datasetid, dataid)])}
     for version in published:
         if (version < current.version or (is_off_line and version == current.version)) and version not in gone:
             return version
@@ -119,6 +120,11 @@ def _must_be_there(tx: Transaction, catalogue: Catalogue, current: Standing, ver
     if version in removed(tx, datasetid, dataid):
         raise BadTransition(
             f"the files of {here} version {version} were removed by odf vacuum",
+            hint=f"Have it produced again: odf resubmit {here}",
+        )
+    if by := recalled_versions(tx, [(datasetid, dataid)]).get((datasetid, dataid, version)):
+        raise BadTransition(
+            f"version {version} of {here} was recalled by {by.who}: {by.why}",
             hint=f"Have it produced again: odf resubmit {here}",
         )
     if published.manifest.fingerprint and not dataset.options.get("repeats"):

@@ -51,6 +51,7 @@ from .reasons import (
     last_words,
     limits_in_the_way,
     log_of,
+    stale_chunk,
     ways_to_produce,
     ways_to_trust,
     who_runs,
@@ -83,6 +84,8 @@ def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, proje
     if not reasons:
         reasons = [_nothing_in_the_way(asked)]
         reasons += [_deferred(asked, known.deferred)] if known.deferred else []
+    if all(output.status == READY for output in facts.outputs):
+        reasons += stale_chunk(store, job, dataid)
     return Why(job.jobid, dataid, decide(facts).verdict, tuple(reasons), answers)
 
 

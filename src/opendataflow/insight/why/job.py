@@ -37,6 +37,7 @@ from .reasons import (
     how_it_ended,
     limits_in_the_way,
     log_of,
+    stale_of_job,
     untrusted,
     ways_to_produce,
     who_runs,
@@ -55,7 +56,7 @@ class _Missing(NamedTuple):
 def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | None = None) -> Why:
     """What a job can run, what holds it back, and what it waits for."""
     reasons = tuple(_reasons(store, catalogue, job)) or _first_in_line(store, catalogue, job)
-    reasons = reasons or (_nothing_to_do(store, catalogue, job),)
+    reasons = (*(reasons or (_nothing_to_do(store, catalogue, job),)), *stale_of_job(store, job))
     refused = tuple(untrusted(project, catalogue, job)) if project is not None else ()
     if refused:
         reasons = (*refused, *(reason for reason in reasons if reason.name != YES))

@@ -14,8 +14,9 @@ from ...run.context import Vault
 from ...run.declared import foreseen_distrust, has_code
 from ...store import Run, Store
 from ..pools import change_text
+from ..stale import STALE, stale_chunks, why_stale
 from ..usual import so_far
-from ..words import duration, when
+from ..words import are, duration, many, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
 
@@ -42,6 +43,22 @@ class Why:
     verdict: str
     reasons: tuple[Reason, ...]
     answers: tuple[Answer, ...] = ()
+
+
+def stale_of_job(store: Store, job: Job) -> Iterator[Reason]:
+    """What a job published, and would make differently now: no obstacle, but worth knowing."""
+    chunks = [row for row in stale_chunks(store).values() if row.datasetid in job.outputs]
+    if chunks:
+        first = ", ".join(dict.fromkeys(row.dataid for row in chunks[:SHOWN])) + "…" * (len(chunks) > SHOWN)
+        text = f"{many(len(chunks))} of {job.jobid} {are(len(chunks))} made from an older version: {first}"
+        yield Reason(STALE, text, (f"odf resubmit --stale --job {job.jobid}",))
+
+
+def stale_chunk(store: Store, job: Job, dataid: str) -> Iterator[Reason]:
+    """The same about one chunk, with what is newer."""
+    for datasetid in job.outputs:
+        for cause in why_stale(store, datasetid, dataid):
+            yield Reason(STALE, f"{datasetid} {dataid}: {cause}", (f"odf resubmit --stale {datasetid} {dataid}",))
 
 
 def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reason]:

@@ -445,3 +445,146 @@ left join lateral (
     select p.* from event p where p.datasetid = c ->> 0 and p.dataid = c ->> 1 and p.epoch = (c ->> 2)::bigint
       and p.kind in ('published', 'announced') order by p.eventid limit 1) e on true
 where m.version is not null or e.eventid is not null
+
+-- name: superseded_given
+-- What given chunks, which have a new version, and given links decide about: standing versions that were made from another version than the current one,
+-- with whether its content is the same; and the marks that are there already, with a jobid of ''.
+-- PostgreSQL: a list is joined by LATERAL.
+select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
+       coalesce((select was.fingerprint from data_manifest was
+                 where was.datasetid = f.in_datasetid and was.dataid = f.in_dataid and was.version = f.in_version)
+              = (select new.fingerprint from data_manifest new
+                 where new.datasetid = f.in_datasetid and new.dataid = f.in_dataid and new.version = n.version), false) as is_same
+from (select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
+      from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
+      cross join lateral (select * from made_from m where m.in_datasetid = c.datasetid and m.in_dataid = c.dataid offset 0) f
+      union all
+      select l ->> 0, l ->> 1, (l ->> 2)::bigint, l ->> 3, l ->> 4, (l ->> 5)::bigint from json_array_elements(:links::json) l offset 0) f
+cross join lateral (select d.version from datastatus d
+                    where d.datasetid = f.in_datasetid and d.dataid = f.in_dataid and d.locktype = 'OUT' and d.version <> f.in_version offset 0) n
+cross join lateral (select d.jobid, d.status from datastatus d
+                    where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' and d.version = f.version offset 0) s
+where f.in_datasetid <> f.datasetid or f.in_dataid <> f.dataid
+union all
+select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
+from json_array_elements(:chunks::json) c
+cross join lateral (select * from stale k where k.datasetid = c ->> 0 and k.dataid = c ->> 1 offset 0) k
+union all
+select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
+from json_array_elements(:chunks::json) c
+cross join lateral (select * from stale k where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 offset 0) k
+
+-- name: stale_clear
+-- Forget the marks of given chunks, as products and as inputs, before they are written anew.
+-- PostgreSQL: both in one statement.
+with c as materialized (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c)
+delete from stale k using c where (k.datasetid = c.datasetid and k.dataid = c.dataid) or (k.in_datasetid = c.datasetid and k.in_dataid = c.dataid)
+
+-- name: stale_put
+-- Mark versions that were made from what is no longer current.
+-- PostgreSQL: a list of lists is a set of JSON values.
+insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
+select k ->> 0, k ->> 1, (k ->> 2)::bigint, k ->> 3, k ->> 4, (k ->> 5)::bigint from json_array_elements(:marks::json) k
+on conflict (datasetid, dataid, in_datasetid, in_dataid) do update set version = excluded.version, in_version = excluded.in_version
+
+-- name: stale_chunks
+-- Every chunk whose current version was made from what is no longer current, however far upstream, at most n; outputs of jobs that ignore it are not asked.
+-- PostgreSQL: the list of a recursion is looked up by LATERAL.
+with recursive found (datasetid, dataid, version, is_direct) as (
+    select k.datasetid, k.dataid, k.version, 1 from stale k
+    cross join lateral (select 1 from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
+    cross join lateral (select 1 from datastatus n where n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT'
+                        and n.version <> k.in_version offset 0) n
+    where k.datasetid <> all (array(select json_array_elements_text(:ignoring::json)))
+    union
+    select f.datasetid, f.dataid, f.version, 0 from found u
+    cross join lateral (select * from made_from m where m.in_datasetid = u.datasetid and m.in_dataid = u.dataid offset 0) f
+    cross join lateral (select 1 from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+    where f.datasetid <> all (array(select json_array_elements_text(:ignoring::json))) and (f.datasetid <> u.datasetid or f.dataid <> u.dataid)
+), first as materialized (select * from found limit :n)
+select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, f.is_direct
+from (select datasetid, dataid, max(is_direct) as is_direct from first group by datasetid, dataid) f
+cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
+
+-- name: stale_marks_given
+-- Why given chunks are stale themselves: what they were made from, and what stands there now.
+-- PostgreSQL: a list is joined by LATERAL.
+select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
+from json_array_elements(:chunks::json) c
+cross join lateral (select * from stale k where k.datasetid = c ->> 0 and k.dataid = c ->> 1 offset 0) k
+cross join lateral (select 1 from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
+cross join lateral (select d.version from datastatus d where d.datasetid = k.in_datasetid and d.dataid = k.in_dataid and d.locktype = 'OUT'
+                    and d.version <> k.in_version offset 0) n
+order by 1, 2, 4, 5
+
+-- name: remake_put
+-- Remember that chunks are RESUBMIT only because what they were made from is newer.
+-- PostgreSQL: a list of lists is a set of JSON values.
+insert into remake (datasetid, dataid, version) select r ->> 0, r ->> 1, (r ->> 2)::bigint from json_array_elements(:chunks::json) r
+on conflict (datasetid, dataid) do update set version = excluded.version
+
+-- name: remake_drop
+-- Forget it.
+-- PostgreSQL: a list of lists is a set of JSON values.
+delete from remake r using json_array_elements(:chunks::json) c where r.datasetid = c ->> 0 and r.dataid = c ->> 1
+
+-- name: remakes_from_given
+-- The chunks that wait to be made again, and were made from given chunks.
+-- PostgreSQL: a list is joined by LATERAL.
+select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
+from json_array_elements(:chunks::json) c
+cross join lateral (select * from made_from m where m.in_datasetid = c ->> 0 and m.in_dataid = c ->> 1 offset 0) f
+cross join lateral (select * from remake r where r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version offset 0) r
+cross join lateral (select * from datastatus d where d.datasetid = r.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
+                    and d.status = 'RESUBMIT' and d.version = r.version offset 0) s
+order by 1, 2
+
+-- name: recalled_put
+-- Remember that versions were called back.
+-- PostgreSQL: a list of lists is a set of JSON values.
+insert into recalled (datasetid, dataid, version, who, why)
+select r ->> 0, r ->> 1, (r ->> 2)::bigint, :who, :why from json_array_elements(:versions::json) r
+on conflict do nothing
+
+-- name: recalled_given
+-- Which versions of given chunks were called back, by whom, why and when.
+-- PostgreSQL: a list is joined by LATERAL.
+select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from json_array_elements(:chunks::json) c
+cross join lateral (select * from recalled r where r.datasetid = c ->> 0 and r.dataid = c ->> 1 offset 0) r
+order by 1, 2, 3
+
+-- name: made_from_version
+-- Every version that was made from one version of a chunk, or from one with the same content, however far downstream, and that version itself; at most n.
+-- PostgreSQL: the list of a recursion is looked up by LATERAL.
+with recursive found (datasetid, dataid, version) as (
+    select :datasetid::text, :dataid::text, :version::bigint
+    union
+    select f.datasetid, f.dataid, f.version from found u
+    cross join lateral (
+        select m.datasetid, m.dataid, m.version from made_from m
+        where m.in_datasetid = u.datasetid and m.in_dataid = u.dataid and m.in_version = u.version
+        union all
+        select m.datasetid, m.dataid, m.version from data_manifest m where m.datasetid = u.datasetid and m.dataid = u.dataid
+          and m.fingerprint = (select o.fingerprint from data_manifest o where o.datasetid = u.datasetid and o.dataid = u.dataid and o.version = u.version)
+        offset 0) f
+)
+select datasetid, dataid, version from found limit :n
+
+-- name: descendants
+-- Which standing versions were made from any version of a chunk, and from those, at most n; each with what it was made from.
+-- PostgreSQL: the list of a recursion is looked up by LATERAL.
+with recursive found (datasetid, dataid, version, in_datasetid, in_dataid, in_version) as (
+    select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
+    from made_from f
+    cross join lateral (select 1 from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+    where f.in_datasetid = :datasetid and f.in_dataid = :dataid and (f.datasetid <> :datasetid or f.dataid <> :dataid)
+    union
+    select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version from found u
+    cross join lateral (select * from made_from m where m.in_datasetid = u.datasetid and m.in_dataid = u.dataid offset 0) f
+    cross join lateral (select 1 from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+    where f.datasetid <> u.datasetid or f.dataid <> u.dataid
+), first as materialized (select * from found limit :n)
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, s.status, s.sort_key
+from first f
+cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
+left join lateral (select * from data_manifest d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.version = f.version offset 0) m on true

@@ -433,3 +433,134 @@ left join event e on e.eventid = (
     select p.eventid from event p where p.datasetid = c.value ->> 0 and p.dataid = c.value ->> 1 and p.epoch = c.value ->> 2
       and p.kind in ('published', 'announced') order by p.eventid limit 1)
 where m.version is not null or e.eventid is not null
+
+-- name: superseded_given
+-- What given chunks, which have a new version, and given links decide about: standing versions that were made from another version than the current one,
+-- with whether its content is the same; and the marks that are there already, with a jobid of ''.
+-- SQLite: a list is read by json_each.
+select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
+       coalesce(was.fingerprint = new.fingerprint, false) as is_same
+from (select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
+      from json_each(:chunks) c cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+      union all
+      select l.value ->> 0, l.value ->> 1, l.value ->> 2, l.value ->> 3, l.value ->> 4, l.value ->> 5 from json_each(:links) l) f
+cross join datastatus n on n.datasetid = f.in_datasetid and n.dataid = f.in_dataid and n.locktype = 'OUT' and n.version <> f.in_version
+cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version
+left join data_manifest was on was.datasetid = f.in_datasetid and was.dataid = f.in_dataid and was.version = f.in_version
+left join data_manifest new on new.datasetid = n.datasetid and new.dataid = n.dataid and new.version = n.version
+where f.in_datasetid <> f.datasetid or f.in_dataid <> f.dataid
+union all
+select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
+from json_each(:chunks) c cross join stale k on k.datasetid = c.value ->> 0 and k.dataid = c.value ->> 1
+union all
+select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
+from json_each(:chunks) c cross join stale k on k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1
+
+-- name: stale_clear
+-- Forget the marks of given chunks, as products and as inputs, before they are written anew.
+-- SQLite: a list is read by json_each.
+delete from stale where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c);
+delete from stale where (in_datasetid, in_dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
+
+-- name: stale_put
+-- Mark versions that were made from what is no longer current.
+-- SQLite: a list is read by json_each.
+insert or replace into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
+select k.value ->> 0, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5 from json_each(:marks) k
+
+-- name: stale_chunks
+-- Every chunk whose current version was made from what is no longer current, however far upstream, at most n; outputs of jobs that ignore it are not asked.
+-- SQLite: a list is read by json_each.
+with recursive found (datasetid, dataid, version, is_direct) as (
+    select k.datasetid, k.dataid, k.version, true from stale k
+    cross join datastatus s on s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version
+    cross join datastatus n on n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT' and n.version <> k.in_version
+    where k.datasetid not in (select value from json_each(:ignoring))
+    union
+    select f.datasetid, f.dataid, f.version, false from found u
+    cross join made_from f on f.in_datasetid = u.datasetid and f.in_dataid = u.dataid
+    cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version
+    where f.datasetid not in (select value from json_each(:ignoring)) and (f.datasetid <> u.datasetid or f.dataid <> u.dataid)
+    limit :n
+)
+select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, max(f.is_direct) as is_direct
+from found f cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
+group by f.datasetid, f.dataid
+
+-- name: stale_marks_given
+-- Why given chunks are stale themselves: what they were made from, and what stands there now.
+-- SQLite: a list is read by json_each.
+select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
+from json_each(:chunks) c cross join stale k on k.datasetid = c.value ->> 0 and k.dataid = c.value ->> 1
+cross join datastatus s on s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version
+cross join datastatus n on n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT' and n.version <> k.in_version
+order by 1, 2, 4, 5
+
+-- name: remake_put
+-- Remember that chunks are RESUBMIT only because what they were made from is newer.
+-- SQLite: a list is read by json_each.
+insert or replace into remake (datasetid, dataid, version) select r.value ->> 0, r.value ->> 1, r.value ->> 2 from json_each(:chunks) r
+
+-- name: remake_drop
+-- Forget it.
+-- SQLite: a list is read by json_each.
+delete from remake where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
+
+-- name: remakes_from_given
+-- The chunks that wait to be made again, and were made from given chunks.
+-- SQLite: a list is read by json_each.
+select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
+from json_each(:chunks) c
+cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
+cross join datastatus s on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
+order by 1, 2
+
+-- name: recalled_put
+-- Remember that versions were called back.
+-- SQLite: a list is read by json_each.
+insert or ignore into recalled (datasetid, dataid, version, who, why, at)
+select r.value ->> 0, r.value ->> 1, r.value ->> 2, :who, :why, now() from json_each(:versions) r
+
+-- name: recalled_given
+-- Which versions of given chunks were called back, by whom, why and when.
+-- SQLite: a list is read by json_each.
+select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from json_each(:chunks) c
+cross join recalled r on r.datasetid = c.value ->> 0 and r.dataid = c.value ->> 1
+order by 1, 2, 3
+
+-- name: made_from_version
+-- Every version that was made from one version of a chunk, or from one with the same content, however far downstream, and that version itself; at most n.
+-- SQLite: the limit stands where the list grows.
+with recursive found (datasetid, dataid, version) as (
+    select :datasetid, :dataid, :version
+    union
+    select f.datasetid, f.dataid, f.version from found u
+    cross join made_from f on f.in_datasetid = u.datasetid and f.in_dataid = u.dataid and f.in_version = u.version
+    union
+    select m.datasetid, m.dataid, m.version from found u
+    cross join data_manifest m on m.datasetid = u.datasetid and m.dataid = u.dataid
+    where m.fingerprint = (select o.fingerprint from data_manifest o where o.datasetid = u.datasetid and o.dataid = u.dataid and o.version = u.version)
+    limit :n
+)
+select datasetid, dataid, version from found
+
+-- name: descendants
+-- Which standing versions were made from any version of a chunk, and from those, at most n; each with what it was made from.
+-- SQLite: the limit stands where the list grows.
+with recursive found (datasetid, dataid, version, in_datasetid, in_dataid, in_version) as (
+    select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
+    from made_from f
+    cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version
+    where f.in_datasetid = :datasetid and f.in_dataid = :dataid and (f.datasetid <> :datasetid or f.dataid <> :dataid)
+    union
+    select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version from found u
+    cross join made_from f on f.in_datasetid = u.datasetid and f.in_dataid = u.dataid
+    cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version
+    where f.datasetid <> u.datasetid or f.dataid <> u.dataid
+    limit :n
+)
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, s.status, s.sort_key
+from found f
+cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
+left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version

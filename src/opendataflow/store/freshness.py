@@ -1,0 +1,130 @@
+"""Freshness: which standing versions were made from what is no longer current, and what their jobs want done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..model import READY, RERUN, Catalogue
+from . import candidates, status_rows, steering
+from .announcing import Act
+from .backend import Transaction
+from .endings import Done
+from .inputs import ChunkId
+from .links import Remade, Superseded, VersionId
+from .records import Current, Link, RolledBack, Steered, current, link
+from .rows import EventRow, OutRow, as_objects, compact
+
+KEPT = "kept"
+Made = tuple[str, str, int, str, str, int]  # a version, and the version of an input that it was made from
+
+
+def settle(
+    tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], act: Act, links: Sequence[Made] = ()
+) -> None:
+    """Bring the marks up to date after these chunks got another version, themselves made as the links say.
+
+    Comes after the candidates: their locks keep a producer and a consumer apart that publish at the same moment.
+    """
+    if not chunks:
+        return
+    given = compact(chunks)
+    found = tx.fetch(Superseded._make, "superseded_given", chunks=given, links=compact(links))
+    if not found:
+        return
+    tx.run("stale_clear", chunks=given)
+    tx.run("remake_drop", chunks=given)
+    newer = {row[:3] + row[5:7]: row for row in found if row.jobid and not row.is_same}
+    if newer:
+        tx.run("stale_put", marks=compact([(*row[:3], *row[5:8]) for row in newer.values()]))
+    rerun: dict[ChunkId, Superseded] = {}
+    for row in newer.values():
+        job = catalogue.producer(row.datasetid)
+        if job is not None and job.on_new_version == RERUN and row.status == READY:
+            rerun.setdefault((row.datasetid, row.dataid), row)
+    for chunk, row in rerun.items():
+        why = f"{row.in_datasetid} {row.in_dataid} has a new version"
+        remake(tx, catalogue, [chunk], act._replace(why=why))
+    restore(tx, catalogue, chunks, act.who)
+
+
+def published(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], beside: Iterable[str], act: Act) -> None:
+    """The same after runs were published, with the datasets that got rows of the first one which were kept aside."""
+    chunks = [(datasetid, run.claim.dataid) for run in done for datasetid in run.claim.outputs]
+    chunks += [(datasetid, done[0].claim.dataid) for datasetid in beside]
+    links = [
+        (datasetid, run.claim.dataid, run.claim.epoch, *item)
+        for run in done
+        for datasetid in run.claim.outputs
+        for item in run.claim.inputs
+    ]
+    settle(tx, catalogue, chunks, act, links)
+
+
+def rolled_back(tx: Transaction, catalogue: Catalogue, changed: Sequence[RolledBack], act: Act) -> None:
+    """The same after chunks became an older version of themselves."""
+    versions = [(change.datasetid, change.dataid, change.after) for change in changed]
+    links = tx.fetch(link, "links_into_given", versions=compact(versions))
+    made = [(*item[3:6], *item[:3]) for item in links]
+    settle(tx, catalogue, [version[:2] for version in versions], act, made)
+
+
+def remake(
+    tx: Transaction, catalogue: Catalogue, chunks: Iterable[ChunkId], act: Act, *, dry_run: bool = False
+) -> list[Steered]:
+    """Have READY chunks made again because what they were made from is newer; those that turn out not to need it are kept."""
+    by_dataset: dict[str, list[str]] = {}
+    for datasetid, dataid in dict.fromkeys(chunks):
+        by_dataset.setdefault(datasetid, []).append(dataid)
+    changed = []
+    for datasetid, dataids in by_dataset.items():
+        there = status_rows.standing(tx, [(datasetid, dataid) for dataid in dataids])
+        ready = [dataid for (_, dataid), row in there.items() if row.status == READY]
+        changed += steering.steer(tx, catalogue, "resubmit", datasetid, ready, act, force=False, dry_run=dry_run)
+    if changed and not dry_run:
+        there = status_rows.standing(tx, [(change.datasetid, change.dataid) for change in changed])
+        tx.run("remake_put", chunks=compact([(*chunk, row.version) for chunk, row in there.items()]))
+    return changed
+
+
+def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], who: str) -> None:
+    """What waits to be made again, and was made from exactly what stands now, is READY as it is; and so on downstream."""
+    while chunks:
+        waiting = tx.fetch(Remade._make, "remakes_from_given", chunks=compact(chunks))
+        unchanged = _unchanged(tx, waiting)
+        kept = [row for row in waiting if VersionId(*row[:3]) in unchanged]
+        chunks = [(row.datasetid, row.dataid) for row in kept]
+        if kept:
+            status_rows.put(tx, [_as_it_was(row) for row in kept])
+            tx.run("remake_drop", chunks=compact(chunks))
+            why = "what it was made from came out the same"
+            events = [
+                EventRow(KEPT, row.datasetid, row.dataid, row.jobid, "RESUBMIT", READY, who, why, row.epoch)
+                for row in kept
+            ]
+            tx.run("events_put", events=as_objects(events))
+            candidates.settle(tx, catalogue, chunks)
+
+
+def _as_it_was(row: Remade) -> OutRow:
+    return OutRow(row.datasetid, row.dataid, row.jobid, READY, row.epoch, row.version, None, row.sort_key)
+
+
+def _unchanged(tx: Transaction, versions: Sequence[Remade]) -> set[VersionId]:
+    """Those of these versions whose inputs are all READY with the content that they were made from."""
+    if not versions:
+        return set()
+    links: list[Link] = tx.fetch(link, "links_into_given", versions=compact([row[:3] for row in versions]))
+    inputs = compact(sorted({(item.in_datasetid, item.in_dataid) for item in links}))
+    now = {(row.datasetid, row.dataid): row for row in tx.fetch(current, "current_given", chunks=inputs)}
+    unchanged = {VersionId(*row[:3]) for row in versions}
+    for item in links:
+        if not _is_as_read(item, now.get((item.in_datasetid, item.in_dataid))):
+            unchanged.discard(VersionId(item.datasetid, item.dataid, item.version))
+    return unchanged
+
+
+def _is_as_read(item: Link, now: Current | None) -> bool:
+    if now is None or now.status != READY or now.is_recalled:
+        return False
+    same = item.in_fingerprint is not None and item.in_fingerprint == now.fingerprint
+    return now.version == item.in_version or same

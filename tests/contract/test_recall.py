@@ -1,0 +1,144 @@
+"""Recall: published data was bad, so no job reads it again; nor, with cascade, what was really made from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from opendataflow import Manifest, Store
+from opendataflow.errors import BadTransition, LeaseLost, WrongData
+from tests.support.flows import chain, change, claim_one, dataset, drain, dump, job, kinds, produce, status
+
+JOBS = ("make", "use")
+
+
+def made(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"], manifests={each: Manifest(fingerprint=f"bad {each}") for each in ("1", "2")})
+    drain(store, *JOBS)
+
+
+def test_a_preview_writes_nothing(store: Store) -> None:
+    made(store)
+    before = dump(store)
+    planned = store.recall("raw", "1", why="half of it is missing", cascade=True, dry_run=True)
+    assert dump(store) == before
+    assert [tuple(version) for version in planned.versions] == [
+        ("raw", "1", 1),
+        ("product", "1", 1),
+        ("report", "1", 1),
+    ]
+    assert [(each.datasetid, each.after) for each in planned.changed] == [
+        ("raw", "RESUBMIT"),
+        ("product", "RESUBMIT"),
+        ("report", "RESUBMIT"),
+    ]
+
+
+def test_what_was_made_from_it_is_unreadable_too_and_comes_back_in_order(store: Store) -> None:
+    made(store)
+    store.recall("raw", "1", why="half of it is missing", cascade=True)
+    assert [status(store, name, "1") for name in ("raw", "product", "report")] == ["RESUBMIT"] * 3
+    assert [status(store, name, "2") for name in ("raw", "product", "report")] == ["READY"] * 3
+    assert drain(store, *JOBS) == [], "nothing is made from it until it is delivered anew"
+    event = store.last_events("report", "1")[0]
+    assert (event.kind, event.why, event.before, event.after) == (
+        "recalled",
+        "half of it is missing",
+        "READY",
+        "RESUBMIT",
+    )
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="good 1")})
+    assert drain(store, "use", "make") == [("make", "1"), ("use", "1")]
+    assert [(row.version, row.why) for row in store.recalled([("report", "1")])] == [(1, "half of it is missing")]
+
+
+def test_without_cascade_only_the_chunk_itself(store: Store) -> None:
+    made(store)
+    recall = store.recall("product", "1", why="wrong join")
+    assert [tuple(version) for version in recall.versions] == [("product", "1", 1)]
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("RESUBMIT", "READY")
+
+
+def test_held_it_stays_recalled_and_a_release_has_it_made_again(store: Store) -> None:
+    made(store)
+    store.recall("product", "1", why="wrong join", cascade=True, hold=True)
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("HOLD", "HOLD")
+    assert drain(store, *JOBS) == []
+    store.release("product", ["1"])
+    store.release("report", ["1"])
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("RESUBMIT", "RESUBMIT")
+    assert drain(store, *JOBS) == [("make", "1"), ("use", "1")]
+
+
+def test_runs_that_read_it_now_lose_it_and_come_back_by_themselves(store: Store) -> None:
+    made(store)
+    store.resubmit("report", ["1"])
+    running = claim_one(store, "use")
+    recall = store.recall("product", "1", why="wrong join")
+    assert [run.runid for run in recall.lost] == [running.runid]
+    with pytest.raises(LeaseLost):
+        store.commit(running)
+    assert status(store, "report", "1") == "RESUBMIT"
+    assert "what it read was recalled" in (store.run(running.runid).detail or "")
+    assert drain(store, *JOBS) == [("make", "1"), ("use", "1")]
+
+
+def test_versions_that_are_not_current_are_recalled_too(store: Store) -> None:
+    made(store)
+    store.resubmit("report", ["1"])
+    produce(store, "use", "1")
+    store.recall("product", "1", why="wrong join", cascade=True)
+    assert [row.version for row in store.recalled([("report", "1")])] == [1, 2]
+    with pytest.raises(BadTransition):
+        store.rollback("report", "1", to=1)
+    with pytest.raises(BadTransition):
+        store.rollback("report", "1")
+
+
+def test_ready_by_hand_does_not_make_it_readable(store: Store) -> None:
+    made(store)
+    store.recall("product", "1", why="wrong join")
+    change(store, "product", "1", "READY")
+    store.fold_in()
+    assert status(store, "product", "1") == "RESUBMIT"
+    assert kinds(store, "product", "1")[-2:] == ["sql", "recalled"]
+
+
+def test_the_same_file_does_not_come_back_unless_somebody_insists(store: Store) -> None:
+    made(store)
+    store.recall("raw", "1", why="half of it is missing")
+    bad = {"1": Manifest(fingerprint="bad 1")}
+    with pytest.raises(WrongData, match="recalled"):
+        store.announce("raw", ["1"], manifests=bad)
+    assert status(store, "raw", "1") == "RESUBMIT"
+    assert store.refused_arrivals()[0].dataid == "1"
+    store.announce("raw", ["1"], manifests=bad, again=True)
+    assert status(store, "raw", "1") == "READY"
+
+
+def test_what_was_never_published_cannot_be_recalled(store: Store) -> None:
+    chain(store)
+    with pytest.raises(BadTransition):
+        store.recall("raw", "1", why="?")
+    store.hold("raw", ["1"])
+    with pytest.raises(BadTransition):
+        store.recall("raw", "1", why="?")
+
+
+def test_a_chunk_that_is_being_made_again_is_left_to_its_run(store: Store) -> None:
+    made(store)
+    store.resubmit("product", ["1"])
+    running = claim_one(store, "make")
+    store.recall("product", "1", why="wrong join", cascade=True)
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("RUNNING", "RESUBMIT")
+    store.commit(running)
+    assert drain(store, *JOBS) == [("use", "1")]
+
+
+def test_outputs_of_one_run_are_recalled_together(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "left", "right")], [job("both", "raw", writes=("left", "right"))])
+    store.announce("raw", ["1"])
+    produce(store, "both")
+    store.recall("left", "1", why="wrong")
+    assert (status(store, "left", "1"), status(store, "right", "1")) == ("RESUBMIT", "RESUBMIT")
+    assert drain(store, "both") == [("both", "1")]

@@ -1,0 +1,243 @@
+"""Stale: a chunk that was made from a version which is no longer current; what its job wants done about it; and when it is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opendataflow import Manifest, Store
+from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, status
+
+JOBS = ("make", "use")
+
+
+def deliver(store: Store, dataid: str, content: str, datasetid: str = "raw") -> None:
+    """Something outside delivers a chunk, again if it is there."""
+    store.announce(datasetid, [dataid], manifests={dataid: Manifest(fingerprint=content)})
+
+
+def publish(store: Store, jobid: str, content: str | None = None) -> str:
+    """The next chunk of a job is published with this content."""
+    claim = claim_one(store, jobid)
+    store.commit(claim, {claim.outputs[0]: Manifest(fingerprint=content)} if content else None)
+    return claim.dataid
+
+
+def stale(store: Store) -> list[tuple[str, str, bool]]:
+    return sorted((row.datasetid, row.dataid, row.is_direct) for row in store.stale())
+
+
+def made(store: Store, **rest: Any) -> None:
+    """raw 1 and 2 are delivered, and everything is made of them."""
+    chain(store, **rest)
+    for dataid in ("1", "2"):
+        deliver(store, dataid, f"raw {dataid} a")
+        publish(store, "make", f"product {dataid} a")
+        publish(store, "use", f"report {dataid} a")
+
+
+def test_what_was_made_from_an_older_version_is_stale_at_any_distance(store: Store) -> None:
+    made(store)
+    assert stale(store) == []
+    deliver(store, "1", "raw 1 b")
+    assert stale(store) == [("product", "1", True), ("report", "1", False)]
+    assert [str(mark) for mark in store.stale_marks([("product", "1"), ("report", "1")])] == [
+        "raw 1 is version 2 now, and version 1 was read"
+    ]
+    assert status(store, "product", "1") == "READY", "it is shown, and nothing happens by itself"
+    assert store.claim("make") == []
+
+
+def test_the_same_content_delivered_again_makes_nothing_stale(store: Store) -> None:
+    made(store)
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="raw 1 a")}, again=True)
+    assert stale(store) == []
+    deliver(store, "1", "raw 1 b")
+    assert stale(store) == [("product", "1", True), ("report", "1", False)]
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="raw 1 a")}, again=True)
+    assert stale(store) == [], "what was read stands there again"
+
+
+def test_without_a_fingerprint_a_new_version_is_other_content(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    drain(store, *JOBS)
+    store.announce("raw", ["1"], again=True)
+    assert stale(store) == [("product", "1", True), ("report", "1", False)]
+
+
+def test_made_again_it_is_not_stale(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    store.resubmit("product", ["1"])
+    publish(store, "make", "product 1 b")
+    assert stale(store) == [("report", "1", True)]
+    store.resubmit("report", ["1"])
+    publish(store, "use", "report 1 b")
+    assert stale(store) == []
+    assert store.sql("select * from stale")[1] == []
+
+
+def test_an_input_published_while_a_run_reads_the_older_version(store: Store) -> None:
+    chain(store)
+    deliver(store, "1", "a")
+    running = claim_one(store, "make")
+    deliver(store, "1", "b")
+    store.commit(running)
+    assert stale(store) == [("product", "1", True)]
+
+
+def test_a_rollback_makes_stale_what_was_made_from_the_newer_version(store: Store) -> None:
+    made(store)
+    store.resubmit("product", ["1"])
+    publish(store, "make", "product 1 b")
+    store.resubmit("report", ["1"])
+    publish(store, "use", "report 1 b")
+    store.rollback("product", "1")
+    assert stale(store) == [("report", "1", True)]
+    store.rollback("product", "1", to=2)
+    assert stale(store) == []
+
+
+def test_a_job_that_ignores_new_versions_stops_it(store: Store) -> None:
+    made(store, options={"on_new_version": "ignore"})
+    deliver(store, "1", "raw 1 b")
+    assert stale(store) == []
+
+
+def test_a_job_that_reruns_is_resubmitted_with_the_new_version(store: Store) -> None:
+    made(store, options={"on_new_version": "rerun"})
+    deliver(store, "1", "raw 1 b")
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("RESUBMIT", "READY")
+    assert store.last_events("product", "1")[0].why == "raw 1 has a new version"
+    publish(store, "make", "product 1 b")
+    assert status(store, "report", "1") == "RESUBMIT"
+    publish(store, "use", "report 1 b")
+    assert stale(store) == []
+    assert drain(store, *JOBS) == []
+
+
+def test_equal_content_stops_the_cascade(store: Store) -> None:
+    made(store, options={"on_new_version": "rerun"})
+    deliver(store, "1", "raw 1 b")
+    publish(store, "make", "product 1 a")
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("READY", "READY")
+    assert drain(store, *JOBS) == []
+    assert stale(store) == []
+
+
+def test_a_run_that_read_the_older_version_is_run_again_by_its_rule(store: Store) -> None:
+    chain(store, options={"on_new_version": "rerun"})
+    deliver(store, "1", "a")
+    running = claim_one(store, "make")
+    deliver(store, "1", "b")
+    store.commit(running)
+    assert status(store, "product", "1") == "RESUBMIT"
+    again = claim_one(store, "make")
+    assert again.inputs[0].version == 2
+    store.commit(again)
+    assert drain(store, *JOBS) == [("use", "1")]
+
+
+def test_all_that_is_stale_is_made_again_upstream_first_and_once(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    before = dump(store)
+    planned = store.remake([(row.datasetid, row.dataid) for row in store.stale()], dry_run=True)
+    assert {change[:2] for change in planned} == {("product", "1"), ("report", "1")}
+    assert dump(store) == before
+    store.remake([(row.datasetid, row.dataid) for row in store.stale()], why="corrected")
+    assert drain(store, "use", "make") == [("make", "1"), ("use", "1")]
+    assert stale(store) == []
+
+
+def test_what_comes_out_the_same_keeps_those_behind_it_without_a_run(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    assert status(store, "report", "1") == "RESUBMIT"
+    publish(store, "make", "product 1 a")
+    assert status(store, "report", "1") == "READY"
+    assert kinds(store, "report", "1")[-1] == "kept"
+    assert drain(store, *JOBS) == []
+    assert (stale(store), store.sql("select * from remake")[1]) == ([], [])
+
+
+def test_a_chunk_is_kept_only_when_all_that_it_was_made_from_is_as_it_was(store: Store) -> None:
+    store.register(
+        [dataset(name) for name in ("raw", "left", "right", "sum", "page")],
+        [
+            job("to_left", "raw", writes="left"),
+            job("to_right", "raw", writes="right"),
+            job("add", "left", "right", writes="sum"),
+            job("show", "sum", writes="page"),
+        ],
+    )
+    deliver(store, "1", "a")
+    for jobid, content in (("to_left", "l"), ("to_right", "r"), ("add", "s"), ("show", "p")):
+        publish(store, jobid, content)
+    deliver(store, "1", "b")
+    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    publish(store, "to_left", "l")
+    assert status(store, "sum", "1") == "RESUBMIT", "the other input is still to come"
+    publish(store, "to_right", "r")
+    assert (status(store, "sum", "1"), status(store, "page", "1")) == ("READY", "READY")
+    deliver(store, "1", "c")
+    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    publish(store, "to_left", "l")
+    publish(store, "to_right", "r2")
+    assert drain(store, "show", "add") == [("add", "1"), ("show", "1")]
+
+
+def test_whoever_says_resubmit_gets_a_run_also_where_nothing_changed(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    store.remake([("product", "1"), ("report", "1")])
+    store.resubmit("report", ["1"])
+    publish(store, "make", "product 1 a")
+    assert drain(store, *JOBS) == [("use", "1")]
+
+
+def test_outputs_of_one_run_are_made_again_and_kept_together(store: Store) -> None:
+    store.register(
+        [dataset(name) for name in ("raw", "mid", "left", "right")],
+        [job("first", "raw", writes="mid"), job("both", "mid", writes=("left", "right"))],
+    )
+    deliver(store, "1", "a")
+    publish(store, "first", "m")
+    produce(store, "both")
+    deliver(store, "1", "b")
+    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    assert (status(store, "left", "1"), status(store, "right", "1")) == ("RESUBMIT", "RESUBMIT")
+    publish(store, "first", "m")
+    assert (status(store, "left", "1"), status(store, "right", "1")) == ("READY", "READY")
+    assert store.claim("both") == []
+
+
+def test_a_job_that_reads_its_own_previous_chunk_is_stale_along_its_chain(store: Store) -> None:
+    store.register([dataset("raw"), dataset("total", start="1")], [job("add", "raw", "total lag 1", writes="total")])
+    for dataid in ("1", "2", "3"):
+        deliver(store, dataid, f"a{dataid}")
+        produce(store, "add", dataid)
+    deliver(store, "1", "b1")
+    assert stale(store) == [("total", "1", True), ("total", "2", False), ("total", "3", False)]
+    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    assert drain(store, "add") == [("add", "1"), ("add", "2"), ("add", "3")]
+    assert stale(store) == []
+
+
+def test_what_is_stale_is_bounded(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "b1")
+    deliver(store, "2", "b2")
+    assert len(store.stale(n=3)) == 3
+
+
+def test_descendants_are_what_stands_now(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    found = store.descendants("raw", "1", 100)
+    assert [(row.in_datasetid, row.in_version, row.datasetid, row.version, row.jobid) for row in found] == [
+        ("raw", 1, "product", 1, "make"),
+        ("product", 1, "report", 1, "use"),
+    ]
+    assert len(store.descendants("raw", "1", 1)) == 1
