@@ -57,7 +57,19 @@ def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_o
             for change in steer(*selected, why=order.why, force=order.force, dry_run=dry_run)
         ]
 
-    planned = changes(dry_run=True)
+    return _carry_out(app, name, order, changes)
+
+
+def _remake(app: App, order: _Order) -> int:
+    from ..insight.stale import stale_selected
+
+    app.store.fold_in()
+    chunks = stale_selected(app.store, order.selector)
+    return _carry_out(app, "resubmit", order, lambda dry_run: app.store.remake(chunks, why=order.why, dry_run=dry_run))
+
+
+def _carry_out(app: App, name: str, order: _Order, changes: Callable[[bool], list[Steered]]) -> int:
+    planned = changes(True)
     if order.dry_run or not planned:
         app.show(
             _data(name, planned, order.dry_run),
@@ -68,7 +80,7 @@ def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_o
         for line in _shown(planned, f"{name}: would change"):
             app.say(str(line))
         confirm(app, f"{name} {len(planned):,} chunks?", order.yes)
-    done = changes(dry_run=False)
+    done = changes(False)
     app.show(_data(name, done, order.dry_run), lambda: _shown(done, f"{name}: changed"))
     return 0
 
@@ -94,11 +106,13 @@ def _shown(changes: list[Steered], what: str) -> list[Line]:
 
 
 @verb("resubmit")
+@click.option("--stale", is_flag=True, help="Only what was made from an older version; each once, upstream first.")
 @_chunk_options
-def resubmit_verb(app: App, **how: Any) -> int:
+def resubmit_verb(app: App, stale: bool, **how: Any) -> int:
     """Have chunks produced again, before anything new. The next ordinary run takes them, in order.
 
-    A chunk that is deferred until its next try is due at once.
+    A chunk that is deferred until its next try is due at once. With --stale, a chunk is READY again without a run if
+    everything that it was made from comes out the same.
 
     \b
       odf resubmit flights_clean 2013-01-05
@@ -107,8 +121,12 @@ def resubmit_verb(app: App, **how: Any) -> int:
       odf resubmit --job clean_flights --failed
       odf resubmit --cause "disk is full" --since yesterday
       odf resubmit --downstream-of flights_raw:2013-01-05
+      odf resubmit --stale                     everything that was made from an older version
+      odf resubmit --stale --downstream-of flights_raw:2013-01-05
       odf resubmit flights_clean --all --dry-run
     """
+    if stale:
+        return _remake(app, _Order(**how))
     return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING, RESUBMIT), _Order(**how))
 
 

@@ -128,6 +128,9 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
     place, validated = _looks(dataset, chunk, published, project)
+    recalled = tuple(store.recalled([(datasetid, dataid)]))
+    if by := next((each for each in recalled if chunk and each.version == chunk.version), None):
+        validated = Look(f"version {by.version} was recalled by {by.who}: {by.why}")
     facts = _facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)
     answers = answer_reader(facts)
     refusal = events[-1] if events and (events[-1].kind, events[-1].jobid) == ("refused", OUTSIDE) else None
@@ -163,7 +166,7 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         refused,
         ways_to_accept(catalogue, answers),
         why_stale(store, datasetid, dataid) if status == READY else (),
-        tuple(store.recalled([(datasetid, dataid)])),
+        recalled,
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..model import IGNORE, READY, Catalogue, Partition, check_dataid, sort_key
+from ..model.selector import Selector
 from ..store import Descendant, StaleChunk, Store
 from .flow import datasets_in_order
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 STALE = "STALE"  # a sign of the matrix beside READY
 _MOST = 100_000
 _LISTED = 10_000
+_BATCH = 5000
 
 ChunkId = tuple[str, str]
 
@@ -65,6 +67,20 @@ def stale_chunks(store: Store) -> dict[ChunkId, StaleChunk]:
     order = {name: index for index, name in enumerate(datasets_in_order(store.catalogue()))}
     found.sort(key=lambda row: (order.get(row.datasetid, len(order)), row.sort_key, row.dataid))
     return {(row.datasetid, row.dataid): row for row in found}
+
+
+def stale_selected(store: Store, selector: Selector) -> list[ChunkId]:
+    """The stale chunks that a selector means, upstream first; without one, all of them."""
+    from .selection import scope, subject_of
+
+    chunks = list(stale_chunks(store))
+    meant = scope(store, selector)
+    found = []
+    for start in range(0, len(chunks), _BATCH):
+        known = store.last_changes(chunks[start : start + _BATCH])
+        found += [chunk for chunk, last in known.items() if meant.matches(subject_of(last))]
+    order = {chunk: index for index, chunk in enumerate(chunks)}
+    return sorted(found, key=order.__getitem__)
 
 
 def why_stale(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from opendataflow.insight.prove import prove
 from opendataflow.insight.read import readable
 from opendataflow.insight.rows import published
 from opendataflow.insight.selection import scope, select
+from opendataflow.insight.stale import impact, stale_selected
 from opendataflow.insight.why import why
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
@@ -61,6 +62,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         )
         made.announce("raw", [f"2013-01-0{day}" for day in range(1, 8)])
         made.commit(claim_one(made, "cleaning"))
+        made.announce("raw", ["2013-01-01"], again=True)  # what was made of it is stale
         made.fail(claim_one(made, "cleaning"), detail="exit 3")
         refused = claim_one(made, "cleaning")
         made.give_back(refused, refused.receipt, "no", wait=3600)
@@ -131,6 +133,8 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     pools: pools,
     select: lambda store: [select(store, selector) for selector in SELECTORS],
     scope: lambda store: [scope(store, selector) for selector in SELECTORS],
+    impact: lambda store: impact(store, "raw", "2013-01-01").stale == 1,
+    stale_selected: lambda store: [stale_selected(store, selector) for selector in SELECTORS],
     prove: prove_with_rows,
     Watch: look_at_a_drain,
     report: look_at_a_drain,
@@ -143,6 +147,11 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 # These are reached through the functions above.
 INSIDE = {
     "rows.head": readable,
+    "stale.stale_chunks": impact,
+    "stale.stale_within": overview,
+    "stale.why_stale": explain,
+    "why.reasons.stale_chunk": why,
+    "why.reasons.stale_of_job": why,
     "selection.along_lineage": scope,
     "absent.absent": overview,
     "changed.changed_input": why,
