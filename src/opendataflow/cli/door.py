@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("decisions", "What stands in the way of a job, and which command would help."),
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
     "check": ("oncall", "One line and an exit code for monitoring."),
+    "metrics": ("metrics", "Figures for Prometheus, once or served at /metrics."),
     "where": ("oncall", "Where a published chunk lies."),
     "head": ("oncall", "The first rows of a published chunk, without Spark."),
     "schema": ("oncall", "Which columns a dataset must have; accept new ones."),

@@ -12,6 +12,7 @@ from ..model import Dataset, Job, Pool
 from ..model.status import statuses
 from . import definitions, migrations, transfer
 from .backend import Migration, Row, Transaction
+from .figures import Figures
 from .lineage import Lineage
 from .looking import Looking
 from .past import Pages
@@ -52,7 +53,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Figures):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

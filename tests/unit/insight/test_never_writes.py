@@ -22,6 +22,7 @@ from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
 from opendataflow.insight.health import health
 from opendataflow.insight.matrix import chunk_list, overview
+from opendataflow.insight.metrics import Metrics
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
@@ -86,6 +87,13 @@ def look_at_a_drain(store: Store) -> None:
     assert report(store, drained).commands
 
 
+def look_again_and_again(store: Store) -> None:
+    metrics = Metrics(lambda: store, "1")
+    assert metrics.once()
+    assert metrics.once(totals=True)
+    assert len(metrics.again()) > 1
+
+
 def look_at_one_dataid_each(store: Store) -> None:
     verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
     assert verdicts == {"DATA_NOT_READY", "LOCKED"}
@@ -135,6 +143,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     scope: lambda store: [scope(store, selector) for selector in SELECTORS],
     impact: lambda store: impact(store, "raw", "2013-01-01").stale == 1,
     stale_selected: lambda store: [stale_selected(store, selector) for selector in SELECTORS],
+    Metrics: look_again_and_again,
     prove: prove_with_rows,
     Watch: look_at_a_drain,
     report: look_at_a_drain,
@@ -190,4 +199,4 @@ def test_every_function_that_is_given_a_store_is_looked_at():
             if is_public and callable(thing) and {"store", "app"} & set(inspect.signature(thing).parameters):
                 inside = f"{module.name.removeprefix('opendataflow.insight.')}.{name}"
                 given.add(INSIDE.get(inside, thing))
-    assert given == set(LOOKS)
+    assert given | {Metrics} == set(LOOKS)  # which is told how to open one

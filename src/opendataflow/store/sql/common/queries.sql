@@ -525,6 +525,35 @@ select distinct datasetid, dataid from event
 where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and after is null and kind in ('forgotten', 'sql')
   and dataid is not null and at > :at
 
+-- Figures: for machines that watch ---------------------------------------------------------------------------------
+
+-- name: unsettled_counts
+-- How many chunks of each dataset have each status other than READY, by the index of what is not settled.
+select datasetid, status, count(*) as n from datastatus where locktype = 'OUT' and status <> 'READY' group by datasetid, status
+
+-- name: claimable_counts
+-- How many chunks each job could take now; counting stops at :most.
+select j.jobid, (select count(*) from (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE' limit :most) c) as n
+from (select distinct jobid from job where itemtype = 'OUT') j
+
+-- name: running_counts
+-- How many chunks run of each job and in each pool, and how many of these runs have lost their lease.
+select jobid, pool, count(*) as n, sum(case when lease_until < lease_now() then 1 else 0 end) as expired
+from run where status = 'RUNNING' group by jobid, pool
+
+-- name: running_runids
+-- The numbers of the attempts that run now.
+select runid from run where status = 'RUNNING'
+
+-- name: refusal_counts
+-- How many refusals of each name lie between two events.
+select coalesce(after, '') as name, count(*) as n from event where eventid > :after and eventid <= :upto and kind = 'refused' group by coalesce(after, '')
+
+-- name: meta_add
+-- Add to a figure about the store itself.
+insert into meta (name, value) values (:name, :n)
+on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
+
 -- name: clear_for_import_dataset
 -- What a new store has by itself.
 delete from dataset

@@ -588,3 +588,18 @@ select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.versi
 from first f
 cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
 left join lateral (select * from data_manifest d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.version = f.version offset 0) m on true
+
+-- name: run_counts
+-- How attempts ended, and how long they took: those between two numbers, and given ones that ran when they were counted.
+-- PostgreSQL: a list is read by json_array_elements_text, and times have a type.
+select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
+from (select jobid, status, outcome, is_new, seconds,
+             case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
+                  when seconds <= 60 then 4 when seconds <= 300 then 5 when seconds <= 900 then 6 when seconds <= 3600 then 7
+                  when seconds <= 14400 then 8 when seconds <= 86400 then 9 else 10 end as bucket
+      from (select jobid, status, outcome, 1 as is_new, greatest(coalesce(extract(epoch from ended - started), 0), 0)::double precision as seconds
+            from run where runid > :after and runid <= :upto
+            union all
+            select jobid, status, outcome, 0 as is_new, greatest(coalesce(extract(epoch from ended - started), 0), 0)::double precision as seconds
+            from run where runid in (select e::bigint from json_array_elements_text(:ended::json) e)) each_run) in_buckets
+group by jobid, status, outcome, is_new, bucket

@@ -564,3 +564,18 @@ select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.versi
 from found f
 cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+
+-- name: run_counts
+-- How attempts ended, and how long they took: those between two numbers, and given ones that ran when they were counted.
+-- SQLite: a list is read by json_each, and times are texts.
+select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
+from (select jobid, status, outcome, is_new, seconds,
+             case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
+                  when seconds <= 60 then 4 when seconds <= 300 then 5 when seconds <= 900 then 6 when seconds <= 3600 then 7
+                  when seconds <= 14400 then 8 when seconds <= 86400 then 9 else 10 end as bucket
+      from (select jobid, status, outcome, 1 as is_new, max(coalesce((julianday(ended) - julianday(started)) * 86400, 0.0), 0.0) as seconds
+            from run where runid > :after and runid <= :upto
+            union all
+            select jobid, status, outcome, 0 as is_new, max(coalesce((julianday(ended) - julianday(started)) * 86400, 0.0), 0.0) as seconds
+            from run where runid in (select value from json_each(:ended))) each_run) in_buckets
+group by jobid, status, outcome, is_new, bucket

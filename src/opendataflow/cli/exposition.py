@@ -1,0 +1,146 @@
+"""Exposition: figures in the text format of Prometheus, once or over HTTP."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from ..errors import BadConfig, MissingDependency, UsageError, install_command
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from ..insight.metrics import Figure
+
+DEFAULT_PORT = 9464
+LOOPBACK = "127.0.0.1"
+_SLOWEST = 10.0  # seconds that somebody may take over one request
+_EXAMPLE = f"Write HOST:PORT, for example {LOOPBACK}:{DEFAULT_PORT}, or only the port for {LOOPBACK}."
+
+
+class Address(NamedTuple):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """HOST:PORT, [HOST]:PORT, or a port alone, which is on this machine only."""
+        host, _, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+        if not (port.isascii() and port.isdigit() and int(port) < 65536) or (":" in host and f"[{host}]" not in text):
+            raise UsageError(f"{text!r} is not an address to listen at", hint=_EXAMPLE)
+        return cls(host or LOOPBACK, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        from ipaddress import ip_address
+
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def require() -> None:
+    """MISSING_DEPENDENCY when the package that writes the format is not installed."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError:
+        raise MissingDependency(
+            "odf metrics needs prometheus-client; --json does not", hint=f"Install it: {install_command('metrics')}"
+        ) from None
+
+
+class _Collector:
+    """What the registry of the client asks for figures."""
+
+    def __init__(self, figures: Callable[[], Iterable[Figure]]) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures as the client's own."""
+        return map(_family, self._figures())
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, so that nobody asks the store only because it is registered."""
+        return ()
+
+
+def _family(figure: Figure) -> Metric:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    from ..insight.metrics import COUNTER, Spread
+    from ..store.figures import BUCKETS
+
+    labels = [name for name, _ in next(iter(figure.values), ())]
+    if figure.kind == "histogram":
+        spreads = HistogramMetricFamily(figure.name, figure.help, labels=labels)
+        bounds = [*map(str, BUCKETS), "+Inf"]
+        for key, value in figure.values.items():
+            if isinstance(value, Spread):
+                buckets = [(bound, float(n)) for bound, n in zip(bounds, value.counts, strict=True)]
+                spreads.add_metric([text for _, text in key], buckets, value.total)
+        return spreads
+    make: Any = CounterMetricFamily if figure.kind == COUNTER else GaugeMetricFamily
+    family: Metric = make(figure.name, figure.help, labels=labels)
+    for key, value in figure.values.items():
+        family.add_metric([text for _, text in key], value)  # type: ignore[attr-defined]
+    return family
+
+
+def exposed(figures: Iterable[Figure]) -> str:
+    """Figures as text."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(_Collector(lambda: figures))
+    return generate_latest(registry).decode()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked went away: that is nobody's problem."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _SLOWEST
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: a scrape is no news."""
+
+
+def server(address: Address, figures: Callable[[], Iterable[Figure]]) -> WSGIServer:
+    """A server, not yet started, that has the figures at /metrics and nothing anywhere else."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.exposition import make_wsgi_app
+
+    registry = CollectorRegistry()
+    registry.register(_Collector(figures))
+    metrics: Any = make_wsgi_app(registry)
+
+    def answer(request: dict[str, Any], start_response: Any) -> Any:
+        if request["PATH_INFO"] != "/metrics":
+            start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
+            return [b"the figures are at /metrics\n"]
+        return metrics(request, start_response)
+
+    try:
+        [(family, *_, _), *_] = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        made = type("_ServerOfFamily", (_Server,), {"address_family": family})
+        return make_server(address.host, address.port, answer, made, _Handler)
+    except OSError as problem:
+        raise BadConfig(
+            f"cannot listen at {address}: {problem.strerror or problem}",
+            hint="Choose another address: --listen HOST:PORT",
+        ) from None
