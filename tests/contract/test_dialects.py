@@ -14,7 +14,7 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import links, past, queries, records, rows
+from opendataflow.store import links, past, period, queries, records, rows
 from opendataflow.store.postgres import check
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
@@ -224,6 +224,9 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "links.descendant": links.Descendant,
         "records.sample": records.Sample,
         "last_change": past.LastChange,
+        "attempted": period.Attempted,
+        "deed": period.Deed,
+        "row_count": period.RowCount,
         "records.published": records.ManifestRow,
     }
     sqlite = queries.load("sqlite")

@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "log": ("runs", "What a run printed."),
     "why": ("decisions", "What stands in the way of a job, and which command would help."),
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
+    "report": ("report", "What a period brought: a page, JSON or text."),
     "check": ("oncall", "One line and an exit code for monitoring."),
     "metrics": ("metrics", "Figures for Prometheus, once or served at /metrics."),
     "where": ("oncall", "Where a published chunk lies."),

@@ -25,6 +25,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def took(seconds: float | None) -> str:
+    """How long something took; what is short is told more exactly."""
+    if seconds is None:
+        return ""
+    return f"{max(seconds, 0):.1f} s" if seconds < 10 else duration(seconds)
+
+
+def length(seconds: float) -> str:
+    """The length of a period: 7 days, 8.0 h."""
+    days = round(seconds / 86400)
+    return count(days, "day") if days and abs(seconds - days * 86400) < 3700 else duration(seconds)
+
+
 def many(n: int, most: int | None = None) -> str:
     """So many chunks; at least so many where counting stopped at `most`."""
     return f"{'at least ' if most is not None and n >= most else ''}{count(n, 'chunk')}"
@@ -33,6 +46,13 @@ def many(n: int, most: int | None = None) -> str:
 def count(n: int, noun: str) -> str:
     """A number and its noun: 1 chunk, 1,200 rows."""
     return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def change(part: float | None) -> str:
+    """By how much something differs: +25 %, -50 %, or how many times as much."""
+    if part is None:
+        return ""
+    return f"{part:+.0%}".replace("%", " %") if part < 9 else f"{part + 1:,.0f} ×"
 
 
 def are(n: int) -> str:

@@ -10,6 +10,7 @@ from .backend import Backend
 from .lineage import Made
 from .links import Descendant, Mark, Recalled, StaleChunk
 from .past import LastChange
+from .period import Attempted, Deed
 from .recalling import Recall
 from .records import (
     Announced,
@@ -41,11 +42,13 @@ __all__ = [
     "Announced",
     "Applied",
     "Attempt",
+    "Attempted",
     "Change",
     "Chunk",
     "ChunkThen",
     "Claim",
     "Current",
+    "Deed",
     "Deferred",
     "Descendant",
     "Event",

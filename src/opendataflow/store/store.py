@@ -16,6 +16,7 @@ from .figures import Figures
 from .lineage import Lineage
 from .looking import Looking
 from .past import Pages
+from .period import Periods
 from .reading import Reading
 from .records import Applied, Change
 from .rows import LocationRow, compact
@@ -53,7 +54,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Figures):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

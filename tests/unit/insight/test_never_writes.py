@@ -27,6 +27,7 @@ from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
 from opendataflow.insight.read import readable
+from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
 from opendataflow.insight.selection import scope, select
 from opendataflow.insight.stale import impact, stale_selected
@@ -149,6 +150,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     report: look_at_a_drain,
     examine: examine_everything,
     health: health,
+    period_report: lambda store: [period_report(store), *(period_report(store, selector) for selector in SELECTORS)],
     published: ask_where_nothing_is,
     readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
