@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
+import opendataflow
 from opendataflow import Manifest, Store
 from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, status
 
@@ -241,3 +245,21 @@ def test_descendants_are_what_stands_now(store: Store) -> None:
         ("product", 1, "report", 1, "use"),
     ]
     assert len(store.descendants("raw", "1", 1)) == 1
+
+
+@pytest.mark.parametrize("mapping", ["raw", "raw latest"])
+def test_a_new_version_and_its_reader_that_publish_at_the_same_moment(store: Store, mapping: str) -> None:
+    """Whichever of the two commits first, the other one sees it."""
+    store.register(
+        [dataset("days"), dataset("raw"), dataset("product")], [job("make", "days", mapping, writes="product")]
+    )
+    store.announce("days", list(map(str, range(1, 16))))
+    with opendataflow.open(store.url) as other:
+        for dataid in map(str, range(1, 16)):
+            deliver(store, dataid, f"a{dataid}")
+            claim = claim_one(store, "make", dataid=dataid)
+            with ThreadPoolExecutor(2) as threads:
+                new = threads.submit(deliver, other, dataid, f"b{dataid}")
+                threads.submit(store.commit, claim).result()
+                new.result()
+            assert ("product", dataid, True) in stale(store)

@@ -60,6 +60,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
     wanted = list(dict.fromkeys(check_dataid(partition, dataid, datasetid) for dataid in announcement.dataids))
     tx.lock("lock_dataset", datasetid=datasetid)
     ready: list[str] = []
+    renewed: list[str] = []
     contents: dict[str, str] = {}
     for start in range(0, len(wanted), _BATCH):
         chunks = [(datasetid, dataid) for dataid in wanted[start : start + _BATCH]]
@@ -88,6 +89,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             if manifest is not None:
                 published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
             ready.append(dataid)
+            if version > 1:
+                renewed.append(dataid)
         if rows:
             status_rows.put(tx, rows)
             tx.run("events_put", events=as_objects(events))
@@ -95,7 +98,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
                 tx.run("manifest_put", manifests=compact(published))
             candidates.settle(tx, catalogue, [(row.datasetid, row.dataid) for row in rows])
     became = set(ready)
-    return Announced(tuple(ready), tuple(dataid for dataid in wanted if dataid not in became))
+    unchanged = tuple(dataid for dataid in wanted if dataid not in became)
+    return Announced(tuple(ready), unchanged, renewed=tuple(renewed))
 
 
 def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: Standing | None) -> bool:

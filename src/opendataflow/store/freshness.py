@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..model import READY, RERUN, Catalogue
+from ..model import READY, RERUN, Catalogue, Job
 from . import candidates, status_rows, steering
 from .announcing import Act
 from .backend import Transaction
@@ -19,14 +19,22 @@ Made = tuple[str, str, int, str, str, int]  # a version, and the version of an i
 
 
 def settle(
-    tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], act: Act, links: Sequence[Made] = ()
+    tx: Transaction,
+    catalogue: Catalogue,
+    chunks: Sequence[ChunkId],
+    act: Act,
+    links: Sequence[Made] = (),
+    *,
+    are_new: bool = False,
 ) -> None:
     """Bring the marks up to date after these chunks got another version, themselves made as the links say.
 
     Comes after the candidates: their locks keep a producer and a consumer apart that publish at the same moment.
+    are_new says that they had no version before, so that nobody can have read one.
     """
     if not chunks:
         return
+    _one_after_the_other(tx, catalogue, {datasetid for datasetid, _ in chunks}, are_new)
     given = compact(chunks)
     found = tx.fetch(Superseded._make, "superseded_given", chunks=given, links=compact(links))
     if not found:
@@ -36,15 +44,32 @@ def settle(
     newer = {row[:3] + row[5:7]: row for row in found if row.jobid and not row.is_same}
     if newer:
         tx.run("stale_put", marks=compact([(*row[:3], *row[5:8]) for row in newer.values()]))
-    rerun: dict[ChunkId, Superseded] = {}
+    rerun: dict[str, list[Superseded]] = {}
     for row in newer.values():
         job = catalogue.producer(row.datasetid)
         if job is not None and job.on_new_version == RERUN and row.status == READY:
-            rerun.setdefault((row.datasetid, row.dataid), row)
-    for chunk, row in rerun.items():
-        why = f"{row.in_datasetid} {row.in_dataid} has a new version"
-        remake(tx, catalogue, [chunk], act._replace(why=why))
+            rerun.setdefault(row.in_datasetid, []).append(row)
+    for name, rows in rerun.items():
+        inputs = sorted({row.in_dataid for row in rows})
+        why = (
+            f"{name} {inputs[0]} has a new version" if len(inputs) == 1 else f"{len(inputs):,} chunks of {name} are new"
+        )
+        remake(tx, catalogue, [(row.datasetid, row.dataid) for row in rows], act._replace(why=why))
     restore(tx, catalogue, chunks, act.who)
+
+
+def _one_after_the_other(tx: Transaction, catalogue: Catalogue, datasets: set[str], are_new: bool) -> None:
+    """Keep producer and consumer apart where a mapping depends on which chunks exist, so that no lock of a pair does."""
+    producers = {job.jobid for name in datasets if (job := catalogue.producer(name)) and _has_dynamic_input(job)}
+    if producers:
+        tx.lock("lock_consuming", jobs=compact(sorted(producers)))
+    consumers = {} if are_new else candidates.dynamic_consumers(catalogue, datasets)
+    if consumers:
+        tx.lock("lock_renewing", jobs=compact(sorted(consumers)))
+
+
+def _has_dynamic_input(job: Job) -> bool:
+    return any(item.mapping.is_dynamic for item in job.inputs)
 
 
 def published(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], beside: Iterable[str], act: Act) -> None:
@@ -57,12 +82,14 @@ def published(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], besid
         for datasetid in run.claim.outputs
         for item in run.claim.inputs
     ]
-    settle(tx, catalogue, chunks, act, links)
+    settle(tx, catalogue, chunks, act, links, are_new=all(run.claim.epoch == 1 for run in done))
 
 
 def rolled_back(tx: Transaction, catalogue: Catalogue, changed: Sequence[RolledBack], act: Act) -> None:
     """The same after chunks became an older version of themselves."""
     versions = [(change.datasetid, change.dataid, change.after) for change in changed]
+    pairs = candidates.touched(catalogue, [version[:2] for version in versions])
+    tx.lock("lock_pairs", pairs=compact(list(pairs)))
     links = tx.fetch(link, "links_into_given", versions=compact(versions))
     made = [(*item[3:6], *item[:3]) for item in links]
     settle(tx, catalogue, [version[:2] for version in versions], act, made)

@@ -200,6 +200,7 @@ class Announced(NamedTuple):
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
     remarks: str = ""  # on what was announced all the same
+    renewed: tuple[str, ...] = ()  # those of them that had a version before
 
 
 class Steered(NamedTuple):

@@ -46,7 +46,7 @@ class SteerVerbs(Session):
             catalogue = self._known(tx)
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
             announced = announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
-            freshness.settle(tx, catalogue, [(datasetid, dataid) for dataid in announced.ready], Act(self._who))
+            freshness.settle(tx, catalogue, [(datasetid, dataid) for dataid in announced.renewed], Act(self._who))
             return announced
 
         try:

@@ -42,6 +42,17 @@ select count(*) from (
 -- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
 select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
 
+-- name: lock_consuming
+-- Whoever publishes what these jobs made, and whoever publishes anew what they read, do it one after the other. The locks of pairs do that where
+-- the mapping names the pair.
+select count(*) from (
+    select pg_advisory_xact_lock_shared(hashtextextended(j, 727107)) from (select j from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
+
+-- name: lock_renewing
+-- The other side of it.
+select count(*) from (
+    select pg_advisory_xact_lock(hashtextextended(j, 727107)) from (select j from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
+
 -- name: lock_pool
 -- Claims that share a pool are counted one after the other.
 select pg_advisory_xact_lock(hashtextextended(:pool, 727106))
