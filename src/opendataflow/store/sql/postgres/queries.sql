@@ -474,6 +474,12 @@ select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.
 from json_array_elements(:chunks::json) c
 cross join lateral (select * from stale k where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 offset 0) k
 
+-- name: is_superseded
+-- Whether one of given inputs has another version by now.
+-- PostgreSQL: a list is joined by LATERAL.
+select exists (select 1 from json_array_elements(:inputs::json) i cross join lateral (
+    select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.version <> (i ->> 2)::bigint offset 0) n) as is_superseded
+
 -- name: stale_clear
 -- Forget the marks of given chunks, as products and as inputs, before they are written anew.
 -- PostgreSQL: both in one statement.

@@ -456,6 +456,12 @@ union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
 from json_each(:chunks) c cross join stale k on k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1
 
+-- name: is_superseded
+-- Whether one of given inputs has another version by now.
+-- SQLite: a list is read by json_each.
+select exists (select 1 from json_each(:inputs) i cross join datastatus n
+               on n.datasetid = i.value ->> 0 and n.dataid = i.value ->> 1 and n.locktype = 'OUT' and n.version <> i.value ->> 2) as is_superseded
+
 -- name: stale_clear
 -- Forget the marks of given chunks, as products and as inputs, before they are written anew.
 -- SQLite: a list is read by json_each.
