@@ -43,8 +43,7 @@ select count(*) from (
 select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
 
 -- name: lock_consuming
--- Whoever publishes what these jobs made, and whoever publishes anew what they read, do it one after the other. The locks of pairs do that where
--- the mapping names the pair.
+-- Whoever publishes what these jobs made, and whoever publishes anew what they read, do it one after the other, also where no pair is locked.
 select count(*) from (
     select pg_advisory_xact_lock_shared(hashtextextended(j, 727107)) from (select j from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
 
