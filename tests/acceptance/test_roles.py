@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from opendataflow.files.quarantine import rejected_dataset
 from opendataflow.model import Answer, Manifest, Receipt, Retry
 from opendataflow.project import load
 from opendataflow.store import open_store
+from opendataflow.store.notices import SENT, Found, Outgoing, Standing
 from tests.support.flows import dump
 from tests.support.postgres import Server, start_postgres
 from tests.support.shell import Shell
@@ -354,6 +355,23 @@ def worked(site: Site, name: str) -> None:
         store.claim(f"make_{name}", dataid="3", lease=0.001)
         store.rescue()
         store.rescue()
+        _told(store, name)
+
+
+def _told(store: Store, name: str) -> None:
+    """Somebody is told of a chunk, and once that is over, it is not told again."""
+    store.begin_noticing()
+    found = Found("refused", name, "it is empty", f"raw_{name}", "1", "outside")
+    store.notice([found], [], lambda standing: [_first_message(standing, name)], up_to=1)
+    message = store.take_message(name, 60.0)
+    assert message is not None
+    store.end_message(message, SENT)
+    store.notice([], [("refused", f"raw_{name}", "1")], lambda standing: [], up_to=2)
+
+
+def _first_message(standing: Sequence[Standing], name: str) -> Outgoing:
+    [number] = [each.incident.incidentid for each in standing if each.incident.cause == name]
+    return Outgoing(number, name, "opened", 0, 1, 0.0)
 
 
 def steered(site: Site, name: str) -> None:

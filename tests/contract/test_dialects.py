@@ -14,7 +14,7 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import links, past, period, queries, records, rows
+from opendataflow.store import links, notices, past, period, queries, records, rows
 from opendataflow.store.postgres import check
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
@@ -228,6 +228,8 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "deed": period.Deed,
         "row_count": period.RowCount,
         "records.published": records.ManifestRow,
+        "_incident": notices.Incident,
+        "_message": notices.Message,
     }
     sqlite = queries.load("sqlite")
     seen = set()

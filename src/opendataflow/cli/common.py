@@ -42,6 +42,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "REFUSED": {"fg": "red"},
     "MISSING": {"fg": "yellow"},
     "STALE": {"fg": "yellow"},
+    "LATE": {"fg": "red"},
     "WARNED": {"fg": "yellow"},
     "strong": {"bold": True},
     "faint": {"dim": True},
@@ -94,25 +95,28 @@ class App:
 
     def open_store(self, *, create: bool | None = None, check: bool = True) -> Store:
         """Open the store that this command line works on; a verb that writes makes a missing embedded one."""
-        from ..store import open_store
-
         url = self.url
         if create is None:
             create = self.creates and self.is_missing and not self.store_url
             if self.is_missing and not create:
                 raise StoreMissing(f"there is no store at {url}", hint=self._how_to_get_one())
+        self._store = self._opened(create=create, check=check)
+        return self._store
+
+    def another_store(self, patience: float) -> Store:
+        """One more connection to the same store, which waits only so many seconds for it."""
+        return self._opened(create=False, check=False, patience=patience, say=lambda message: None)
+
+    def _opened(self, **how: Any) -> Store:
+        from ..store import open_store
+
+        url = self.url
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
         password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
-        self._store = open_store(
-            url,
-            create=create,
-            check=check,
-            password=password,
-            say=lambda message: click.echo(self.redact(message), err=True),
-            environment=self._declared_environment,
-        )
-        self._store.roots = self._roots
-        return self._store
+        how = {"say": lambda message: click.echo(self.redact(message), err=True)} | how
+        store = open_store(url, password=password, environment=self._declared_environment, **how)
+        store.roots = self._roots
+        return store
 
     @property
     def is_missing(self) -> bool:

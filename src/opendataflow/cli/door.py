@@ -37,6 +37,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("decisions", "What stands in the way of a job, and which command would help."),
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
     "report": ("report", "What a period brought: a page, JSON or text."),
+    "late": ("late", "What should be READY by now and is not, and what holds it up."),
+    "notify": ("notify", "Tell people what went wrong; try it out; list what was told."),
     "check": ("oncall", "One line and an exit code for monitoring."),
     "metrics": ("metrics", "Figures for Prometheus, once or served at /metrics."),
     "where": ("oncall", "Where a published chunk lies."),

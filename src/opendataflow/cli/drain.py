@@ -15,6 +15,7 @@ from ..errors import BadDefinition, OdfError, UsageError, exit_code_of
 from ..model import READY, BrokenDefinition
 from .common import App, Line, clean, one_line, table, up_to_date, verb
 from .run import known_job, terminating, worker_of
+from .tell import telling
 
 if TYPE_CHECKING:
     from ..insight.progress import Left, Progress, Report, Watch
@@ -68,8 +69,14 @@ def drain_verb(
             first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
         app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
         return 0
-    with terminating(), _display(app, Watch(store, wanted)) as (tell, look):
-        drain = Drain(store, worker, choose, workers=workers, follow=follow, on_result=tell, on_look=look)
+    with terminating(), telling(app, with_late=follow) as stir, _display(app, Watch(store, wanted)) as (tell, look):
+
+        def ended(result: Result) -> None:
+            tell(result)
+            if result.outcome != READY:
+                stir()
+
+        drain = Drain(store, worker, choose, workers=workers, follow=follow, on_result=ended, on_look=look)
         try:
             drain.run()
             is_stopped = False

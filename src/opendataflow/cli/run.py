@@ -14,6 +14,7 @@ import click
 
 from ..errors import OdfError, UnknownJob, UsageError, exit_code_of
 from .common import App, item_option, plain, table, up_to_date, verb
+from .tell import tell_once
 from .words import RunCommand, command_of, is_script, refuse_key, target_of
 
 if TYPE_CHECKING:
@@ -150,7 +151,10 @@ def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish
         worker.check(app.store.catalogue(), jobid)
     with terminating():
         result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
-    return report(app, result, wish.fail_if_none)
+    code = report(app, result, wish.fail_if_none)
+    if result.claim is not None:
+        tell_once(app)
+    return code
 
 
 def worker_of(app: App, *, echo: bool = False, master: str | None = None, items: Sequence[str] = ()) -> Worker:
@@ -308,6 +312,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
             worker.vault.passwords(app.store.known, app.store.known.job(claim.jobid))
     done = Done() if word == READY else Done(problem=JobFailed(why or ""))
     result = finish(worker, claim, Handshake(worker), done)
+    tell_once(app)
     if not result.status:  # somebody else has the chunk now
         return report(app, result, fail_if_none=False)
     app.show(

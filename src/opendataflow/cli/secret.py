@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose password is meant: that of a dataset, of the store, or of every dataset; and where it is, if that was said."""
+    """Whose secret is meant: the password of a dataset, of the store, or of every dataset; or somebody's address.
+
+    And where the dataset is, if that was said.
+    """
 
     dataset: str | None
     for_store: bool
+    target: str | None
     everything: bool
     hostname: str | None
     port: int | None
@@ -30,8 +34,10 @@ class Owner:
     url: str | None
 
     def __post_init__(self) -> None:
-        if self.dataset is not None and self.for_store:
-            raise UsageError("--for and --for-store exclude each other")
+        if (self.dataset is not None) + self.for_store + (self.target is not None) > 1:
+            raise UsageError("--for, --for-store and --for-notify exclude each other")
+        if self.target is not None:
+            check_id("notify", self.target)
         if self.dataset is not None:
             check_id("dataset", self.dataset)
 
@@ -51,7 +57,7 @@ def _owner(app: App, whose: Owner, *, must_be_known: bool) -> Dataset | None:
 
     if whose.dataset is None:
         if not whose.for_store:
-            raise UsageError("whose password is it?", hint="Say --for DATASET or --for-store.")
+            raise UsageError("whose secret is it?", hint="Say --for DATASET, --for-store or --for-notify NAME.")
         return None
     name, said = whose.dataset, whose.said()
     known = next((dataset for dataset in app.project.datasets if dataset.datasetid == name), None) or _stored(app, name)
@@ -81,6 +87,7 @@ def _stored(app: App, name: str) -> Dataset | None:
 @verb("crypt")
 @click.option("--for", "dataset", metavar="DATASET", help="The password of this dataset (its encryptedpass).")
 @click.option("--for-store", is_flag=True, help="The password of the store itself (store.encrypted in dataflow.toml).")
+@click.option("--for-notify", "target", metavar="NAME", help="The address of [notify.NAME] in dataflow.toml.")
 @click.option("--all", "everything", is_flag=True, help="With rekey: every dataset's password.")
 @click.option("--hostname", metavar="HOST", help="Where the dataset will be, if nothing says so yet: its hostname,")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="its port,")
@@ -106,6 +113,7 @@ def crypt_verb(app: App, action: str, token: str | None, from_input: bool, yes_p
       odf crypt encrypt --for orders_pg
       odf crypt encrypt --for orders_pg --hostname db.example --database shop --username etl
       odf crypt encrypt --for-store < password.txt
+      odf crypt encrypt --for-notify oncall
       odf crypt decrypt --for orders_pg odf2:…
       NEW_PASSKEY_FILE=new.key odf crypt rekey --all --dry-run
       NEW_PASSKEY_FILE=new.key odf crypt rekey --for orders_pg
@@ -133,9 +141,11 @@ class _Rekey(NamedTuple):
     yes: bool
 
 
-def _context(dataset: Dataset | None) -> str:
+def _context(whose: Owner, dataset: Dataset | None) -> str:
     from .. import secrets
 
+    if whose.target is not None:
+        return secrets.notify_context(whose.target)
     return secrets.STORE_CONTEXT if dataset is None else secrets.dataset_context(dataset)
 
 
@@ -144,14 +154,16 @@ def _encrypt(app: App, whose: Owner, from_input: bool) -> int:
     from ..model.address import address_of
 
     key = app.taken.require_key("encrypt")
-    dataset = _owner(app, whose, must_be_known=True)
+    dataset = _owner(app, whose, must_be_known=True) if whose.target is None else None
     value = _read("value", from_input, confirm=True)
     if not value:
         raise UsageError("there is nothing to encrypt", hint="Type the value when asked, or pipe it in.")
-    context = _context(dataset)
+    context = _context(whose, dataset)
     sealed = secrets.encrypt(value, key, context)
     where = str(address_of(dataset)) if dataset is not None else ""
     app.show({"token": sealed, "context": context.partition("\n")[0], "address": where}, lambda: [sealed])
+    if whose.target is not None:
+        app.say(f"this token is for [notify.{whose.target}] in dataflow.toml, as encrypted, and for nothing else")
     if dataset is not None:
         app.say(f"this token is for dataset {dataset.datasetid} at {where}, and for nothing else")
     return 0
@@ -166,7 +178,8 @@ def _decrypt(app: App, whose: Owner, token: str | None, from_input: bool, yes_pr
         )
     key = app.taken.require_key("decrypt")
     sealed = token if token is not None else _read("token", from_input, confirm=False)
-    context = _context(_owner(app, whose, must_be_known=False))
+    dataset = _owner(app, whose, must_be_known=False) if whose.target is None else None
+    context = _context(whose, dataset)
     value = secrets.decrypt(sealed, key, context)
     app.show({"plaintext": value, "context": context.partition("\n")[0]}, lambda: [value], raw=True)
     if secrets.is_java(sealed):
@@ -187,9 +200,11 @@ def _read(what: str, from_input: bool, *, confirm: bool) -> str:
 def _rekey(app: App, whose: Owner, plan: _Rekey) -> int:
     from ..insight import secrets_of
 
-    if not (whose.dataset or whose.for_store or whose.everything):
-        raise UsageError("which passwords?", hint="Say --for DATASET, --for-store or --all.")
+    if not (whose.dataset or whose.for_store or whose.target or whose.everything):
+        raise UsageError("which passwords?", hint="Say --for DATASET, --for-store, --for-notify NAME or --all.")
     old, new = secrets_of.keys(app.taken, same=plan.same_key)
+    if whose.target is not None:
+        return _rekey_target(app, whose.target, old, new)
     if whose.for_store:
         return _rekey_store(app, old, new)
     names = [whose.dataset] if whose.dataset else []
@@ -247,4 +262,18 @@ def _rekey_store(app: App, old: Key, new: Key) -> int:
     renewed = secrets.rekey(sealed, old, new, secrets.STORE_CONTEXT)
     app.show({"token": renewed, "context": secrets.STORE_CONTEXT}, lambda: [renewed])
     app.say("nothing was changed: put this into dataflow.toml as store.encrypted")
+    return 0
+
+
+def _rekey_target(app: App, name: str, old: Key, new: Key) -> int:
+    from .. import secrets
+
+    notify = app.project.notify
+    target = notify.targets.get(name) if notify is not None else None
+    if target is None or not target.encrypted:
+        raise UsageError(f"[notify.{name}] has no encrypted address", hint="Its address is declared in dataflow.toml.")
+    context = secrets.notify_context(name)
+    renewed = secrets.rekey(target.encrypted, old, new, context)
+    app.show({"token": renewed, "context": context}, lambda: [renewed])
+    app.say(f"nothing was changed: put this into dataflow.toml as encrypted of [notify.{name}]")
     return 0

@@ -14,7 +14,7 @@ from ..model.ids import shown
 REJECTED = "__rejected"
 BECAUSE = "rejected_because"
 
-_NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift", "expected")
+_NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift", "expected", "deadline")
 
 
 DEFAULT_LIMIT = "10 %"  # of the rows; more bad ones are no exceptions, but a bad chunk

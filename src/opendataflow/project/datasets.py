@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import BadDefinition, UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
+from ..model.dataid import TYPES
 from ..model.dataset import AUTH, KINDS, POSTGRES
 from ..model.duration import seconds
 from ..model.ids import shown
@@ -42,6 +43,15 @@ def _is_expected(value: object) -> bool:
         return False
 
 
+def _is_deadline(value: object) -> bool:
+    from ..model.deadline import parse_deadline  # here, since few datasets have one
+
+    try:
+        return bool(parse_deadline(value))
+    except BadDefinition:
+        return False
+
+
 def _is_quarantine(value: object) -> bool:
     from ..files.quarantine import is_quarantine  # here, since few datasets have one
 
@@ -71,6 +81,7 @@ OPTIONS: dict[str, Shape] = {
     "schema": TEXT,
     "max_line": _SIZE,
     "expected": Shape(_is_expected, 'true, or a time after the end of a period like "6h"'),
+    "deadline": Shape(_is_deadline, 'a time of day like "06:00", or a time after the end of a period like "+2h"'),
     "unsafe_sql": FLAG,
     "compression": TEXT,
     "readers": SLOTS,
@@ -123,6 +134,10 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     values["format"] = _format(section, values)
     partition, checks = _partition(section), _checks(section)
     options = _options(section, values)
+    if "deadline" in options and not TYPES[partition.type].is_time:
+        raise section.wrong(
+            "deadline", f"a {partition.type} partition has no periods", "Only hour, day, month and year end."
+        )
     if not options.get("unsafe_sql"):
         _check_expressions(section, checks)
     # Everything else is known to be right by now, so what is still wrong is the location.

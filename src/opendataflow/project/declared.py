@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..model import Dataset, Job, Pool
+
+if TYPE_CHECKING:
+    from .notify import Notify
 
 DEFAULT_ENVIRONMENT = "default"
 DEFAULT_STORE = "sqlite:///dataflow.db"
@@ -56,6 +60,7 @@ class Project:
     timezone: str = "UTC"
     trust: Trust = Trust()
     keep_log_tail: bool = False  # whether the last lines of a log go to the store
+    notify: Notify | None = None  # who is told of what; nothing is looked at where nobody is
 
     @property
     def is_toml(self) -> bool:

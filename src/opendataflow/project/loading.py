@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import BadMapping, Cycle, OdfError, UnknownDataset
 from ..model import TODAY, Catalogue, Dataset, Job, Pool
@@ -20,10 +21,13 @@ from .locations import store_address
 from .section import FLAG, Section, nearest, quoted
 from .text import read_tables, read_text
 
+if TYPE_CHECKING:
+    from .notify import Notify
+
 TOML = "dataflow.toml"
 PROPERTIES = "dataflow.properties"
 
-_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust")
+_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust", "notify")
 
 
 def find(start: Path) -> Path | None:
@@ -95,7 +99,16 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         timezone,
         together(read_trust(root.inner("trust")), trust),
         bool(project.get("keep_log_tail", FLAG, False)),
+        _notify(root, folder, tuple(environments)),
     )
+
+
+def _notify(root: Section, folder: Path, environments: tuple[str, ...]) -> Notify | None:
+    if "notify" not in root:
+        return None
+    from .notify import read_notify  # here, since a project that tells nobody need not know how
+
+    return read_notify(root.inner("notify"), folder, environments)
 
 
 def _timezone(project: Section) -> str:

@@ -24,7 +24,7 @@ RIGHT, PLACE = "right", "place"  # the question that an untrusted definition is 
 # What becomes an address or chooses a reader, and is compared with the declaration.
 _ADDRESS = ("kind", "format", "hostname", "database", "schemaname", "tablename", "username", "location")
 # Options that say nothing about how data is read, written or reached.
-_REMARKS = ("description", "owner", "tags", "readers", "expected")
+_REMARKS = ("description", "owner", "tags", "readers", "expected", "deadline")
 
 FORMATS = ("", "csv", "json", "text", "parquet", "orc", "postgres", "postgresql")
 KEYS = (

@@ -18,6 +18,7 @@ from .token import (
     encrypt,
     form_of,
     needs_rekey,
+    notify_context,
     rekey,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "is_password_name",
     "is_token",
     "needs_rekey",
+    "notify_context",
     "rekey",
     "require_key",
     "required",

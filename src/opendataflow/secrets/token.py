@@ -56,6 +56,11 @@ def dataset_context(dataset: Dataset) -> str:
     return name if address == Address() else f"{name}\n{json.dumps(address)}"
 
 
+def notify_context(name: str) -> str:
+    """What the address of somebody who is told things is bound to: the name that dataflow.toml gives it."""
+    return f"notify/{name}/address"
+
+
 def encrypt(plaintext: str, key: Key, context: str) -> str:
     """Return the token that only this key opens, and only in this context."""
     # One salt per process: a project's values then cost one derivation, and the nonce still makes every token its own.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..model import Limit
 from . import in_line, limits, records
@@ -14,6 +14,14 @@ from .session import Session
 
 _LOOK_BACK = 100_000  # events or runs
 _MOST_LISTED = 1000
+
+
+class Unsettled(NamedTuple):
+    """A chunk that is not READY."""
+
+    datasetid: str
+    dataid: str
+    status: str
 
 
 class Looking(Session):
@@ -55,6 +63,10 @@ class Looking(Session):
         """
         rows = self._fetch(SpanCounts._make, "span_counts", spans=compact(spans), most=most)
         return [{"": row.chunks, **row.by_status()} for row in rows]
+
+    def unsettled_between(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[Unsettled]:
+        """At most so many chunks that are not READY, in these spans: (datasetid, first key, last key)."""
+        return self._fetch(Unsettled._make, "unsettled_between", spans=compact(spans), most=most) if spans else []
 
     def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The statuses of these chunks, without those that were never produced."""

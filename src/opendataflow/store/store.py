@@ -15,6 +15,7 @@ from .backend import Migration, Row, Transaction
 from .figures import Figures
 from .lineage import Lineage
 from .looking import Looking
+from .notices import Notices
 from .past import Pages
 from .period import Periods
 from .reading import Reading
@@ -54,7 +55,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

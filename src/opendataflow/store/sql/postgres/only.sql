@@ -56,6 +56,10 @@ select count(*) from (
 -- Claims that share a pool are counted one after the other.
 select pg_advisory_xact_lock(hashtextextended(:pool, 727106))
 
+-- name: lock_notices
+-- Whoever writes or takes messages does it alone, so that nothing is told twice.
+select pg_advisory_xact_lock(727118)
+
 -- name: transaction_status
 -- How a transaction ended: committed, aborted, or in progress; null when it is too old.
 select pg_xact_status(:transaction::text::xid8)

@@ -315,6 +315,30 @@ select
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as pending
 from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
+-- name: members_put
+-- Give chunks to an incident, unless they belong to one of its kind already.
+-- PostgreSQL: a list has json values.
+insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
+select :kind, c ->> 0, c ->> 1, :incidentid::bigint, (c ->> 2)::bigint from json_array_elements(:chunks::json) c
+on conflict (kind, datasetid, dataid) do nothing
+
+-- name: members_given
+-- Which of given chunks belong to an incident of this kind.
+-- PostgreSQL: a list has json values.
+select c.datasetid, c.dataid from json_array_elements(:chunks::json) g
+join incident_chunk c on c.kind = :kind and c.datasetid = g ->> 0 and c.dataid = g ->> 1
+
+-- name: unsettled_between
+-- Chunks that are not READY, in given spans of datasets, whatever their status.
+-- PostgreSQL: a list is joined by LATERAL.
+select s.datasetid, s.dataid, s.status
+from json_array_elements(:spans::json) v
+cross join (values ('RUNNING'), ('FAILED'), ('RESUBMIT'), ('HOLD'), ('PENDING')) w (status)
+cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
+                    where d.status = w.status and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v ->> 0)
+                      and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2) offset 0) s
+limit :most
+
 -- name: statuses_given
 -- The status, version and run of given chunks.
 -- PostgreSQL: a list is joined by LATERAL.

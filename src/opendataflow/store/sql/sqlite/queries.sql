@@ -308,6 +308,30 @@ select
                                and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as pending
 from json_each(:spans) v order by v.key
 
+-- name: members_put
+-- Give chunks to an incident, unless they belong to one of its kind already.
+-- SQLite: a list is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
+insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
+select :kind, c.value ->> 0, c.value ->> 1, :incidentid, c.value ->> 2 from json_each(:chunks) c
+where true
+on conflict (kind, datasetid, dataid) do nothing
+
+-- name: members_given
+-- Which of given chunks belong to an incident of this kind.
+-- SQLite: a list is read by json_each.
+select c.datasetid, c.dataid from json_each(:chunks) g
+cross join incident_chunk c on c.kind = :kind and c.datasetid = g.value ->> 0 and c.dataid = g.value ->> 1
+
+-- name: unsettled_between
+-- Chunks that are not READY, in given spans of datasets, whatever their status.
+-- SQLite: a list is read by json_each.
+select s.datasetid, s.dataid, s.status
+from json_each(:spans) v
+cross join json_each('["RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING"]') w
+cross join datastatus s on s.status = w.value and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.value ->> 0
+                       and s.sort_key >= v.value ->> 1 and s.sort_key <= v.value ->> 2
+limit :most
+
 -- name: statuses_given
 -- The status, version and run of given chunks.
 -- SQLite: a list is read by json_each.

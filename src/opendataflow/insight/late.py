@@ -1,0 +1,222 @@
+"""Late: chunks that should be READY by now, each with the chain that holds it up and when it can be expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from ..errors import BadDataid, BadDefinition, BadId
+from ..model import READY, TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model.deadline import Deadline, due, parse_deadline
+from ..model.duration import seconds
+from ..model.timezone import time_zone
+from ..store import Store
+from .absent import MISSING
+from .axis import FIRST_KEY, LAST_KEY
+from .holdup import Holdup, Link, left_of
+
+LATE = "LATE"  # a sign of the matrix, beside MISSING and REFUSED
+LOOK_BACK = 400  # periods of a dataset: what was never there before them is not looked for
+_MOST = 1000  # chunks that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """One chunk that is not READY although it is due: LATE, or MISSING where somebody outside has not delivered it.
+
+    chain begins with what holds it up and ends with the chunk itself. seconds_left is how long the jobs of the chain
+    usually take; expected is the end of that, where the first of them runs or can run now.
+    """
+
+    datasetid: str
+    dataid: str
+    sign: str
+    status: str | None
+    due: datetime
+    seconds_late: float
+    chain: tuple[Link, ...] = ()
+    seconds_left: float | None = None
+    expected: datetime | None = None
+
+    @property
+    def root(self) -> Link:
+        """What holds it up, in the end."""
+        return self.chain[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """The late chunks; how many datasets declare when theirs are due, how far back was looked, and whether there are more."""
+
+    late: tuple[Late, ...]
+    datasets: int
+    look_back: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """When chunks of a dataset are due; only_missing: no deadline is declared, only that they are expected."""
+
+    deadline: Deadline
+    only_missing: bool
+    is_expected: bool
+
+
+def deadline_of(dataset: Dataset) -> Deadline | None:
+    """The deadline that a dataset declares, if it declares one that makes sense."""
+    rule = dataset.options.get("deadline")
+    if not rule or not TYPES[dataset.partition.type].is_time:
+        return None
+    try:
+        return parse_deadline(rule)
+    except BadDefinition:
+        return None  # odf doctor names what somebody wrote there
+
+
+def due_of(catalogue: Catalogue, datasetid: str, dataid: str) -> datetime | None:
+    """When a chunk has to be READY; None where its dataset has no deadline."""
+    dataset = catalogue.datasets.get(datasetid)
+    deadline = deadline_of(dataset) if dataset is not None else None
+    if dataset is None or deadline is None:
+        return None
+    try:
+        sort_key(dataset.partition, dataid)
+    except (BadDataid, BadId):
+        return None
+    return due(dataset.partition, dataid, deadline, zone_of(catalogue))
+
+
+def zone_of(catalogue: Catalogue) -> tzinfo:
+    """The time zone of the project, as the store knows it."""
+    name = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))
+    return time_zone(name, "dataset today")
+
+
+def is_declared(catalogue: Catalogue) -> bool:
+    """Whether any dataset declares a deadline."""
+    return any("deadline" in dataset.options for dataset in catalogue.datasets.values())
+
+
+def late(
+    store: Store,
+    wanted: Callable[[str, str, str | None], bool] = lambda datasetid, dataid, status: True,
+    *,
+    chains: bool = True,
+    only_deadlines: bool = False,
+    most: int = _MOST,
+) -> Lateness:
+    """What is late or missing now, the longest overdue first.
+
+    wanted says of a chunk and its status whether it is asked for. Only chunks that are not READY are read, and of those
+    that were never there only the last LOOK_BACK periods of a dataset are looked at.
+    """
+    catalogue, zone = store.catalogue(), zone_of(store.catalogue())
+    now = datetime.fromtimestamp(store.clock(), UTC)
+    rules = {
+        name: rule
+        for name, dataset in catalogue.datasets.items()
+        if (rule := _rule(dataset)) is not None and not (only_deadlines and rule.only_missing)
+    }
+    found: list[Late] = []
+    more = False
+    spans: dict[str, tuple[str, str]] = {}
+    for name, rule in rules.items():
+        last = _last_due(catalogue.datasets[name].partition, rule.deadline, zone, now)
+        if last is not None:
+            spans[name] = FIRST_KEY, sort_key(catalogue.datasets[name].partition, last)
+    with_deadline = {name: span for name, span in spans.items() if not rules[name].only_missing}
+    unsettled = store.unsettled_between([(name, *span) for name, span in with_deadline.items()], most + 1)
+    more = len(unsettled) > most
+    statuses = {(name, dataid): status for name, dataid, status in unsettled[:most]}
+    absent = [chunk for name, (_, high) in spans.items() for chunk in _never_there(store, catalogue, name, rules, high)]
+    for chunk in [*statuses, *absent]:
+        name, dataid = chunk
+        status = statuses.get(chunk)
+        if wanted(name, dataid, status):
+            moment = due(catalogue.datasets[name].partition, dataid, rules[name].deadline, zone)
+            sign = MISSING if status is None and catalogue.producer_id(name) is None else LATE
+            found.append(Late(name, dataid, sign, status, moment, (now - moment).total_seconds()))
+    found.sort(key=lambda each: (each.due, each.datasetid, each.dataid))
+    more = more or len(found) > most
+    found = found[:most]
+    if chains and found:
+        held = Holdup(store, catalogue)
+        found = [_with_chain(held, each, now) for each in found]
+    return Lateness(tuple(found), len(rules), LOOK_BACK, more)
+
+
+def _rule(dataset: Dataset) -> _Rule | None:
+    if not TYPES[dataset.partition.type].is_time:
+        return None
+    expected = dataset.options.get("expected")
+    deadline = deadline_of(dataset)
+    if deadline is not None:
+        return _Rule(deadline, only_missing=False, is_expected=expected is not False)
+    if not expected:
+        return None
+    try:
+        return _Rule(Deadline(after=0.0 if expected is True else seconds(expected)), True, True)
+    except BadDefinition:
+        return None
+
+
+def _last_due(partition: Partition, deadline: Deadline, zone: tzinfo, now: datetime) -> str | None:
+    """The last period whose chunk is due by now."""
+    dataid_type = TYPES[partition.type]
+    moment = (now - timedelta(seconds=deadline.after)).astimezone(zone)
+    number = dataid_type.parse(moment.strftime("%Y-%m-%dT%H").zfill(13)[: dataid_type.width])
+    if partition.end:
+        number = min(number, ordinal(partition, partition.end))
+    while number >= dataid_type.first and due(partition, dataid_type.format(number), deadline, zone) > now:
+        number -= 1
+    return dataid_type.format(number) if number >= dataid_type.first else None
+
+
+def _never_there(
+    store: Store, catalogue: Catalogue, name: str, rules: dict[str, _Rule], high: str
+) -> Iterator[tuple[str, str]]:
+    """The expected chunks of a dataset that have no row, among the last periods that are due."""
+    partition = catalogue.datasets[name].partition
+    if not rules[name].is_expected:
+        return
+    begin = partition.start or _first(store, name)
+    if begin is None:
+        return
+    last = ordinal(partition, high)
+    low = max(ordinal(partition, begin), last - LOOK_BACK + 1)
+    if low > last:
+        return
+    there = {chunk.dataid for chunk in store.chunks_between(name, from_ordinal(partition, low), high, LOOK_BACK + 1)}
+    yield from (
+        (name, dataid)
+        for dataid in (from_ordinal(partition, number) for number in range(low, last + 1))
+        if dataid not in there
+    )
+
+
+def _first(store: Store, name: str) -> str | None:
+    ends = store.ends(name, FIRST_KEY, LAST_KEY)
+    return ends[0] if ends else None
+
+
+def _with_chain(held: Holdup, each: Late, now: datetime) -> Late:
+    chain: Sequence[Link] = held.chain(each.datasetid, each.dataid)
+    left = left_of(chain)
+    expected = now + timedelta(seconds=left) if left is not None and chain[0].goes_on else None
+    return Late(
+        *(each.datasetid, each.dataid, each.sign, each.status, each.due, each.seconds_late),
+        tuple(chain),
+        left,
+        expected,
+    )
+
+
+def missed(store: Store, datasetid: str, dataid: str) -> datetime | None:
+    """The deadline that a chunk has missed: it has passed, and the chunk is not READY."""
+    moment = due_of(store.catalogue(), datasetid, dataid)
+    if moment is None or moment.timestamp() > store.clock():
+        return None
+    chunk = store.chunk(datasetid, dataid)
+    return None if chunk is not None and chunk.status == READY else moment

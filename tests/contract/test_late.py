@@ -1,0 +1,181 @@
+"""What is late, and what holds it up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from opendataflow import Dataset, Partition, Store
+from opendataflow.insight.late import LATE, LOOK_BACK, Late, late, missed
+from tests.support.flows import claim_one, dataset, job, produce
+
+MORNING = datetime(2026, 11, 15, 7, 0, tzinfo=UTC).timestamp()
+
+
+def at(store: Store, moment: float) -> Store:
+    """The store at this moment."""
+    store.clock = lambda: moment  # type: ignore[method-assign]
+    return store
+
+
+@pytest.fixture
+def flow(store: Store) -> Store:
+    """raw → clean → report, by day; the report is due at six, and raw is expected."""
+    rules = {"options": {"deadline": "06:00"}}
+    store.register(
+        [
+            dataset("raw", "day", options={"expected": True}),
+            dataset("clean", "day"),
+            dataset("report", "day", **rules),
+        ],
+        [job("make", "raw", writes="clean"), job("use", "clean", writes="report")],
+    )
+    return at(store, MORNING)
+
+
+def found(store: Store) -> list[Late]:
+    return list(late(store).late)
+
+
+def signs(store: Store) -> list[tuple[str, str, str]]:
+    return [(each.datasetid, each.dataid, each.sign) for each in found(store)]
+
+
+def test_nothing_is_late_where_nothing_was_ever_there(flow: Store) -> None:
+    assert signs(flow) == []
+
+
+def test_a_chunk_that_is_ready_in_time_is_not_late(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-14"])
+    produce(flow, "make")
+    produce(flow, "use")
+    assert signs(flow) == []
+
+
+def test_before_its_deadline_nothing_is_late(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-13"])
+    produce(flow, "make")
+    produce(flow, "use")
+    at(flow, MORNING - 2 * 3600)
+    assert signs(flow) == [("raw", "2026-11-14", "MISSING")]
+    at(flow, MORNING)
+    assert signs(flow) == [("raw", "2026-11-14", "MISSING"), ("report", "2026-11-14", LATE)]
+
+
+def test_the_chain_begins_with_what_nobody_delivered(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-13"])
+    produce(flow, "make")
+    produce(flow, "use")
+    report = found(flow)[-1]
+    assert [(link.datasetid, link.state) for link in report.chain] == [
+        ("raw", "NOT DELIVERED"),
+        ("clean", "WAITING"),
+        ("report", "WAITING"),
+    ]
+    assert report.status is None
+    assert report.expected is None
+    assert report.seconds_late == 3600.0
+    assert report.due == datetime(2026, 11, 15, 6, tzinfo=UTC)
+
+
+def test_the_chain_begins_with_what_failed_and_says_why(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-13", "2026-11-14"])
+    produce(flow, "make", "2026-11-13")
+    produce(flow, "use", "2026-11-13")
+    flow.fail(claim_one(flow, "make"), detail="the disk is full")
+    (report,) = found(flow)
+    assert report.root.state == "FAILED"
+    assert "the disk is full" in report.root.why
+    assert report.expected is None
+    assert report.seconds_left is not None
+
+
+def test_a_run_that_is_on_its_way_says_when_it_is_expected(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-13", "2026-11-14"])
+    produce(flow, "make", "2026-11-13")
+    produce(flow, "use", "2026-11-13")
+    claim_one(flow, "make")
+    (report,) = found(flow)
+    assert (report.root.state, report.root.jobid) == ("RUNNING", "make")
+    assert report.expected is not None
+
+
+def test_a_chunk_that_was_set_aside_is_late_and_says_by_whom(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-14"])
+    produce(flow, "make")
+    flow.hold("clean", ["2026-11-14"], why="the vendor looks at it")
+    flow.announce("raw", ["2026-11-13"])
+    produce(flow, "make")
+    produce(flow, "use", "2026-11-13")
+    (report,) = found(flow)
+    assert report.root.state == "HOLD"
+    assert "the vendor looks at it" in report.root.why
+
+
+def test_a_delivery_that_was_refused_is_told_as_such(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-13"])
+    flow.refuse_arrival("raw", "2026-11-14", "NOT_VALIDATED", "it has 0 rows")
+    (raw,) = [each for each in found(flow) if each.datasetid == "raw"]
+    assert raw.root.state == "REFUSED"
+    assert "it has 0 rows" in raw.root.why
+
+
+def test_what_could_run_and_nobody_started_is_told(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-13", "2026-11-14"])
+    produce(flow, "make", "2026-11-13")
+    produce(flow, "use", "2026-11-13")
+    produce(flow, "make", "2026-11-14")
+    (report,) = found(flow)
+    assert (report.root.datasetid, report.root.state) == ("report", "CLAIMABLE")
+
+
+def test_a_chunk_that_is_made_again_after_its_deadline_is_late_until_it_is_ready(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-14"])
+    produce(flow, "make")
+    produce(flow, "use")
+    flow.resubmit("report", ["2026-11-14"])
+    assert signs(flow) == [("report", "2026-11-14", LATE)]
+    assert missed(flow, "report", "2026-11-14") is not None
+    produce(flow, "use")
+    assert signs(flow) == []
+    assert missed(flow, "report", "2026-11-14") is None
+
+
+def test_a_dataset_that_expects_nothing_is_late_only_with_what_it_has(store: Store) -> None:
+    options = {"deadline": "06:00", "expected": False}
+    store.register([Dataset("log", partition=Partition("day"), options=options)], [job("write", writes="log")])
+    at(store, MORNING)
+    claim = claim_one(store, "write", dataid="2026-11-01")
+    store.fail(claim)
+    assert signs(store) == [("log", "2026-11-01", LATE)]
+
+
+def test_what_was_never_there_is_looked_for_only_so_far_back(store: Store) -> None:
+    store.register([dataset("raw", "day", start="2020-01-01", options={"expected": True})])
+    at(store, MORNING)
+    assert len(found(store)) == LOOK_BACK
+    assert late(store).look_back == LOOK_BACK
+
+
+def test_the_zone_of_the_project_counts(store: Store) -> None:
+    store.register([Dataset("today", partition=Partition("day"), options={"timezone": "America/New_York"})])
+    store.register([dataset("raw", "day", start="2026-11-13", options={"deadline": "06:00"})])
+    at(store, datetime(2026, 11, 14, 10, 59, tzinfo=UTC).timestamp())
+    assert signs(store) == []
+    at(store, datetime(2026, 11, 14, 11, 1, tzinfo=UTC).timestamp())
+    assert signs(store) == [("raw", "2026-11-13", "MISSING")]
+
+
+def test_only_what_is_asked_for_is_listed(flow: Store) -> None:
+    flow.announce("raw", ["2026-11-12"])
+    listed = late(flow, lambda name, dataid, status: name == "raw" and dataid > "2026-11-13").late
+    assert [(each.datasetid, each.dataid) for each in listed] == [("raw", "2026-11-14")]
+
+
+def test_more_than_fit_are_cut_and_said_to_be(store: Store) -> None:
+    store.register([dataset("raw", "day", start="2026-11-01", options={"expected": True})])
+    at(store, MORNING)
+    seen = late(store, most=3)
+    assert (len(seen.late), seen.more) == (3, True)
+    assert seen.late[0].dataid == "2026-11-01"
