@@ -23,6 +23,7 @@
         ├── UnknownJob          UNKNOWN_JOB        2
         ├── UnknownDataset      UNKNOWN_DATASET    2
         ├── UnknownRun          UNKNOWN_RUN        2
+        ├── UnknownVersion      UNKNOWN_VERSION    2
         ├── UnknownPool         UNKNOWN_POOL       2
         ├── UnknownStatus       UNKNOWN_STATUS     2
         ├── BadId               BAD_ID             2   an id outside the grammar
@@ -160,6 +161,10 @@ class UnknownDataset(UsageError):
 
 class UnknownRun(UsageError):
     name = "UNKNOWN_RUN"
+
+
+class UnknownVersion(UsageError):
+    name = "UNKNOWN_VERSION"
 
 
 class UnknownPool(UsageError):

@@ -9,12 +9,14 @@ import click
 
 from ..errors import NothingToDo
 from ..model import RUNNING, YES, Answer, check_id
+from .at import at_option, moment_of, remark_lines
 from .common import App, Line, named_facts, one_line, table, up_to_date, verb
 from .runs import how_it_went
 
 if TYPE_CHECKING:
     from ..insight.explain import Decision, Explanation, Reader, Source
     from ..insight.why import Why
+    from ..insight.why_then import WhyThen
     from ..store import Published, Recalled
 
 _LONGEST = 200  # characters of evidence in one line
@@ -28,9 +30,10 @@ _STYLES = {
 
 
 @verb("why")
+@at_option
 @click.argument("job")
 @click.argument("dataid", required=False)
-def why_verb(app: App, job: str, dataid: str | None) -> int:
+def why_verb(app: App, job: str, dataid: str | None, moment: str | None) -> int:
     """What stands in the way of a job, or of one chunk of it, and which command would help.
 
     About one chunk it gives the answer that RunJob --dataid would give, with every no and not only the first.
@@ -38,20 +41,29 @@ def why_verb(app: App, job: str, dataid: str | None) -> int:
     \b
       odf why clean_flights
       odf why clean_flights 2013-01-05
+      odf why clean_flights 2013-01-05 --at yesterday
     """
-    from ..insight.why import why
-    from ..run.context import Vault
-
     if dataid is not None:
         check_id("dataid", dataid)
     jobid = check_id("job", job)
+    at = moment_of(app, moment)
+    if at is not None:
+        from ..insight.why_then import why_then
+
+        with up_to_date(app):
+            then = why_then(app.store, jobid, dataid, at)
+        app.show(then, lambda: _why_then_lines(then))
+        return 0
+    from ..insight.why import why
+    from ..run.context import Vault
+
     with up_to_date(app):
         answer = why(app.store, jobid, dataid, Vault(app.project, app.key, app.taken.hidden))
     app.show(answer, lambda: _why_lines(answer))
     return 0
 
 
-def _why_lines(answer: Why) -> Iterator[Line]:
+def _why_lines(answer: Why | WhyThen) -> Iterator[Line]:
     for reason in answer.reasons:
         style = _STYLES.get(reason.name, "no")
         yield [(f"{reason.name}: ", style), (one_line(reason.text), "")]
@@ -64,23 +76,44 @@ def _why_lines(answer: Why) -> Iterator[Line]:
         yield from map(_answer, answer.answers)
 
 
+def _why_then_lines(answer: WhyThen) -> Iterator[Line]:
+    from ..insight.words import when
+
+    yield [(f"as it was at {when(answer.at)}", "faint")]
+    yield from _why_lines(answer)
+    if answer.decision is not None:
+        yield from ("", [("The last receipt that was stored by then", "strong")], _asked(answer.decision))
+        yield from map(_answer, answer.decision.receipt.answers)
+    else:
+        yield from ("", "no receipt was stored by then")
+    yield from remark_lines(answer.not_known)
+
+
 @verb("explain")
+@at_option
 @click.option("--receipt", is_flag=True, help="Only the five answers of the last decision, with their evidence.")
 @click.argument("dataset")
 @click.argument("dataid")
-def explain_verb(app: App, dataset: str, dataid: str, receipt: bool) -> int:
+def explain_verb(app: App, dataset: str, dataid: str, receipt: bool, moment: str | None) -> int:
     """The five questions about one chunk, now and at each past run: where it is, what it was made from, who read it.
 
     \b
       odf explain flights_clean 2013-01-05
       odf explain --receipt flights_clean 2013-01-05
+      odf explain flights_clean 2013-01-05 --at yesterday
     """
-    from ..insight.explain import explain
-
     datasetid = check_id("dataset", dataset)
     check_id("dataid", dataid)
+    at = moment_of(app, moment)
     with up_to_date(app):
-        explanation = explain(app.store, datasetid, dataid, app.project)
+        if at is None:
+            from ..insight.explain import explain
+
+            explanation = explain(app.store, datasetid, dataid, app.project)
+        else:
+            from ..insight.explain_then import explain_then
+
+            explanation = explain_then(app.store, datasetid, dataid, at)
     if receipt:
         last = explanation.decisions[-1] if explanation.decisions else None
         app.show(last, lambda: _last_receipt(explanation, last))
@@ -114,7 +147,8 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
     for recalled in explanation.recalled:
         yield [(f"version {recalled.version} was recalled ", "no"), (one_line(_who_recalled(recalled)), "")]
     yield ""
-    yield [("The five questions, for a job that reads it now", "strong")]
+    reads = "reads it now" if explanation.at is None else "read it then"
+    yield [(f"The five questions, for a job that {reads}", "strong")]
     yield from map(_answer, explanation.answers)
     for command in explanation.ways_out:
         yield [("  → ", "faint"), (one_line(command), "command")]
@@ -136,6 +170,8 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
     if explanation.events:
         yield from ("", [("History" + (", the last of it" if explanation.more_events else ""), "strong")])
         yield from _history(explanation)
+    if explanation.not_known:
+        yield from ("", *remark_lines(explanation.not_known))
 
 
 def _who_recalled(recalled: Recalled) -> str:
@@ -152,7 +188,7 @@ def _headline(explanation: Explanation) -> Line:
     version = f", version {chunk.version}" if chunk and chunk.version else ""
     return [
         (f"{explanation.datasetid} {explanation.dataid}", "strong"),
-        (" is ", ""),
+        (" is " if explanation.at is None else f" was at {when(explanation.at)} ", ""),
         (explanation.status or "not there", explanation.status or "faint"),
         (", STALE" if explanation.stale else "", "STALE"),
         (f"{since}{version}: {explanation.meaning}", ""),

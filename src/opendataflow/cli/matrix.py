@@ -11,7 +11,7 @@ from ..insight.absent import MISSING, REFUSED
 from ..insight.axis import Column
 from ..insight.matrix import LONGEST_NAME, Block, Cell, Line, Overview
 from ..insight.stale import STALE
-from ..insight.words import ranges_text
+from ..insight.words import ranges_text, when
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
 from .common import Line as Printed
 from .common import Segment, one_line
@@ -44,6 +44,8 @@ def lines(overview: Overview, width: int) -> Iterator[Printed]:
     """The matrix in lines of at most this width."""
     glyph_of = glyphs()
     used: set[str | None] = set()
+    if overview.at is not None:
+        yield from ([(f"as it was at {when(overview.at)}", "faint")], "")
     for block in overview.blocks:
         yield from _block(block, width, glyph_of, used)
         yield ""
@@ -55,6 +57,7 @@ def lines(overview: Overview, width: int) -> Iterator[Printed]:
     if not overview.blocks and not overview.untouched:
         yield "no chunks"
     yield from _hints(overview)
+    yield from ([(remark, "faint")] for remark in overview.not_known)
 
 
 def _cut(segments: list[Segment], width: int) -> list[Segment]:

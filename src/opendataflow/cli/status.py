@@ -9,9 +9,12 @@ import click
 
 from ..errors import BadDefinition
 from ..model import check_id
+from .at import at_option, moment_of
 from .common import App, Line, one_line, plain, table, up_to_date, verb
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ..insight.definitions import BrokenFact
     from ..store import Chunk
 
@@ -25,16 +28,16 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "most", type=click.IntRange(1), default=1000, show_default=True, help="At most this many lines with --chunks."
 )
+@at_option
 @click.argument("datasets", metavar="[DATASET]…", nargs=-1)
 def status_verb(
     app: App,
     datasets: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    status: str | None,
     chunks: bool,
     exact: bool,
     most: int,
+    moment: str | None,
+    **only: str | None,
 ) -> int:
     """The matrix of datasets and dataids, along the flow.
 
@@ -43,27 +46,42 @@ def status_verb(
     (it came, and was not taken), MISSING (expected on the dataset, and not there), and WARNED below the matrix (READY,
     with rejected rows or a check that warned).
 
+    With --at it is told from the history, as it was then; of very many chunks only the last ones by then.
+
     \b
       odf status
       odf status flights_clean --from 2013-01 --to 2013-03
       odf status --status FAILED
       odf status flights_raw --chunks --status FAILED
+      odf status --at 2013-01-05T18:00
     """
     names = [check_id("dataset", name) for name in datasets]
+    at = moment_of(app, moment)
     if chunks:
-        from ..insight.matrix import chunk_list
-
         with up_to_date(app):
-            listed = chunk_list(app.store, names, since=since, until=until, status=status, n=most)
-        app.show(listed, lambda: _chunk_lines(listed, most), overview=True)
+            if at is None:
+                from ..insight.matrix import chunk_list
+
+                listed = chunk_list(app.store, names, n=most, **only)
+            else:
+                from ..insight.past import chunk_list_then
+
+                listed = chunk_list_then(app.store, at, names, n=most, **only)
+        app.show(listed, lambda: _chunk_lines(listed, most, at), overview=True)
         return 0
     from ..insight.definitions import broken_facts
-    from ..insight.matrix import overview
     from .matrix import lines, terminal_width
 
     width = terminal_width()
     with up_to_date(app):
-        result = overview(app.store, names, since=since, until=until, status=status, width=width, exact=exact)
+        if at is None:
+            from ..insight.matrix import overview
+
+            result = overview(app.store, names, width=width, exact=exact, **only)
+        else:
+            from ..insight.past import overview_then
+
+            result = overview_then(app.store, at, names, width=width, exact=exact, **only)
         broken = broken_facts(app.store.catalogue(), app.project)
     app.show(
         plain(result) | {"broken": plain(broken)},
@@ -81,9 +99,11 @@ def broken_lines(broken: Sequence[BrokenFact]) -> Iterator[Line]:
         yield f"  {one_line(each.mend)}"
 
 
-def _chunk_lines(chunks: Sequence[Chunk], most: int) -> Iterator[Line]:
+def _chunk_lines(chunks: Sequence[Chunk], most: int, at: datetime | None) -> Iterator[Line]:
     from ..insight.words import when
 
+    if at is not None:
+        yield from ([(f"as it was at {when(at)}", "faint")], "")
     if not chunks:
         yield "no chunks"
         return

@@ -11,7 +11,7 @@ from ..errors import BadDataid, BadDefinition, BadId
 from ..model import TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
 from ..model.duration import seconds
 from ..model.timezone import time_zone
-from ..store import Store
+from .seen import Seen
 
 # Signs of the matrix, beside the statuses: a chunk without a row in the store has none.
 REFUSED, MISSING = "REFUSED", "MISSING"
@@ -35,7 +35,7 @@ class Absent(NamedTuple):
 
 
 def absent(
-    store: Store, catalogue: Catalogue, windows: Mapping[str, tuple[str, str]], firsts: Mapping[str, str | None]
+    store: Seen, catalogue: Catalogue, windows: Mapping[str, tuple[str, str]], firsts: Mapping[str, str | None]
 ) -> dict[str, Absent]:
     """By dataset, what is known of its chunks that are not there, between two keys; `firsts` are the first that are."""
     refused: dict[str, dict[str, str]] = {}
@@ -65,7 +65,7 @@ def _is_within(partition: Partition, dataid: str, window: tuple[str, str]) -> bo
 
 
 def _missing(
-    store: Store, catalogue: Catalogue, dataset: Dataset, first: str | None, window: tuple[str, str]
+    store: Seen, catalogue: Catalogue, dataset: Dataset, first: str | None, window: tuple[str, str]
 ) -> list[str]:
     partition = dataset.partition
     last = last_expected(catalogue, dataset, store.clock()) if "expected" in dataset.options else None

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..model import Partition, sort_key
-from ..store import Chunk, Store
+from ..store import Chunk
 from .absent import REFUSED, Absent
 from .axis import DataidRange, ranges
+from .seen import Seen
 
 WARNED = "WARNED"  # READY, with a remark: rows were kept aside, or a check warned
 _LISTED = 200
@@ -41,7 +42,7 @@ class Reason(NamedTuple):
 
 
 def exceptional_chunks(
-    store: Store, partition: Partition, datasetid: str, status: str, n: int, span: Span
+    store: Seen, partition: Partition, datasetid: str, status: str, n: int, span: Span
 ) -> Exceptions:
     """The chunks with one status, between two keys."""
     chunks = list(chunks_in(store, datasetid, *span, status=status, n=_LISTED))
@@ -65,7 +66,7 @@ def reasons_of_refusals(known: Mapping[str, Absent]) -> list[Reason]:
     ]
 
 
-def remarks_on_chunks(store: Store, spans: Mapping[str, Span]) -> list[Reason]:
+def remarks_on_chunks(store: Seen, spans: Mapping[str, Span]) -> list[Reason]:
     """With which remark chunks of these datasets were published lately, in the order of the datasets."""
     found: dict[str, list[Reason]] = {name: [] for name in spans}
     for chunk in store.remarked():
@@ -77,7 +78,7 @@ def remarks_on_chunks(store: Store, spans: Mapping[str, Span]) -> list[Reason]:
 
 
 def chunks_in(
-    store: Store, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000
+    store: Seen, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000
 ) -> Iterator[Chunk]:
     """At most n chunks of a dataset between two keys, in order."""
     after = Chunk(datasetid, "", "", "", None, 0, 0, None, 0, None, None, None, low)

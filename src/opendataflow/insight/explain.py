@@ -21,7 +21,6 @@ from ..model import (
     InputFact,
     Limit,
     Look,
-    Receipt,
     answer_reader,
     check_dataid,
     check_form,
@@ -32,6 +31,8 @@ from ..project.trust import distrust_of, told
 from ..store import OUTSIDE, Chunk, Event, Published, Recalled, Run, Store
 from .absent import last_expected
 from .changed import ways_to_accept
+from .decided import Decision as Decision
+from .seen import Seen
 from .stale import why_stale
 from .words import when
 
@@ -74,17 +75,6 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """One stored receipt: when it was asked, about which run, and the five answers."""
-
-    at: datetime | None
-    kind: str
-    runid: int | None
-    verdict: str
-    receipt: Receipt
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """Everything that the store knows about one chunk."""
 
@@ -107,9 +97,11 @@ class Explanation:
     ways_out: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()  # why it is made from what is no longer current
     recalled: tuple[Recalled, ...] = ()  # its versions that somebody called back
+    at: datetime | None = None  # the moment that is told of, if it is not now
+    not_known: tuple[str, ...] = ()  # for that moment
 
 
-def explain(store: Store, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
+def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = None) -> Explanation:
     """The five questions about one chunk, now and at each past run; where a project is given, with a look at the data."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
@@ -165,7 +157,9 @@ def explain(store: Store, datasetid: str, dataid: str, project: Project | None =
         len(events) == _MOST_EVENTS,
         refused,
         ways_to_accept(catalogue, answers),
-        why_stale(store, datasetid, dataid) if status == READY else (),
+        why_stale(store, datasetid, dataid)
+        if status == READY and isinstance(store, Store)
+        else (),  # not known of then
         recalled,
     )
 
@@ -185,14 +179,14 @@ def _with_refusal(answers: tuple[Answer, ...], here: str, refusal: Event) -> tup
     )
 
 
-def _is_expected(store: Store, catalogue: Catalogue, dataset: Dataset, dataid: str) -> bool:
+def _is_expected(store: Seen, catalogue: Catalogue, dataset: Dataset, dataid: str) -> bool:
     last = last_expected(catalogue, dataset, store.clock())
     begin = dataset.partition.start
     number = ordinal(dataset.partition, dataid) if last is not None else 0
     return last is not None and number <= last and (begin is None or number >= ordinal(dataset.partition, begin))
 
 
-def _sources(store: Store, published: Published | None, runs: list[Run], chunk: Chunk | None) -> tuple[Source, ...]:
+def _sources(store: Seen, published: Published | None, runs: list[Run], chunk: Chunk | None) -> tuple[Source, ...]:
     consumed = published.manifest.inputs if published else ()
     if not consumed and chunk is not None:
         consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
@@ -203,7 +197,7 @@ def _sources(store: Store, published: Published | None, runs: list[Run], chunk: 
     return tuple(sources)
 
 
-def _readers(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) -> list[Reader]:
+def _readers(store: Seen, catalogue: Catalogue, datasetid: str, dataid: str) -> list[Reader]:
     rows = {row.jobid: row for row in store.readers(datasetid, dataid)}
     readers = []
     for job, item in catalogue.consumers(datasetid):
@@ -224,13 +218,14 @@ def _readers(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) ->
 
 
 def _facts(
-    store: Store,
+    store: Seen,
     dataset: Dataset,
     dataid: str,
     chunk: Chunk | None,
     sources: tuple[Source, ...],
 ) -> Facts:
     readers = dataset.options.get("readers")
+    running = store.readers_running(dataset.datasetid) if isinstance(readers, int) else None
     return Facts(
         jobid="",
         dataid=dataid,
@@ -240,8 +235,8 @@ def _facts(
             else InputFact(dataset.datasetid, dataid, None),
         ),
         limits=(
-            (Limit("dataset", dataset.datasetid, readers, store.readers_running(dataset.datasetid)),)
-            if isinstance(readers, int)
+            (Limit("dataset", dataset.datasetid, readers, running),)
+            if isinstance(readers, int) and running is not None
             else ()
         ),
         partition=dataset.partition.type,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from ..errors import BadDataid
@@ -37,6 +38,7 @@ from .exceptions import (
     remarks_on_chunks,
 )
 from .flow import chosen
+from .seen import Seen
 from .stale import STALE, marked, stale_within
 
 # The worst first: what a cell that stands for many chunks shows.
@@ -103,10 +105,12 @@ class Overview:
     exceptions: tuple[Exceptions, ...]
     untouched: tuple[str, ...] = field(default=())  # datasets without any chunk in the window
     reasons: tuple[Reason, ...] = ()  # why chunks were refused, and the remarks on those that were published
+    at: datetime | None = None  # the moment that is shown, if it is not now
+    not_known: tuple[str, ...] = ()  # for that moment
 
 
 def overview(
-    store: Store,
+    store: Seen,
     named: Sequence[str] = (),
     *,
     since: str | None = None,
@@ -128,7 +132,7 @@ def overview(
     within = {name: windows[name] or EVERYTHING for name in names}
     known = absent(store, catalogue, within, {name: line.first for name, line in lines.items()})
     partitions = {name: catalogue.datasets[name].partition for name in names}
-    stale = stale_within(store, within)
+    stale = stale_within(store, within) if isinstance(store, Store) else {}  # not known of then
     lines = {
         name: _widened(line, partitions[name], known[name], len(stale.get(name, ()))) for name, line in lines.items()
     }
@@ -203,7 +207,7 @@ def window(partition: Partition, since: str | None, until: str | None) -> Window
 
 
 def _lines(
-    store: Store, catalogue: Catalogue, names: Sequence[str], windows: dict[str, Window | None], *, exact: bool
+    store: Seen, catalogue: Catalogue, names: Sequence[str], windows: dict[str, Window | None], *, exact: bool
 ) -> dict[str, Line]:
     spans = {name: (name, *(windows[name] or EVERYTHING)) for name in names}
     lines = {}
@@ -224,7 +228,7 @@ def _lines(
 
 
 def _counted(
-    store: Store, spans: dict[str, tuple[str, str, str]], *, exact: bool
+    store: Seen, spans: dict[str, tuple[str, str, str]], *, exact: bool
 ) -> tuple[dict[str, dict[str, int]], int]:
     """What each span holds, and where counting stopped: small datasets leave what they do not need to large ones."""
     few = _COUNTED_FIRST
@@ -244,7 +248,7 @@ def _nice(n: int) -> int:
 
 
 def _block(
-    store: Store,
+    store: Seen,
     catalogue: Catalogue,
     lines: list[Line],
     type_name: str,
@@ -306,7 +310,7 @@ def _cell(counts: dict[str, int], most: int) -> Cell:
     return Cell(READY if total else None, total, total if most > 1 else None)
 
 
-def _single_cells(store: Store, line: Line, partition: Partition, scale: Axis, known: Absent) -> tuple[Cell, ...]:
+def _single_cells(store: Seen, line: Line, partition: Partition, scale: Axis, known: Absent) -> tuple[Cell, ...]:
     low, high = sort_key(partition, scale.columns[0].first), sort_key(partition, scale.columns[-1].first)
     chunks = store.chunks_between(line.datasetid, low, high, len(scale.columns) + 1)
     there = {chunk.dataid: chunk.status for chunk in chunks}
@@ -350,7 +354,7 @@ def _not_after(partition: Partition, low: int, high: int, key: str) -> int:
 
 
 def _text_axis(
-    store: Store,
+    store: Seen,
     lines: list[Line],
     partitions: dict[str, Partition],
     windows: dict[str, Window | None],
@@ -369,7 +373,7 @@ def _text_axis(
 
 
 def chunk_list(
-    store: Store,
+    store: Seen,
     named: Sequence[str] = (),
     *,
     since: str | None = None,

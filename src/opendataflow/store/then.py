@@ -135,13 +135,15 @@ class Then(Session):
 
     def gone_since(self, time: datetime, look_back: int = _LOOK_BACK) -> list[_Named]:
         """Chunks that somebody made never produced since a moment, among the last events."""
-        return self._fetch(_Named._make, "chunks_gone_since", at=stamp(time), look_back=look_back)
+        gone = self._fetch(_Named._make, "chunks_gone_since", at=stamp(time), look_back=look_back)
+        return list(dict.fromkeys(gone))
 
     def moved_before(self, datasets: Sequence[str], time: datetime, look_back: int = _FIRST_LOOKS[1]) -> list[_Named]:
         """The chunks of these datasets that the last events before a moment are about."""
         last = self.event_before(time)
         names = compact(list(datasets))
-        return self._fetch(_Named._make, "chunks_of_events", datasets=names, floor=last - look_back, last=last)
+        moved = self._fetch(_Named._make, "chunks_of_events", datasets=names, floor=last - look_back, last=last)
+        return list(dict.fromkeys(moved))
 
     def refused_until(self, time: datetime, n: int = 1000) -> list[Event]:
         """Chunks from outside that were offered and not taken as the last that had happened to them by then, newest first."""

@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +21,13 @@ from opendataflow.insight.content import published_versions
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
+from opendataflow.insight.explain_then import explain_then
+from opendataflow.insight.flow_of import flow
 from opendataflow.insight.health import health
+from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.metrics import Metrics
+from opendataflow.insight.past import chunk_list_then, overview_then
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
@@ -32,6 +37,7 @@ from opendataflow.insight.rows import published
 from opendataflow.insight.selection import scope, select
 from opendataflow.insight.stale import impact, stale_selected
 from opendataflow.insight.why import why
+from opendataflow.insight.why_then import why_then
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
 from opendataflow.run.context import Vault
@@ -131,6 +137,17 @@ SELECTORS = (
     Selector(downstream_of=("raw",)),
     Selector(upstream_of=("clean:2013-01-01",)),
 )
+
+
+def look_into_the_past(store: Store) -> None:
+    at = datetime.now(UTC)
+    assert overview_then(store, at).blocks
+    assert chunk_list_then(store, at)
+    assert explain_then(store, "raw", "2013-01-01", at).status == "READY"
+    for dataid in (None, "2013-01-02"):
+        why_then(store, "cleaning", dataid, at)
+
+
 LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     why: look_at_one_dataid_each,
     explain: lambda store: [
@@ -138,6 +155,9 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     ],
     overview: overview,
     chunk_list: chunk_list,
+    lineage: lambda store: lineage(store, "raw", "2013-01-01"),
+    flow: lambda store: flow(store, "clean"),
+    overview_then: look_into_the_past,
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
     select: lambda store: [select(store, selector) for selector in SELECTORS],
@@ -157,6 +177,12 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 }
 # These are reached through the functions above.
 INSIDE = {
+    "past.chunk_list_then": overview_then,
+    "explain_then.explain_then": overview_then,
+    "then.Then": overview_then,
+    "then.history_begins": overview_then,
+    "then.seen_at": overview_then,
+    "why_then.why_then": overview_then,
     "rows.head": readable,
     "stale.stale_chunks": impact,
     "stale.stale_within": overview,

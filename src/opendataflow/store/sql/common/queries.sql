@@ -520,8 +520,8 @@ where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused' a
 order by eventid desc limit :n
 
 -- name: chunks_gone_since
--- Chunks that were made never produced after a moment, among the last events.
-select distinct datasetid, dataid from event
+-- Chunks that were made never produced after a moment, by the last events; not distinct, so that nobody sorts by another index.
+select datasetid, dataid from event
 where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and after is null and kind in ('forgotten', 'sql')
   and dataid is not null and at > :at
 

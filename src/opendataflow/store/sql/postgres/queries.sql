@@ -442,7 +442,7 @@ order by c.position
 -- name: chunks_of_events
 -- The chunks of given datasets that the events between two are about.
 -- PostgreSQL: a list becomes an array first.
-select distinct datasetid, dataid from event
+select datasetid, dataid from event
 where eventid > :floor and eventid <= :last and dataid is not null
   and datasetid || '' = any (array(select json_array_elements_text(:datasets::json)))
 

@@ -430,7 +430,7 @@ order by c.key
 -- name: chunks_of_events
 -- The chunks of given datasets that the events between two are about.
 -- SQLite: a list is read by json_each.
-select distinct datasetid, dataid from event
+select datasetid, dataid from event
 where eventid > :floor and eventid <= :last and dataid is not null and +datasetid in (select value from json_each(:datasets))
 
 -- name: links_of_versions

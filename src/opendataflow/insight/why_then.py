@@ -1,0 +1,194 @@
+"""Why a job or one chunk of it did not run at a moment: what was stored then, and what its inputs were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..errors import DataNotReady, Locked, NothingToDo
+from ..model import (
+    RUNNING,
+    YES,
+    Answer,
+    Catalogue,
+    Facts,
+    Input,
+    InputFact,
+    Job,
+    OutputFact,
+    Unresolved,
+    answer_all,
+    check_dataid,
+    decide,
+    latest_bound,
+    locked_by,
+    may_read,
+    sort_key,
+)
+from ..store import ChunkThen, Event, Run, Store
+from .axis import FIRST_KEY
+from .decided import Decision
+from .then import TODAYS_DEFINITIONS, as_running, history_begins
+from .words import are, many, when
+
+LOCKED, NOT_READY = Locked.name, DataNotReady.name
+SHOWN = 5
+_LOOKED_AT = 500  # chunks, for the mapping latest
+_UNSEEN = "what a look at the data would have found is not known for that time"
+_NOT_KNOWN = (TODAYS_DEFINITIONS, "pools, limits, deferrals and looks at the data are not known for that time")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that stood in the way: its name, and what it was. No command helps the past."""
+
+    name: str
+    text: str
+    commands: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WhyThen:
+    """The answer about a moment: what was in the way by history, and the last receipt that was stored by then."""
+
+    jobid: str
+    dataid: str | None
+    at: datetime
+    verdict: str
+    reasons: tuple[Reason, ...]
+    answers: tuple[Answer, ...]
+    decision: Decision | None
+    running: tuple[Run, ...]
+    not_known: tuple[str, ...]
+
+
+def why_then(store: Store, jobid: str, dataid: str | None, at: datetime) -> WhyThen:
+    """What stood in the way of a job, or of one dataid of it, at a moment."""
+    catalogue = store.catalogue()
+    job = catalogue.job(jobid)
+    if dataid is None:
+        return _about_job(store, job, at)
+    return _about_chunk(store, catalogue, job, dataid, at)
+
+
+def _about_job(store: Store, job: Job, at: datetime) -> WhyThen:
+    running = [as_running(run) for run in store.running_at(job.jobid, at)]
+    stored = store.receipts_until(job.jobid, at, n=100)
+    last: dict[str, Event] = {}
+    for event in stored:
+        last.setdefault(event.dataid or "", event)
+    reasons = []
+    if running:
+        told = tuple(f"run {run.runid} of {run.dataid} by {run.owner}, since {when(run.started)}" for run in running)
+        text = f"{many(len(running))} of {job.jobid} {'was' if are(len(running)) == 'is' else 'were'} running"
+        reasons.append(Reason(RUNNING, text, (), told[:SHOWN]))
+    reasons += [_stored(event) for event in list(last.values())[:SHOWN]]
+    if not reasons:
+        reasons.append(Reason(NothingToDo.name, f"no run and no answer of {job.jobid} is known up to {when(at)}"))
+    decision = _decision(stored[0]) if stored else None
+    return WhyThen(
+        job.jobid, None, at, reasons[0].name, tuple(reasons), (), decision, tuple(running), _not_known(store, at)
+    )
+
+
+def _stored(event: Event) -> Reason:
+    """A receipt that was the last of its chunk."""
+    receipt = event.receipt
+    no = receipt.no if receipt else None
+    why = f": {no.why}" if no and no.why else f": {event.why}" if event.why else ""
+    return Reason(
+        receipt.verdict if receipt else "", f"{event.datasetid} {event.dataid} {event.kind} at {when(event.at)}{why}"
+    )
+
+
+def _decision(event: Event) -> Decision | None:
+    receipt = event.receipt
+    return Decision(event.at, event.kind, event.runid, receipt.verdict, receipt) if receipt else None
+
+
+def _not_known(store: Store, at: datetime) -> tuple[str, ...]:
+    return (*history_begins(store, at), *_NOT_KNOWN)
+
+
+# One chunk ----------------------------------------------------------------------------------------------------------
+
+
+def _about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, at: datetime) -> WhyThen:
+    check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+    needed = catalogue.inputs_of(job, dataid)
+    unresolved, not_known = [], list(_not_known(store, at))
+    for item in job.inputs:
+        if item.mapping.kind == "latest":
+            newest = _latest(store, catalogue, job, item, dataid, at)
+            needed += [newest] if newest else []
+            unresolved += (
+                [] if newest else [Unresolved(item.datasetid, "latest", f"no chunk of {item.datasetid} was READY")]
+            )
+        elif item.mapping.is_dynamic:
+            not_known.append(
+                f"{job.jobid} reads all of {item.datasetid}: whether all was there is not known for that time"
+            )
+    outputs = [(name, dataid) for name in job.outputs]
+    then = store.chunks_then([*needed, *outputs], at)
+    facts = Facts(
+        job.jobid,
+        dataid,
+        inputs=tuple(InputFact(*chunk, then[chunk].status, then[chunk].version or None) for chunk in needed),
+        unresolved=tuple(unresolved),
+        outputs=tuple(OutputFact(name, then[name, dataid].status, then[name, dataid].runid) for name in job.outputs),
+        partition=catalogue.output_partition(job).type,
+        place=_UNSEEN,
+        validated=_UNSEEN,
+    )
+    missing = [then[chunk] for chunk in needed if not may_read(then[chunk].status)]
+    reasons = [Reason(NOT_READY, _was(chunk)) for chunk in missing[:SHOWN]]
+    if len(missing) > SHOWN:
+        reasons.append(Reason(NOT_READY, f"{len(missing) - SHOWN:,} more chunks were not READY"))
+    reasons += [Reason(NOT_READY, each.why) for each in unresolved]
+    lock = locked_by([output.status for output in facts.outputs], [])
+    if lock is not None:
+        reasons.append(Reason(LOCKED, _was(then[outputs[lock[1]]])))
+    if not reasons:
+        text = f"nothing stood in the way of {job.jobid} {dataid}, as far as the history knows"
+        reasons.append(Reason(YES, text))
+    events = store.events_until(job.outputs[0], dataid, at, 500)
+    stored = next((event for event in events if event.receipt is not None), None)
+    running = [run for run in store.runs(jobid=job.jobid, dataid=dataid, n=100) if _ran(run, at)]
+    return WhyThen(
+        job.jobid,
+        dataid,
+        at,
+        decide(facts).verdict,
+        tuple(reasons),
+        answer_all(facts),
+        _decision(stored) if stored else None,
+        tuple(map(as_running, running)),
+        tuple(not_known),
+    )
+
+
+def _ran(run: Run, at: datetime) -> bool:
+    return run.started is not None and run.started <= at and (run.ended is None or run.ended > at)
+
+
+def _was(chunk: ChunkThen) -> str:
+    here = f"{chunk.datasetid} {chunk.dataid}"
+    if not chunk.is_known:
+        return f"nothing is known of {here}" + (
+            f" before {when(chunk.known_from)}" if chunk.known_from else " for that time"
+        )
+    if chunk.status is None:
+        return f"{here} was not there"
+    return f"{here} was {chunk.status}" + (f" since {when(chunk.since)}" if chunk.since else "")
+
+
+def _latest(
+    store: Store, catalogue: Catalogue, job: Job, item: Input, dataid: str, at: datetime
+) -> tuple[str, str] | None:
+    """The newest chunk that was READY then and is not after a dataid, among the newest ones that there are now."""
+    partition = catalogue.datasets[item.datasetid].partition
+    until = sort_key(partition, latest_bound(partition, catalogue.output_partition(job), dataid))
+    dataids = store.newest_dataids(item.datasetid, FIRST_KEY, until, _LOOKED_AT)
+    then = store.chunks_then([(item.datasetid, each) for each in dataids], at)
+    return next((chunk for chunk, each in then.items() if may_read(each.status)), None)
