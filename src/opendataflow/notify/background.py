@@ -17,6 +17,7 @@ _BETWEEN = 2.0  # seconds between two looks, however much happens
 _AT_LEAST = 10.0  # seconds until the next look where nothing is said to have happened
 _LATE = 60.0  # seconds between two looks at deadlines
 PATIENCE = 3.0  # seconds that whoever ends waits for what is being sent
+_TO_GIVE_BACK = 1.0  # seconds to leave to others what was being sent
 
 
 class Teller:
@@ -55,7 +56,7 @@ class Teller:
             sender = self._sender
             if sender is not None:
                 sender.stop()
-            self._ended.wait(0.5)
+            self._ended.wait(_TO_GIVE_BACK)
             self._unsent = self._unsent or "it takes too long"
         if self._unsent:
             self._say(f"somebody is not told yet ({self._unsent}); the next odf drain, or odf notify, does it")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 
 MISSING, NO_ADDRESS, NOT_DELIVERED = "apprise is not installed", "it is no address that apprise knows", "not delivered"
+
+_LONGEST = 25  # seconds; longer than we are waited for
 
 
 def deliver(url: str, title: str, body: str, kind: str) -> str:
@@ -44,6 +47,7 @@ def deliver(url: str, title: str, body: str, kind: str) -> str:
 
 def main() -> int:
     """Send what the input says."""
+    signal.alarm(_LONGEST)  # whoever started us may be dead
     asked = json.load(sys.stdin)
     try:
         problem = deliver(asked["url"], asked["title"], asked["body"], asked["kind"])
