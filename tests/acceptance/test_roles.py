@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +350,9 @@ def worked(site: Site, name: str) -> None:
         store.heartbeat(first)
         store.keep_log_tail(first.runid, "its last lines")
         store.commit(first, {f"product_{name}": Manifest(schema="n INT")}, exit_code=0)
+        store.announce(
+            f"raw_{name}", ["1"], manifests={"1": Manifest(fingerprint="2")}
+        )  # what was made of it is made again
         store.fail(second, exit_code=1)
         store.give_back(third, _no(third.jobid), "no", wait=0)
         store.claim(f"make_{name}", dataid="3", lease=0.001)
@@ -385,6 +388,8 @@ def steered(site: Site, name: str) -> None:
             [claim] = owner.claim(f"make_{name}", dataid="1")
             owner.commit(claim, {f"product_{name}": Manifest(location=version)})
         store.rollback(f"product_{name}", "1")
+        store.announce(f"raw_{name}", ["1"], again=True)  # what was made of it is stale, and made again
+        store.recall(f"product_{name}", "1", why="bad")
         store.hold(f"product_{name}", ["9"])
         store.release(f"product_{name}", ["9"])
         owner.claim(f"make_{name}", dataid="2")
@@ -407,6 +412,7 @@ def _register(owner: Store, name: str) -> None:
     raw, product = (Dataset(f"{each}_{name}", partition=numbers) for each in ("raw", "product"))
     whole = Dataset(f"whole_{name}")
     make = Job(f"make_{name}", (Input(raw.datasetid),), (product.datasetid,), retry=Retry(1, 0))
+    make = replace(make, options={"on_new_version": "rerun"})
     use = Job(f"use_{name}", (Input(product.datasetid, Mapping.from_data("all")),), (whole.datasetid,))
     owner.register([raw, product, whole], [make, use])
 

@@ -251,3 +251,16 @@ def test_a_running_row_that_somebody_deletes_is_as_if_it_had_never_been(store: S
         store.commit(claim)
     store.commit(again)
     assert store.run(claim.runid).status == "LOST"
+
+
+def test_a_claim_whose_status_was_changed_by_sql_is_not_given_back(store: Store) -> None:
+    """The next claim has not acted on it yet: what the person wrote stays."""
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    change(store, "product", "1", "RESUBMIT")
+    with pytest.raises(LeaseLost):
+        store.give_back(claim, Receipt("make", "1"), "no", wait=0)
+    store.fold_in()
+    assert status(store, "product", "1") == "RESUBMIT"
+    assert [again.dataid for again in store.claim("make")] == ["1"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import starmap
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from .backend import Transaction
 from .endings import lease_lost
 from .facts import ONLY_TRACKED, outputs_of, statuses_of
 from .records import Claim, input_row
-from .rows import OutRow, Picked, StatusKey, Take, Taken, as_objects, compact, receipt_events
+from .rows import OutRow, Picked, Standing, StatusKey, Take, Taken, as_objects, compact, receipt_events
 
 
 class How(NamedTuple):
@@ -131,7 +131,12 @@ def _consumed(facts: Facts) -> tuple[Consumed, ...]:
 
 def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt, detail: str, wait: float) -> None:
     """Undo a claim that the gate refused, keep the receipt, and let others go first for a while."""
-    forced_from = _before_it_was_forced(tx, claim) if claim.forced else []
+    held = status_rows.standing(tx, [(datasetid, claim.dataid) for datasetid in claim.outputs])
+    if any((row.status, row.runid) != (RUNNING, claim.runid) for row in held.values()) or len(held) < len(
+        claim.outputs
+    ):
+        raise lease_lost(claim)  # somebody changed the status by SQL, and nobody has acted on it yet
+    forced_from = _before_it_was_forced(held.values()) if claim.forced else []
     is_ours = tx.value(
         "give_back",
         runid=claim.runid,
@@ -155,13 +160,12 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=tx.value("lease_clock") + wait)
 
 
-def _before_it_was_forced(tx: Transaction, claim: Claim) -> list[OutRow]:
+def _before_it_was_forced(held: Iterable[Standing]) -> list[OutRow]:
     """The chunks of a forced run as they were before, where they were anything."""
-    chunks = status_rows.standing(tx, [(datasetid, claim.dataid) for datasetid in claim.outputs]).values()
     return [
         OutRow(row.datasetid, row.dataid, row.jobid, row.held, row.epoch, row.version, None, row.sort_key)
-        for row in chunks
-        if row.runid == claim.runid and row.held
+        for row in held
+        if row.held
     ]
 
 
