@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from opendataflow import Dataset, Partition, Store
-from opendataflow.insight.late import LATE, LOOK_BACK, Late, late, missed
+from opendataflow.insight.explain import explain
+from opendataflow.insight.health import health
+from opendataflow.insight.late import LATE, LOOK_BACK, Late, late
+from opendataflow.insight.why import why
 from tests.support.flows import claim_one, dataset, job, produce
 
 MORNING = datetime(2026, 11, 15, 7, 0, tzinfo=UTC).timestamp()
@@ -136,10 +139,16 @@ def test_a_chunk_that_is_made_again_after_its_deadline_is_late_until_it_is_ready
     produce(flow, "use")
     flow.resubmit("report", ["2026-11-14"])
     assert signs(flow) == [("report", "2026-11-14", LATE)]
-    assert missed(flow, "report", "2026-11-14") is not None
+    explained = explain(flow, "report", "2026-11-14")
+    assert explained.missed == datetime(2026, 11, 15, 6, tzinfo=UTC)
+    assert [reason.name for reason in why(flow, "use", "2026-11-14").reasons][-1] == LATE
+    checked = health(flow)
+    assert (checked.level, checked.figures["late"]) == (1, 1)
     produce(flow, "use")
     assert signs(flow) == []
-    assert missed(flow, "report", "2026-11-14") is None
+    assert explain(flow, "report", "2026-11-14").missed is None
+    assert LATE not in [reason.name for reason in why(flow, "use", "2026-11-14").reasons]
+    assert (health(flow).level, health(flow).figures["late"]) == (0, 0)
 
 
 def test_a_dataset_that_expects_nothing_is_late_only_with_what_it_has(store: Store) -> None:

@@ -140,6 +140,8 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield f"produced by {explanation.producer or 'something outside'}"
     if explanation.refused and explanation.status:
         yield [("a later delivery was refused: ", "no"), (one_line(explanation.refused), "")]
+    if explanation.missed is not None:
+        yield [("LATE: ", "LATE"), (_missed(explanation), "")]
     for cause in explanation.stale:
         yield [("STALE: ", "STALE"), (one_line(cause), "")]
     if explanation.stale:
@@ -172,6 +174,12 @@ def _explanation(explanation: Explanation) -> Iterator[Line]:
         yield from _history(explanation)
     if explanation.not_known:
         yield from ("", *remark_lines(explanation.not_known))
+
+
+def _missed(explanation: Explanation) -> str:
+    from ..insight.words import when
+
+    return f"it was due at {when(explanation.missed)}; see: odf late {explanation.datasetid} {explanation.dataid}"
 
 
 def _who_recalled(recalled: Recalled) -> str:

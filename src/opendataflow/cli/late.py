@@ -58,11 +58,12 @@ def late_verb(app: App, selector: Selector, notify: bool, fail_if_late: bool, mo
 
 
 def _lines(seen: Lateness) -> Iterator[Line]:
+    from ..insight.words import count, duration, when
+
     if not seen.late:
-        known = f" of {seen.datasets:,} datasets with deadlines" if seen.datasets else ": no dataset has a deadline"
+        known = f"; {count(seen.datasets, 'dataset')} looked at" if seen.datasets else ": no dataset has a deadline"
         yield f"nothing is late{known}"
         return
-    from ..insight.words import duration, when
 
     for each in seen.late:
         yield [

@@ -105,8 +105,8 @@ def check_verb(app: App, datasets: tuple[str, ...], since: str | None, until: st
     """One line for monitoring, with the exit codes of Nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     CRITICAL: a chunk is FAILED, a definition is broken, or a lease ran out and nobody took the chunk over. WARNING: a
-    chunk is set aside, a job is paused, or a run takes more than three times as long as usual. UNKNOWN: the question
-    cannot be answered, for instance because the store cannot be reached.
+    chunk missed its deadline or is set aside, a job is paused, or a run takes more than three times as long as usual.
+    UNKNOWN: the question cannot be answered, for instance because the store cannot be reached.
 
     \b
       odf check

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..insight.definitions import BrokenFact
+    from ..insight.late import Lateness
     from ..store import Chunk
 
 
@@ -83,12 +84,34 @@ def status_verb(
 
             result = overview_then(app.store, at, names, width=width, exact=exact, **only)
         broken = broken_facts(app.store.catalogue(), app.project)
+        overdue = _overdue(app, names) if at is None and not any(only.values()) else None
+    late = {} if overdue is None else {"late": plain(overdue.late)}
     app.show(
-        plain(result) | {"broken": plain(broken)},
-        lambda: (line for shown in (lines(result, width), broken_lines(broken)) for line in shown),
+        plain(result) | {"broken": plain(broken)} | late,
+        lambda: (
+            line for shown in (lines(result, width), _late_lines(overdue), broken_lines(broken)) for line in shown
+        ),
         overview=True,
     )
     return 0
+
+
+def _overdue(app: App, names: Sequence[str]) -> Lateness | None:
+    """What missed its deadline, where any is declared."""
+    from ..insight.late import is_declared, late
+
+    if not is_declared(app.store.catalogue()):
+        return None
+    return late(app.store, lambda name, dataid, status: not names or name in names, chains=False, only_deadlines=True)
+
+
+def _late_lines(overdue: Lateness | None) -> Iterator[Line]:
+    from ..insight.words import are, many
+
+    if overdue is not None and overdue.late:
+        n, first = len(overdue.late), overdue.late[0]
+        said = f"{many(n, n if overdue.more else None)} {are(n)} late, the first {first.datasetid} {first.dataid}"
+        yield [("LATE: ", "LATE"), (f"{said}; see: odf late", "")]
 
 
 def broken_lines(broken: Sequence[BrokenFact]) -> Iterator[Line]:

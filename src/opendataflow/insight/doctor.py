@@ -36,7 +36,7 @@ def examine(app: Any, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything, one thing after the other; a problem with one hides none of the others."""
     return [
         finding
-        for look in (_python, _java, _spark, _project, _key, _roots, _store)
+        for look in (_python, _java, _spark, _project, _key, _roots, _notify, _store)
         for finding in _safely(look, app, environ)
     ]
 
@@ -128,6 +128,26 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             "root", usable, f"{root} {state}", "Check its permissions." if there else f"Make it: mkdir -p {root}"
         )
+
+
+def _notify(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether everybody who is to be told can be told from here."""
+    notify = app.project.notify
+    for target in notify.targets.values() if notify is not None else ():
+        path = app.project.folder / target.command
+        try_it = f"Try it out: odf notify test {target.name}"
+        if target.command and not os.access(path, os.X_OK):
+            mend = f"Make it a program: chmod +x {shlex.quote(str(path))}"
+            yield Finding("notify", False, f"{target.name}: {target.command} cannot be run", mend)
+        elif not target.command and find_spec("apprise") is None:
+            yield Finding("notify", False, f"{target.name}: apprise is not installed", install_command("notify"))
+        elif target.needs_key and app.key is None:
+            yield Finding("notify", None, f"{target.name}: its address is encrypted, and no key is given", try_it)
+        elif target.needs_key:
+            secrets.decrypt(target.encrypted, app.key, secrets.notify_context(target.name))
+            yield Finding("notify", True, f"{target.name}: the key opens its address", try_it)
+        else:
+            yield Finding("notify", True, f"{target.name}: declared", try_it)
 
 
 def _readable_by_others(url: str) -> str:

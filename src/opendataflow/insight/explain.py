@@ -32,6 +32,7 @@ from ..store import OUTSIDE, Chunk, Event, Published, Recalled, Run, Store
 from .absent import last_expected
 from .changed import ways_to_accept
 from .decided import Decision as Decision
+from .late import missed
 from .seen import Seen
 from .stale import why_stale
 from .words import when
@@ -97,6 +98,7 @@ class Explanation:
     ways_out: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()  # why it is made from what is no longer current
     recalled: tuple[Recalled, ...] = ()  # its versions that somebody called back
+    missed: datetime | None = None  # the deadline that has passed, while it is not READY
     at: datetime | None = None  # the moment that is told of, if it is not now
     not_known: tuple[str, ...] = ()  # for that moment
 
@@ -161,6 +163,7 @@ def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = 
         if status == READY and isinstance(store, Store)
         else (),  # not known of then
         recalled,
+        missed(catalogue, datasetid, dataid, status, store.clock()) if "deadline" in dataset.options else None,
     )
 
 

@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
+from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, sort_key
 from ..store import Store
-from .matrix import overview
+from .axis import FIRST_KEY, LAST_KEY
+from .late import is_declared, late
+from .matrix import overview, window
 from .usual import seconds_so_far, usual_seconds
 from .words import are, count, duration, many
 
 _OK, _WARNING, _CRITICAL = range(3)
 _TOO_LONG = 3  # times as long as usual
+MOST_LATE = 1000
 _LEAST = 60.0  # seconds: what is over sooner hangs for nobody
 
 
@@ -47,7 +50,9 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
         *([f"{count(len(over), 'run')} lost: odf rescue"] if over else []),
     ]
     aside = counts[HOLD] + counts[PENDING]
+    overdue = _overdue(store, named, since, until) if is_declared(catalogue) else None
     warning = [
+        *([f"{many(overdue, MOST_LATE)} late: odf late"] if overdue else []),
         *([f"{many(aside)} {are(aside)} set aside"] if aside else []),
         *(f"job {jobid} is paused" for jobid in paused),
         *(
@@ -58,6 +63,20 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
         ),
     ]
     figures = {status.lower(): counts[status] for status in (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING)}
+    if overdue is not None:
+        figures["late"] = overdue
     level = _CRITICAL if critical else _WARNING if warning else _OK
     text = "; ".join(critical + warning) or f"{many(counts[READY])} READY, {counts[RUNNING]:,} RUNNING"
     return Health(level, text, figures)
+
+
+def _overdue(store: Store, named: Sequence[str], since: str | None, until: str | None) -> int:
+    """How many chunks of these datasets missed their deadline and are not READY; counting stops at MOST_LATE."""
+    datasets = store.catalogue().datasets
+
+    def is_meant(name: str, dataid: str, status: str | None) -> bool:
+        partition = datasets[name].partition
+        low, high = window(partition, since, until) or (LAST_KEY, FIRST_KEY)
+        return (not named or name in named) and low <= sort_key(partition, dataid) <= high
+
+    return len(late(store, is_meant, chains=False, only_deadlines=True, most=MOST_LATE).late)

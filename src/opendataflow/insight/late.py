@@ -213,10 +213,7 @@ def _with_chain(held: Holdup, each: Late, now: datetime) -> Late:
     )
 
 
-def missed(store: Store, datasetid: str, dataid: str) -> datetime | None:
-    """The deadline that a chunk has missed: it has passed, and the chunk is not READY."""
-    moment = due_of(store.catalogue(), datasetid, dataid)
-    if moment is None or moment.timestamp() > store.clock():
-        return None
-    chunk = store.chunk(datasetid, dataid)
-    return None if chunk is not None and chunk.status == READY else moment
+def missed(catalogue: Catalogue, datasetid: str, dataid: str, status: str | None, now: float) -> datetime | None:
+    """The deadline that a chunk of this status has missed by now; None for one that is READY or not due yet."""
+    moment = due_of(catalogue, datasetid, dataid) if status != READY else None
+    return moment if moment is not None and moment.timestamp() <= now else None

@@ -17,6 +17,7 @@ import pytest
 import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid, OdfError
+from opendataflow.insight.behind import waiting_behind
 from opendataflow.insight.content import published_versions
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.exceptions import chunks_in
@@ -24,6 +25,7 @@ from opendataflow.insight.explain import explain
 from opendataflow.insight.explain_then import explain_then
 from opendataflow.insight.flow_of import flow
 from opendataflow.insight.health import health
+from opendataflow.insight.late import late
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.metrics import Metrics
@@ -56,7 +58,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         made.register(
             [
                 limited,
-                dataset("clean", "day"),
+                dataset("clean", "day", start="2013-01-01", end="2013-01-09", options={"deadline": "06:00"}),
                 dataset("months", "month"),
                 dataset("rates", "day"),
                 dataset("sum", "text"),
@@ -165,6 +167,8 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     impact: lambda store: impact(store, "raw", "2013-01-01").stale == 1,
     stale_selected: lambda store: [stale_selected(store, selector) for selector in SELECTORS],
     Metrics: look_again_and_again,
+    late: lambda store: [late(store), late(store, most=1)],
+    waiting_behind: lambda store: waiting_behind(store, [("raw", "2013-01-05")]),
     prove: prove_with_rows,
     Watch: look_at_a_drain,
     report: look_at_a_drain,
@@ -201,6 +205,7 @@ INSIDE = {
     "why.reasons.limits_in_the_way": why,
     "why.reasons.who_runs": why,
     "why.reasons.last_words": why,
+    "holdup.Holdup": late,
     "usual.usual_seconds": why,
     "usual.so_far": why,
 }

@@ -39,6 +39,7 @@ from ...run.declared import foreseen_distrust
 from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
 from ..changed import changed_input, ways_to_accept
+from ..late import LATE, missed
 from ..words import duration, ranges_text, state, when
 from .reasons import (
     LOCKED,
@@ -86,7 +87,18 @@ def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, proje
         reasons += [_deferred(asked, known.deferred)] if known.deferred else []
     if all(output.status == READY for output in facts.outputs):
         reasons += stale_chunk(store, job, dataid)
+    reasons += _late(asked)
     return Why(job.jobid, dataid, decide(facts).verdict, tuple(reasons), answers)
+
+
+def _late(asked: _Asked) -> Iterator[Reason]:
+    """The deadlines that its outputs have missed: no obstacle, but worth knowing."""
+    for output in asked.facts.outputs:
+        if "deadline" in asked.catalogue.datasets[output.datasetid].options:
+            here = f"{output.datasetid} {asked.dataid}"
+            moment = missed(asked.catalogue, output.datasetid, asked.dataid, output.status, asked.store.clock())
+            if moment is not None:
+                yield Reason(LATE, f"{here} was due at {when(moment)}", (f"odf late {here}",))
 
 
 def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
