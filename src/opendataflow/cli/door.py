@@ -51,6 +51,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "ready": ("arrive", "Announce chunks that something outside produced."),
     "discover": ("arrive", "Find chunks that arrived at a dataset's location, and announce them."),
     "shard": ("shard", "Cut a table or file set into key ranges, evenly by its data."),
+    "recover": ("recover", "What an outage left, by cause, and the fewest RESUBMITs that heal it."),
     "resubmit": ("steer", "Have chunks produced again, before anything new."),
     "hold": ("steer", "Set chunks aside: nobody reads or produces them."),
     "release": ("steer", "Release held chunks: each gets back the status it had."),

@@ -34,6 +34,7 @@ from .records import (
     Sample,
     Steered,
 )
+from .recovery import Postponed, Recovered, RefusedRun, Took, Unsettled
 from .store import Store
 from .then import ChunkThen
 
@@ -59,9 +60,12 @@ __all__ = [
     "Mark",
     "Past",
     "Position",
+    "Postponed",
     "Published",
     "Recall",
     "Recalled",
+    "Recovered",
+    "RefusedRun",
     "Remarked",
     "Rescued",
     "RolledBack",
@@ -70,6 +74,8 @@ __all__ = [
     "StaleChunk",
     "Steered",
     "Store",
+    "Took",
+    "Unsettled",
     "open_store",
 ]
 

@@ -20,6 +20,7 @@ from .past import Pages
 from .period import Periods
 from .reading import Reading
 from .records import Applied, Change
+from .recovery import Recovery
 from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
@@ -55,7 +56,7 @@ class _Undone(Exception):
         self.what = what
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices, Recovery):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

@@ -34,6 +34,7 @@ from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
 from opendataflow.insight.prove import prove
 from opendataflow.insight.read import readable
+from opendataflow.insight.recovery import causes, plan, progress
 from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
 from opendataflow.insight.selection import scope, select
@@ -133,6 +134,15 @@ def read_what_is_not_there(store: Store) -> None:
         readable(store, without_file(Path("/data"), None), "raw", ["2013-01-01"])
 
 
+def plan_a_recovery(store: Store) -> None:
+    made = plan(store)
+    assert made.resubmit == (("clean", "2013-01-02"),)
+    assert {each.name for each in made.by_hand} >= {"HOLD", "MISSING"}
+    assert made.found.deferred == 1
+    assert progress(store, made).stuck == 2
+    assert len(causes(store)) == 3
+
+
 SELECTORS = (
     Selector(statuses=("FAILED",)),
     Selector(causes=("exit",), who=("x",)),
@@ -175,6 +185,9 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     examine: examine_everything,
     health: health,
     period_report: lambda store: [period_report(store), *(period_report(store, selector) for selector in SELECTORS)],
+    plan: plan_a_recovery,
+    causes: plan_a_recovery,
+    progress: plan_a_recovery,
     published: ask_where_nothing_is,
     readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
@@ -188,6 +201,11 @@ INSIDE = {
     "then.seen_at": overview_then,
     "why_then.why_then": overview_then,
     "rows.head": readable,
+    "recovery.graph.graph": plan,
+    "recovery.causes.grouped": plan,
+    "recovery.estimate.estimate": plan,
+    "recovery.estimate.usual_seconds_of": plan,
+    "recovery.by_hand.by_hand": plan,
     "stale.stale_chunks": impact,
     "stale.stale_within": overview,
     "stale.why_stale": explain,

@@ -554,6 +554,28 @@ select coalesce(after, '') as name, count(*) as n from event where eventid > :af
 insert into meta (name, value) values (:name, :n)
 on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
 
+-- Recovery: what is not settled, of all datasets ---------------------------------------------------------------------
+
+-- name: chunks_unsettled
+-- Chunks of all datasets that are not READY, with how their last run ended; the statuses by name are those of the partial index.
+select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, s.tries, s.sort_key, r.status as run_status, r.outcome, r.detail, r.owner,
+       r.started, r.lease_until, case when r.outcome = 'WRONG_DATA' then r.inputs end as inputs
+from datastatus s left join run r on r.runid = s.runid
+where s.locktype = 'OUT' and s.status <> 'READY' and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')
+order by s.status, s.datasetid, s.sort_key limit :n
+
+-- name: candidates_deferred
+-- The deferred candidates of all jobs, the next one first.
+select jobid, dataid, not_before from candidate where state = 'DEFERRED' order by not_before limit :n
+
+-- name: runs_refused_last
+-- Candidates whose last run a look at the data refused, among the last runs, newest first.
+select r.jobid, r.dataid, r.outcome, r.detail from run r
+where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'REFUSED'
+  and exists (select 1 from candidate c where c.jobid = r.jobid and c.dataid = r.dataid)
+  and not exists (select 1 from run later where later.jobid = r.jobid and later.dataid = r.dataid and later.epoch > r.epoch)
+order by r.runid desc limit :n
+
 -- name: clear_for_import_dataset
 -- What a new store has by itself.
 delete from dataset

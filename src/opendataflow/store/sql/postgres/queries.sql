@@ -633,3 +633,21 @@ from (select jobid, status, outcome, is_new, seconds,
             select jobid, status, outcome, 0 as is_new, greatest(coalesce(extract(epoch from ended - started), 0), 0)::double precision as seconds
             from run where runid in (select e::bigint from json_array_elements_text(:ended::json) e)) each_run) in_buckets
 group by jobid, status, outcome, is_new, bucket
+
+-- name: runs_took_given
+-- How many seconds the last good runs of given jobs took, among the last runs, at most :n of each.
+-- PostgreSQL: a list is read by json_array_elements_text, and times are subtracted.
+select t.jobid, t.seconds from (
+    select r.jobid, extract(epoch from r.ended - r.started)::double precision as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
+    from run r
+    where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.ended is not null
+      and r.jobid in (select json_array_elements_text(:jobs::json))) t
+where t.nth <= :n and t.seconds is not null
+
+-- name: last_events_given
+-- The last event of each given chunk.
+-- PostgreSQL: a list is joined by LATERAL.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why, e.receipt
+from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
+cross join lateral (select l.* from event l where l.datasetid = c.datasetid and l.dataid = c.dataid
+                    order by l.eventid desc limit 1) e

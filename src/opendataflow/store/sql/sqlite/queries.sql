@@ -609,3 +609,21 @@ from (select jobid, status, outcome, is_new, seconds,
             select jobid, status, outcome, 0 as is_new, max(coalesce((julianday(ended) - julianday(started)) * 86400, 0.0), 0.0) as seconds
             from run where runid in (select value from json_each(:ended))) each_run) in_buckets
 group by jobid, status, outcome, is_new, bucket
+
+-- name: runs_took_given
+-- How many seconds the last good runs of given jobs took, among the last runs, at most :n of each.
+-- SQLite: a list is read by json_each, and julianday tells times apart.
+select t.jobid, t.seconds from (
+    select r.jobid, (julianday(r.ended) - julianday(r.started)) * 86400.0 as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
+    from run r
+    where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.ended is not null
+      and r.jobid in (select value from json_each(:jobs))) t
+where t.nth <= :n and t.seconds is not null
+
+-- name: last_events_given
+-- The last event of each given chunk.
+-- SQLite: a list is read by json_each.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why, e.receipt
+from json_each(:chunks) c
+cross join event e on e.eventid = (select l.eventid from event l where l.datasetid = c.value ->> 0 and l.dataid = c.value ->> 1
+                                   order by l.eventid desc limit 1)

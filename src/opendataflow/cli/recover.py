@@ -1,0 +1,204 @@
+"""The verb recover: what an outage left, by cause, the smallest set of RESUBMITs, and how it goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import JobFailed
+from .common import App, Line, one_line, plain, put, table, up_to_date, verb
+
+if TYPE_CHECKING:
+    from ..insight.recovery import Cause, Plan, Progress
+    from ..store import Recovered
+
+_LISTED = 20
+
+
+@verb("recover")
+@click.option("--plan", "only_plan", is_flag=True, help="Only show the plan. This is the default.")
+@click.option("--yes", "-y", is_flag=True, help="Do it, in one transaction.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan, also with --yes.")
+@click.option("--cause", type=click.IntRange(1), metavar="N", help="Only what this one cause broke.")
+@click.option("--watch", is_flag=True, help="Follow it to the end; Ctrl-C ends only the watching.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch looks.",
+)
+@click.option("--why", metavar="TEXT", help="The reason, for the history.")
+def recover_verb(
+    app: App,
+    only_plan: bool,
+    yes: bool,
+    dry_run: bool,
+    cause: int | None,
+    watch: bool,
+    every: float,
+    why: str | None,
+) -> int:
+    """What an outage left, and the smallest set of RESUBMITs that lets all of it run.
+
+    Shows what broke, by root cause: the earliest chunk of each chain, failures that say the same together. Then what to
+    say RESUBMIT to, in order, what can run because of that, how long it takes as far as past runs tell, and what no
+    RESUBMIT can heal, with who has to do what. Nothing is changed without --yes. What only waits needs no RESUBMIT.
+
+    \b
+      odf recover
+      odf recover --yes --why "the network is back" --watch
+      odf recover --cause 2 --yes
+      odf recover --json
+    """
+    from ..insight.recovery import plan
+
+    does = yes and not dry_run and not only_plan
+    with up_to_date(app):
+        made = plan(app.store, cause)
+        left = made if does or not watch else plan(app.store, cause, resubmits=False)
+    done: Recovered | None = None
+    if does and (made.resubmit or made.found.expired):
+        done = app.store.recover(made.resubmit, why=why)
+    app.show(made.to_data() | {"done": done}, lambda: _lines(made, done), overview=True)
+    return _watch(app, left, every) if watch else 0
+
+
+# In words -----------------------------------------------------------------------------------------------------------
+
+
+def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
+    if not plan.causes and not plan.by_hand and not plan.runs:
+        yield "nothing to recover: no chunk is FAILED, deferred, set aside or refused"
+        return
+    for cause in plan.causes:
+        if plan.only in (None, cause.number):
+            yield from _cause_lines(cause)
+    yield from _step_lines(plan)
+    if plan.by_hand:
+        yield ""
+        yield [("No RESUBMIT can heal:", "strong")]
+    for each in plan.by_hand:
+        behind = f"; {_chunks(each.behind)} {'waits' if each.behind == 1 else 'wait'} behind" if each.behind else ""
+        yield [("  ", ""), (each.name, _style(each.name)), (f"  {one_line(each.text)}{behind}", "")]
+        if each.because:
+            yield f"      {one_line(each.because)}"
+        yield [(f"      {one_line(each.who)}: ", ""), ("  ".join(each.commands), "command")]
+    if plan.again:
+        yield f"  {_chunks(plan.again)} {'stays' if plan.again == 1 else 'stay'} FAILED until that is done; then: odf recover"
+    yield from _end_lines(plan, done)
+
+
+def _cause_lines(cause: Cause) -> Iterator[Line]:
+    from ..insight.words import when
+
+    n = len(cause.chunks)
+    jobs = ", ".join(cause.jobs[:3]) + (f", … ({len(cause.jobs):,} jobs)" if len(cause.jobs) > 3 else "")
+    first = " ".join(cause.chunks[0])
+    told = " ".join(filter(None, (cause.outcome, one_line(cause.text)[:200])))
+    yield [(f"Cause {cause.number}: ", "strong"), (told or cause.status, _style(cause.status))]
+    where = f" of {jobs}" if jobs else ""
+    yield f"  began at {_chunks(n)}{where}, first {first}" + (f", {when(cause.since)}" if cause.since else "")
+    behind = [f"{cause.failed_behind:,} more FAILED"] * bool(cause.failed_behind)
+    behind += [f"{_chunks(cause.waiting_behind)} waiting"] * bool(cause.waiting_behind)
+    if behind:
+        yield f"  behind it: {', '.join(behind)}"
+
+
+def _step_lines(plan: Plan) -> Iterator[Line]:
+    if not plan.steps:
+        return
+    yield ""
+    yield [("RESUBMIT, in this order:", "strong")]
+    rows = [
+        (
+            step.level,
+            step.jobid,
+            step.datasetid,
+            ", ".join(step.dataids[:3]) + (f", … ({len(step.dataids):,})" if len(step.dataids) > 3 else ""),
+            f"{step.behind:,}",
+            ", ".join(map(str, step.causes)),
+        )
+        for step in plan.steps[:_LISTED]
+    ]
+    yield from table(["level", "job", "dataset", "dataids", "can run behind", "cause"], rows)
+    if len(plan.steps) > _LISTED:
+        rest = plan.steps[_LISTED:]
+        yield f"… and {_chunks(sum(len(step.dataids) for step in rest))} of {len(rest):,} more steps; all: --json"
+
+
+def _end_lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
+    from ..insight.words import count, duration
+
+    yield ""
+    estimate = plan.estimate
+    comes = plan.runs - len(plan.resubmit)
+    also = f"; {_chunks(comes)} {'follows' if comes == 1 else 'follow'} without one" if comes > 0 else ""
+    yield f"{_chunks(len(plan.resubmit))} to RESUBMIT{also}"
+    if plan.runs and estimate.seconds is not None:
+        limits = ", ".join(f"{use.poolid} {use.slots}" for use in estimate.pools if use.slots is not None)
+        within = f" in the slots of today's pools ({limits})" if limits else ""
+        unknown = f"; {count(len(estimate.unknown), 'job')} never ran before" if estimate.unknown else ""
+        yield f"about {duration(estimate.seconds)}{within}, as long as past runs took, if there are workers enough{unknown}"
+    elif plan.runs:
+        yield "how long it takes nobody can tell: none of these jobs ever ran well"
+    if done is not None:
+        yield f"done: {_chunks(len(done.changed))} {'is' if len(done.changed) == 1 else 'are'} RESUBMIT now"
+        if done.skipped:
+            yield f"{_chunks(len(done.skipped))} {'was' if len(done.skipped) == 1 else 'were'} not FAILED any more: left alone"
+        yield "the scheduler's next ordinary calls run them, or: odf drain --all"
+    elif plan.resubmit:
+        only = f" --cause {plan.only}" if plan.only else ""
+        yield [("nothing was changed; to do it: ", ""), (f"odf recover{only} --yes", "command")]
+
+
+def _chunks(n: int) -> str:
+    return f"{n:,} chunk{'s' * (n != 1)}"
+
+
+def _style(status: str) -> str:
+    return status if status in ("FAILED", "HOLD", "PENDING", "REFUSED", "MISSING") else "no"
+
+
+# Watching -----------------------------------------------------------------------------------------------------------
+
+
+def _watch(app: App, plan: Plan, every: float) -> int:
+    """Looks until nothing more happens by itself; on a terminal in one line, else a line for each change."""
+    from ..insight.recovery import progress
+    from ..pause import pause
+
+    before: Progress | None = None
+    is_terminal = sys.stdout.isatty() and not app.as_json
+    try:
+        while True:
+            with up_to_date(app):
+                now = progress(app.store, plan)
+            if now != before:
+                _show(app, now, is_terminal)
+            before = now
+            if now.is_over:
+                break
+            pause(every)
+    except KeyboardInterrupt:
+        app.say("\nwatching ends, the recovery goes on; to watch again: odf recover --watch")
+        return 0
+    if is_terminal:
+        click.echo()
+    if now.stuck:
+        app.say(f"{_chunks(now.stuck)} did not become READY; see: odf recover")
+    return JobFailed.exit_code if now.stuck else 0
+
+
+def _show(app: App, now: Progress, is_terminal: bool) -> None:
+    if app.as_json:
+        facts: dict[str, Any] = plain(now)
+        app.show({"progress": facts | {"is_over": now.is_over}})
+    elif is_terminal:
+        click.echo(f"\r\x1b[K{now.line}", nl=False)
+    else:
+        put(now.line)

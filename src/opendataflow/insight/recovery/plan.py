@@ -1,0 +1,178 @@
+"""The plan: the smallest set of RESUBMITs that lets everything run that can, in order, and what people have to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...errors import UsageError
+from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING
+from ...store import Store
+from .by_hand import ByHand, by_hand
+from .causes import Cause, Grouped, grouped
+from .estimate import Estimate, estimate
+from .graph import graph
+from .nodes import DEFERRED, NEW, OUTSIDE, REFUSED, Graph, Node, following
+from .ways import ChunkId
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The chunks of one job that are to be made again, and how many chunks can run because of them."""
+
+    level: int
+    jobid: str
+    datasetid: str
+    dataids: tuple[str, ...]
+    causes: tuple[int, ...]
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is not READY, by what it waits for: somebody's RESUBMIT, the clock, its inputs, its end, or people."""
+
+    failed: int
+    deferred: int
+    resubmit: int
+    running: int
+    waiting: int
+    set_aside: int
+    refused: int
+    expired: int  # runs among them whose lease ran out
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is wrong, what to say RESUBMIT to, what follows from that, and what no RESUBMIT can heal."""
+
+    causes: tuple[Cause, ...]
+    only: int | None  # the one cause that it is for
+    found: Found
+    steps: tuple[Step, ...]
+    resubmit: tuple[ChunkId, ...]
+    runs: int  # that will happen, those behind included
+    estimate: Estimate
+    by_hand: tuple[ByHand, ...]
+    again: int  # chunks that stay FAILED until people have done that
+    follows: tuple[ChunkId, ...]  # one chunk of each run that will happen
+
+    def to_data(self) -> dict[str, object]:
+        """The plan as plain data; what follows is only counted."""
+        return {
+            "causes": self.causes,
+            "cause": self.only,
+            "found": self.found,
+            "steps": self.steps,
+            "resubmit": self.resubmit,
+            "runs": self.runs,
+            "estimate": self.estimate,
+            "by_hand": self.by_hand,
+            "again": self.again,
+        }
+
+
+def plan(store: Store, cause: int | None = None, *, resubmits: bool = True) -> Plan:
+    """The plan for everything, or for one cause; without resubmits, what happens if nobody says anything."""
+    found = graph(store)
+    groups = grouped(store, found)
+    if cause is not None and not 1 <= cause <= len(groups.causes):
+        raise UsageError(f"there is no cause {cause}", hint="They are numbered in: odf recover")
+    healed = heal(found, _allowed(groups, cause) if resubmits else lambda node: False)
+    again = [node for node in healed if node.state == FAILED]
+    mine = [node for node in healed if cause is None or groups.behind[node] & 1 << cause]
+    is_healed = set(healed)
+    stuck = [node for node in found.nodes.values() if node.state == FAILED and node not in is_healed]
+    return Plan(
+        groups.causes,
+        cause,
+        _found(found),
+        tuple(_steps(groups, healed)),
+        tuple(node.failed for node in again),
+        sum(node.state != RUNNING for node in mine),
+        estimate(store, found, mine),
+        tuple(by_hand(store, found, healed)),
+        len(stuck) if cause is None else 0,
+        tuple(node.chunks[0] for node in mine),
+    )
+
+
+def _allowed(groups: Grouped, cause: int | None) -> Callable[[Node], bool]:
+    if cause is None:
+        return lambda node: True
+    return lambda node: bool(groups.behind.get(node, 0) & 1 << cause)
+
+
+def heal(found: Graph, allowed: Callable[[Node], bool]) -> list[Node]:
+    """Everything that becomes READY, in order, once those FAILED nodes that are allowed are resubmitted.
+
+    Each FAILED node among them needs its own RESUBMIT, since FAILED stays FAILED; and no other does anything. So they
+    are the smallest set.
+    """
+    left = {node: len(node.needs) + len(node.any_of) for node in found.nodes.values()}
+    healed: list[Node] = []
+    given: set[tuple[Node, int]] = set()
+    ready = [node for node, n in left.items() if not n]
+    for node in ready:
+        if node.blocked or (node.state == FAILED and not allowed(node)):
+            continue
+        healed.append(node)
+        fed = node.feeds
+        if node.may_feed:
+            new = [which for which in node.may_feed if which not in given]
+            given.update(new)
+            fed = [*fed, *(each for each, _ in new)]
+        for each in fed:
+            left[each] -= 1
+            if not left[each]:
+                ready.append(each)
+    return healed
+
+
+def _found(found: Graph) -> Found:
+    states = Counter(node.state for node in found.nodes.values() if node.is_behind)
+    return Found(
+        states[FAILED],
+        states[DEFERRED],
+        states[RESUBMIT],
+        states[RUNNING],
+        states[NEW],
+        states[HOLD] + states[PENDING],
+        states[REFUSED] + states[OUTSIDE],
+        sum(node.is_expired for node in found.nodes.values()),
+    )
+
+
+def _steps(groups: Grouped, healed: list[Node]) -> Iterator[Step]:
+    """What to say RESUBMIT to, job by job along the flow, each with what can run because of it."""
+    levels = _levels(healed)
+    inside = set(healed)
+    by_job: dict[tuple[int, str], list[Node]] = {}
+    for node in healed:
+        if node.state == FAILED:
+            by_job.setdefault((levels[node], node.jobid), []).append(node)
+    for (level, jobid), nodes in sorted(by_job.items()):
+        mask = 0
+        for node in nodes:
+            mask |= groups.behind[node]
+        nodes.sort(key=lambda node: node.rows[0].sort_key)
+        yield Step(
+            level,
+            jobid,
+            nodes[0].failed[0],
+            tuple(node.dataid for node in nodes),
+            tuple(cause.number for cause in groups.causes if mask & 1 << cause.number),
+            following(nodes, inside.__contains__),
+        )
+
+
+def _levels(healed: list[Node]) -> dict[Node, int]:
+    """How many runs have to end before each, itself included: what is at one level can run at the same time."""
+    levels: dict[Node, int] = {}
+    for node in healed:
+        level = 0
+        for need in node.all_needs:
+            level = max(level, levels.get(need, 0))
+        levels[node] = level + (node.job is not None)
+    return levels

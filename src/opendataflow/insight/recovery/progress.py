@@ -1,0 +1,57 @@
+"""Progress of a recovery: how far it is, and when it will be over by now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ...model import FAILED, READY, RUNNING
+from ...store import Store
+from ..words import duration
+from .estimate import estimate
+from .graph import graph
+from .plan import Plan, heal
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A recovery at one moment: its runs by what became of them, and how long the rest will take."""
+
+    runs: int
+    done: int
+    running: int
+    stuck: int  # FAILED again, or behind something that is or that waits for people
+    waiting: int
+    seconds: float | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return not self.running and not self.waiting
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        counts = f"{self.done:,} of {self.runs:,} done, {self.running:,} running, {self.waiting:,} waiting"
+        stuck = f", {self.stuck:,} stuck" if self.stuck else ""
+        left = f", about {duration(self.seconds)} left" if self.seconds is not None and not self.is_over else ""
+        return counts + stuck + left
+
+
+def progress(store: Store, plan: Plan) -> Progress:
+    """How far a plan is: what it foresaw, as it stands now."""
+    statuses = store.given_chunks(plan.follows)
+    counts = Counter(statuses.get(chunk) for chunk in plan.follows)
+    open_chunks = {chunk for chunk in plan.follows if statuses.get(chunk) != READY}
+    seconds, stuck = None, counts[FAILED]
+    if open_chunks:
+        found = graph(store)
+        healed = [node for node in heal(found, lambda node: False) if node.chunks[0] in open_chunks]
+        seconds = estimate(store, found, healed).seconds
+        # What hangs behind a new failure, or behind people, does not come by itself any more.
+        stuck = len(open_chunks) - len(healed)
+    running = counts[RUNNING]
+    done = counts[READY]
+    return Progress(
+        len(plan.follows), done, running, stuck, max(len(plan.follows) - done - running - stuck, 0), seconds
+    )

@@ -1,0 +1,76 @@
+"""odf recover as a process: it shows, it does, it follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from opendataflow import Store
+from tests.support.flows import chain, drain, dump, status
+from tests.support.odf import Odf
+
+
+@pytest.fixture
+def flow(store: Store) -> Store:
+    """raw 1–4 → make → product → use → report: 2 and 3 failed for one reason, 4 for another."""
+    chain(store)
+    store.announce("raw", ["1", "2", "3", "4"])
+    for claim in store.claim("make", 4):
+        if claim.dataid == "1":
+            store.commit(claim)
+        else:
+            why = "disk full" if claim.dataid == "4" else f"db{claim.dataid} is unreachable"
+            store.fail(claim, detail=why)
+    return store
+
+
+def test_it_shows_causes_order_and_what_to_do_and_changes_nothing(flow: Store, odf: Odf) -> None:
+    before = dump(flow)
+    for words in ((), ("--plan",), ("--dry-run", "--yes")):
+        text = odf("recover", *words).out
+        assert "Cause 1: JOB_FAILED db2 is unreachable" in text
+        assert "began at 2 chunks of make, first product 2" in text
+        assert "Cause 2: JOB_FAILED disk full" in text
+        assert "3 chunks to RESUBMIT; 3 chunks follow without one" in text
+        assert "odf recover --yes" in text
+    assert dump(flow) == before
+
+
+def test_json_knows_what_the_text_shows(flow: Store, odf: Odf) -> None:
+    data = odf("recover", "--json").data
+    assert [cause["chunks"] for cause in data["causes"]] == [[["product", "2"], ["product", "3"]], [["product", "4"]]]
+    assert data["resubmit"] == [["product", "2"], ["product", "3"], ["product", "4"]]
+    assert (data["runs"], data["done"], data["found"]["failed"]) == (6, None, 3)
+    assert data["steps"][0]["dataids"] == ["2", "3", "4"]
+
+
+def test_it_does_one_cause_and_then_the_rest(flow: Store, odf: Odf) -> None:
+    odf("recover", "--cause", "2", "--yes", "--why", "cleaned up")
+    assert [status(flow, "product", each) for each in "234"] == ["FAILED", "FAILED", "RESUBMIT"]
+    assert flow.events("product", "4")[-1].why == "cleaned up"
+    done = odf("recover", "--yes", "--json").data["done"]
+    assert [each["dataid"] for each in done["changed"]] == ["2", "3"]
+    drain(flow, "make", "use")
+    assert odf("recover").out.startswith("nothing to recover")
+    assert odf("recover", "--yes", "--watch").out.startswith("nothing to recover")
+    assert "there is no cause 9" in odf("recover", "--cause", "9", code=2).err
+
+
+def test_watching_ends_when_everything_is_done_or_failed_again(flow: Store, odf: Odf) -> None:
+    odf("recover", "--yes")
+    for claim in flow.claim("make", 3):
+        flow.fail(claim, detail="again") if claim.dataid == "2" else flow.commit(claim)
+    drain(flow, "use")
+    answer = odf("recover", "--watch", "--every", "0.1")
+    assert "0 of 0 done" in answer.out, "what is FAILED does not come by itself"
+    again = odf("recover", "--yes", "--json").data
+    assert again["resubmit"] == [["product", "2"]]
+
+
+def test_what_people_have_to_do_is_told_with_the_command(flow: Store, odf: Odf) -> None:
+    flow.hold("raw", ["2"], why="ask the vendor")
+    text = odf("recover").out
+    assert "No RESUBMIT can heal:" in text
+    assert "HOLD  1 chunk of raw is HOLD: 2" in text
+    assert "ask the vendor" in text
+    assert "odf release raw 2" in text
+    assert "1 chunk stays FAILED until that is done; then: odf recover" in text
