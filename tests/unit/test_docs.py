@@ -106,6 +106,7 @@ def test_every_key_of_the_project_file_is_documented_and_every_documented_key_is
     [
         ("## [project]", "project"),
         ("## [store]", "store"),
+        ("## [lineage]", "lineage"),
         ("## [environment.NAME]", "environment.x"),
         ("## [pool.NAME] and [pools]", "pool.x"),
     ],

@@ -62,6 +62,7 @@ class App:
     debug: bool = False
     creates: bool = False  # whether a store that is missing is made: where somebody writes, never where he looks
     taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
+    closing: list[Callable[[], None]] = field(default_factory=list, repr=False)  # before the store is closed
     _project: Project | None = field(default=None, repr=False)
     _store: Store | None = field(default=None, repr=False)
 
@@ -152,7 +153,9 @@ class App:
         return roots_of(self.project, self.url)
 
     def close(self) -> None:
-        """Close the store, if it was opened."""
+        """Close the store, if it was opened, and before it whatever needs it until then."""
+        while self.closing:
+            self.closing.pop()()
         if self._store is not None:
             self._store.close()
 

@@ -164,7 +164,9 @@ def worker_of(app: App, *, echo: bool = False, master: str | None = None, items:
 
     sweep_secret_files(app.project.logs.parent)  # of a worker that was killed
     told: Any = {"echo": echo and not app.as_json, "say": app.say, "hidden": app.taken.hidden}
-    return Worker(app.store, app.project, app.key, master=master, items=items, **told)
+    worker = Worker(app.store, app.project, app.key, master=master, items=items, **told)
+    app.closing.append(worker.close)
+    return worker
 
 
 @contextmanager

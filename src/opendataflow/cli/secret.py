@@ -26,6 +26,7 @@ class Owner:
     dataset: str | None
     for_store: bool
     target: str | None
+    for_lineage: bool
     everything: bool
     hostname: str | None
     port: int | None
@@ -34,12 +35,17 @@ class Owner:
     url: str | None
 
     def __post_init__(self) -> None:
-        if (self.dataset is not None) + self.for_store + (self.target is not None) > 1:
-            raise UsageError("--for, --for-store and --for-notify exclude each other")
+        if (self.dataset is not None) + self.for_store + (self.target is not None) + self.for_lineage > 1:
+            raise UsageError("--for, --for-store, --for-notify and --for-lineage exclude each other")
         if self.target is not None:
             check_id("notify", self.target)
         if self.dataset is not None:
             check_id("dataset", self.dataset)
+
+    @property
+    def is_in_file(self) -> bool:
+        """Whether it is neither a dataset's nor the store's: only dataflow.toml has it."""
+        return self.target is not None or self.for_lineage
 
     def said(self) -> Dataset | None:
         """The dataset at the address that the options name; None when they name none."""
@@ -57,7 +63,9 @@ def _owner(app: App, whose: Owner, *, must_be_known: bool) -> Dataset | None:
 
     if whose.dataset is None:
         if not whose.for_store:
-            raise UsageError("whose secret is it?", hint="Say --for DATASET, --for-store or --for-notify NAME.")
+            raise UsageError(
+                "whose secret is it?", hint="Say --for DATASET, --for-store, --for-notify NAME or --for-lineage."
+            )
         return None
     name, said = whose.dataset, whose.said()
     known = next((dataset for dataset in app.project.datasets if dataset.datasetid == name), None) or _stored(app, name)
@@ -88,6 +96,7 @@ def _stored(app: App, name: str) -> Dataset | None:
 @click.option("--for", "dataset", metavar="DATASET", help="The password of this dataset (its encryptedpass).")
 @click.option("--for-store", is_flag=True, help="The password of the store itself (store.encrypted in dataflow.toml).")
 @click.option("--for-notify", "target", metavar="NAME", help="The address of [notify.NAME] in dataflow.toml.")
+@click.option("--for-lineage", is_flag=True, help="The key of the server that [lineage] in dataflow.toml names.")
 @click.option("--all", "everything", is_flag=True, help="With rekey: every dataset's password.")
 @click.option("--hostname", metavar="HOST", help="Where the dataset will be, if nothing says so yet: its hostname,")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="its port,")
@@ -114,6 +123,7 @@ def crypt_verb(app: App, action: str, token: str | None, from_input: bool, yes_p
       odf crypt encrypt --for orders_pg --hostname db.example --database shop --username etl
       odf crypt encrypt --for-store < password.txt
       odf crypt encrypt --for-notify oncall
+      odf crypt encrypt --for-lineage
       odf crypt decrypt --for orders_pg odf2:…
       NEW_PASSKEY_FILE=new.key odf crypt rekey --all --dry-run
       NEW_PASSKEY_FILE=new.key odf crypt rekey --for orders_pg
@@ -141,11 +151,13 @@ class _Rekey(NamedTuple):
     yes: bool
 
 
-def _context(whose: Owner, dataset: Dataset | None) -> str:
+def _context(app: App, whose: Owner, dataset: Dataset | None) -> str:
     from .. import secrets
 
     if whose.target is not None:
         return secrets.notify_context(whose.target)
+    if whose.for_lineage:
+        return secrets.lineage_context(app.project.lineage.address)
     return secrets.STORE_CONTEXT if dataset is None else secrets.dataset_context(dataset)
 
 
@@ -154,11 +166,11 @@ def _encrypt(app: App, whose: Owner, from_input: bool) -> int:
     from ..model.address import address_of
 
     key = app.taken.require_key("encrypt")
-    dataset = _owner(app, whose, must_be_known=True) if whose.target is None else None
+    dataset = _owner(app, whose, must_be_known=True) if not whose.is_in_file else None
     value = _read("value", from_input, confirm=True)
     if not value:
         raise UsageError("there is nothing to encrypt", hint="Type the value when asked, or pipe it in.")
-    context = _context(whose, dataset)
+    context = _context(app, whose, dataset)
     sealed = secrets.encrypt(value, key, context)
     where = str(address_of(dataset)) if dataset is not None else ""
     app.show({"token": sealed, "context": context.partition("\n")[0], "address": where}, lambda: [sealed])
@@ -178,8 +190,8 @@ def _decrypt(app: App, whose: Owner, token: str | None, from_input: bool, yes_pr
         )
     key = app.taken.require_key("decrypt")
     sealed = token if token is not None else _read("token", from_input, confirm=False)
-    dataset = _owner(app, whose, must_be_known=False) if whose.target is None else None
-    context = _context(whose, dataset)
+    dataset = _owner(app, whose, must_be_known=False) if not whose.is_in_file else None
+    context = _context(app, whose, dataset)
     value = secrets.decrypt(sealed, key, context)
     app.show({"plaintext": value, "context": context.partition("\n")[0]}, lambda: [value], raw=True)
     if secrets.is_java(sealed):
@@ -200,11 +212,14 @@ def _read(what: str, from_input: bool, *, confirm: bool) -> str:
 def _rekey(app: App, whose: Owner, plan: _Rekey) -> int:
     from ..insight import secrets_of
 
-    if not (whose.dataset or whose.for_store or whose.target or whose.everything):
-        raise UsageError("which passwords?", hint="Say --for DATASET, --for-store, --for-notify NAME or --all.")
+    if not (whose.dataset or whose.for_store or whose.is_in_file or whose.everything):
+        hint = "Say --for DATASET, --for-store, --for-notify NAME, --for-lineage or --all."
+        raise UsageError("which passwords?", hint=hint)
     old, new = secrets_of.keys(app.taken, same=plan.same_key)
     if whose.target is not None:
         return _rekey_target(app, whose.target, old, new)
+    if whose.for_lineage:
+        return _rekey_lineage(app, old, new)
     if whose.for_store:
         return _rekey_store(app, old, new)
     names = [whose.dataset] if whose.dataset else []
@@ -276,4 +291,16 @@ def _rekey_target(app: App, name: str, old: Key, new: Key) -> int:
     renewed = secrets.rekey(target.encrypted, old, new, context)
     app.show({"token": renewed, "context": context}, lambda: [renewed])
     app.say(f"nothing was changed: put this into dataflow.toml as encrypted of [notify.{name}]")
+    return 0
+
+
+def _rekey_lineage(app: App, old: Key, new: Key) -> int:
+    from .. import secrets
+
+    lineage = app.project.lineage
+    if not lineage.encrypted:
+        raise UsageError("[lineage] has no encrypted key", hint="It is declared in dataflow.toml: encrypted.")
+    renewed = secrets.rekey(lineage.encrypted, old, new, secrets.lineage_context(lineage.address))
+    app.show({"token": renewed, "context": "lineage/key"}, lambda: [renewed])
+    app.say("nothing was changed: put this into dataflow.toml as encrypted of [lineage]")
     return 0

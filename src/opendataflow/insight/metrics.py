@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..errors import BY_NAME, OdfError
+from ..lineage import DROPPED, SENT
 from ..model import READY
 from ..store import Store
 from ..store.figures import BUCKETS, Mark, Now, Since
@@ -24,7 +25,6 @@ _LAST = 100_000  # runs and events that a single look goes back
 _PATIENCE = 2.0
 _LEAST_PAUSE = 30.0  # between two counts of all READY chunks
 _SHARE = 50  # such a count takes at most one part in so many of the time
-SENT, DROPPED = "lineage sent", "lineage dropped"
 
 Labels = tuple[tuple[str, str], ...]
 

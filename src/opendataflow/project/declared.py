@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import BadConfig
 from ..model import Dataset, Job, Pool
 
 if TYPE_CHECKING:
@@ -43,6 +44,23 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
+class Lineage:
+    """Whom OpenLineage events are sent to: files inside the project, and at most one address, with its encrypted key."""
+
+    to: tuple[str, ...] = ()
+    encrypted: str = field(default="", repr=False)
+    namespace: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address of the server that events go to; BadConfig when there is none."""
+        found = next((each for each in self.to if each.startswith(("http://", "https://"))), "")
+        if not found:
+            raise BadConfig("[lineage] names no server", hint='Declare it first in dataflow.toml: to = "https://…"')
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """Everything that the project file declares, as it is in the selected environment."""
 
@@ -61,6 +79,7 @@ class Project:
     trust: Trust = Trust()
     keep_log_tail: bool = False  # whether the last lines of a log go to the store
     notify: Notify | None = None  # who is told of what; nothing is looked at where nobody is
+    lineage: Lineage = Lineage()
 
     @property
     def is_toml(self) -> bool:

@@ -17,6 +17,7 @@ from .datasets import VERIFY, check_complete, check_references, read_dataset, ve
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
+from .lineage import read_lineage
 from .locations import store_address
 from .section import FLAG, Section, nearest, quoted
 from .text import read_tables, read_text
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 TOML = "dataflow.toml"
 PROPERTIES = "dataflow.properties"
 
-_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust", "notify")
+_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust", "notify", "lineage")
 
 
 def find(start: Path) -> Path | None:
@@ -100,6 +101,7 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         together(read_trust(root.inner("trust")), trust),
         bool(project.get("keep_log_tail", FLAG, False)),
         _notify(root, folder, tuple(environments)),
+        read_lineage(root.inner("lineage"), folder),
     )
 
 

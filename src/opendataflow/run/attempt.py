@@ -63,6 +63,8 @@ def run(
                 attempts = [attempt for attempt, _ in admitted]
                 log = stack.enter_context(worker.new_log(attempts[0].claim))
                 worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
+                for attempt in attempts:
+                    _tell_start(worker, attempt)
                 heartbeat = stack.enter_context(beating(worker, [attempt.claim for attempt in attempts]))
                 done = execute(worker, attempts, executor, heartbeat, log)
                 produced = audit(worker, attempts, executor, done, results)
@@ -91,6 +93,7 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
     try:
         for attempt, receipt in admit(worker, worker.store.known, [claim], results, on_spark=False):
             worker.store.admit(claim, receipt)
+            _tell_start(worker, attempt)
             return attempt
     except BaseException as problem:
         result = fail(worker, claim, Done(problem=_named(problem)))
@@ -106,10 +109,13 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
     What may not be published raises, and the run stays its holder's, who can mend it and end the run again.
     """
     if done.problem is not None:
+        if worker.teller is not None:
+            worker.teller.catalogue = worker.store.known  # another process told of its start
         return fail(worker, claim, done)
     attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
     published = _audited(executor, attempt, done)
     publish(worker, [(attempt, published)])
+    _tell_published(worker, attempt, published)
     return _ready(claim, published)
 
 
@@ -235,6 +241,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
+        _tell_published(worker, attempt, done)
         results[attempt.claim.runid] = _ready(attempt.claim, done)
 
 
@@ -258,6 +265,13 @@ def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
 
 def fail(worker: Worker, claim: Claim, done: Done) -> Result:
     """Record what went wrong, without any secret in it: the chunk is FAILED, or RESUBMIT by its job's retry rule."""
+    result = _failed(worker, claim, done)
+    if worker.teller is not None:
+        worker.teller.failed(claim, result.outcome, result.detail)
+    return result
+
+
+def _failed(worker: Worker, claim: Claim, done: Done) -> Result:
     problem = _named(done.problem)
     if isinstance(problem, (LeaseLost, StoreUnreachable)):
         # The store says nothing about the work: what it did not hear is taken up again when the lease ends.
@@ -328,6 +342,16 @@ def _ready(claim: Claim, done: Done) -> Result:
     told = remarks(done.manifests)
     detail = f"{claim.jobid} {claim.dataid} is READY" + (f"; {told}" if told else "")
     return Result(READY, 0, detail, claim, status=READY, ended=done.ended, remarks=told)
+
+
+def _tell_start(worker: Worker, attempt: Attempt) -> None:
+    if worker.teller is not None:
+        worker.teller.started(attempt.claim, attempt.catalogue, attempt.inputs)
+
+
+def _tell_published(worker: Worker, attempt: Attempt, done: Done) -> None:
+    if worker.teller is not None:
+        worker.teller.published(attempt.claim, attempt.catalogue, attempt.inputs, done.manifests)
 
 
 def _named(problem: BaseException | None) -> OdfError:

@@ -113,6 +113,19 @@ class Drain:
 
     def run(self) -> Drained:
         """Work until nothing is claimable and nothing runs here any more; with follow, until stopped."""
+        teller = self._worker.teller
+        if teller is None:
+            return self._drain()
+        teller.drain_began()
+        try:
+            drained = self._drain()
+        except BaseException as problem:
+            teller.drain_ended(problem)
+            raise
+        teller.drain_ended()
+        return drained
+
+    def _drain(self) -> Drained:
         start = time.monotonic()
         self._start_spark()
         # Not joined: Ctrl-C inside a join of Python 3.11 takes a thread that is at work for one that has ended.

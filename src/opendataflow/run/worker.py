@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, install_command
+from ..lineage import teller_of
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
@@ -57,6 +58,12 @@ class Worker:
         self._spark: SparkSession | None = None
         self._code: dict[str, tuple[Job, JobCode]] = {}
         self._distrusted: tuple[Catalogue | None, dict[tuple[str, bool], list[Distrust]]] = None, {}
+        self.teller = teller_of(project, store, key, self.vault.hidden, say)
+
+    def close(self) -> None:
+        """Give what is still to be told a moment to leave."""
+        if self.teller is not None:
+            self.teller.close()
 
     def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Take claimed chunks of one job the whole way, together where the job says so."""

@@ -61,6 +61,11 @@ def notify_context(name: str) -> str:
     return f"notify/{name}/address"
 
 
+def lineage_context(url: str) -> str:
+    """What the key of a lineage server is bound to: the address that it is sent to."""
+    return f"lineage/key\n{json.dumps(url)}"
+
+
 def encrypt(plaintext: str, key: Key, context: str) -> str:
     """Return the token that only this key opens, and only in this context."""
     # One salt per process: a project's values then cost one derivation, and the nonce still makes every token its own.

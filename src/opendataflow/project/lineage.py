@@ -1,0 +1,42 @@
+"""The table [lineage]: whom OpenLineage events are sent to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .declared import Lineage
+from .environments import refuse_password
+from .section import Section
+
+_KEYS = ("to", "encrypted", "namespace")
+
+
+def read_lineage(section: Section, folder: Path) -> Lineage:
+    """What the table says; a file lies inside the project, and there is one address at most, since there is one key."""
+    section.refuse_passwords("encrypted")
+    section.only(_KEYS)
+    to = tuple(_place(section, each, folder) for each in section.texts("to"))
+    if sum(map(is_address, to)) > 1:
+        raise section.wrong("to", "there is more than one address", "Send to one, and let that one pass it on.")
+    encrypted = section.token("encrypted", "--for-lineage")
+    if encrypted and not any(map(is_address, to)):
+        raise section.wrong("encrypted", "there is no address that this key is for", 'Write it: to = "https://…"')
+    return Lineage(to, encrypted, section.text("namespace"))
+
+
+def is_address(to: str) -> bool:
+    """Whether this is the address of a server, not a file."""
+    return to.startswith(("http://", "https://"))
+
+
+def _place(section: Section, to: str, folder: Path) -> str:
+    if is_address(to):
+        with section.at("to"):
+            refuse_password(to)
+        return to
+    inside = os.path.relpath(os.path.join(folder, to), folder)
+    if not to or to.endswith("/") or "://" in to or inside.startswith("..") or os.path.isabs(to):
+        hint = "Write the path of a file inside the project, or an address that begins with http:// or https://."
+        raise section.wrong("to", "expected a file inside the project or the address of a server", hint)
+    return inside
