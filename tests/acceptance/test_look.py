@@ -104,8 +104,8 @@ def test_status_puts_months_into_cells_when_days_do_not_fit(store: Store, odf: O
     assert block["each"] == "one month"
     assert [column["label"] for column in block["columns"]][:2] == ["2012-01", "2012-02"]
     clean = block["lines"][1]["cells"]
-    assert clean[16] == {"status": "FAILED", "n": 2, "chunks": 31}
-    assert clean[1] == {"status": "READY", "n": 28, "chunks": 28}  # one hole in a leap year's February
+    assert clean[16] == {"status": "FAILED", "n": 2, "chunks": 31, "stale": 0}
+    assert clean[1] == {"status": "READY", "n": 28, "chunks": 28, "stale": 0}  # one hole in a leap year's February
     assert answer["exceptions"] == [
         {"datasetid": "clean", "status": "FAILED", "n": 2, "ranges": [["2013-05-05", "2013-05-06"]], "more": False}
     ]
