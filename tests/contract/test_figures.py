@@ -70,6 +70,19 @@ def test_each_run_is_counted_once_and_one_that_ran_when_it_is_over(store: Store)
     assert values(watching(store).again(), "odf_claims") == {("make",): 3}
 
 
+def test_the_longest_lag_behind_a_deadline_is_told_by_dataset(store: Store) -> None:
+    store.register([dataset("daily", "day", start="2020-01-01", end="2020-01-03", options={"deadline": "06:00"})])
+    store.announce("daily", ["2020-01-01", "2020-01-02", "2020-01-03"])
+    assert values(Metrics(lambda: store, "1").once(), "odf_lag_seconds") == {}
+    store.fail_chunks("daily", ["2020-01-01", "2020-01-03"])
+    found = Metrics(lambda: store, "1").once()
+    assert values(found, "odf_late") == {("daily", "LATE"): 2}
+    lag = values(found, "odf_lag_seconds")["daily",]
+    assert isinstance(lag, float)
+    assert lag > 5 * 365 * 86400
+    assert values(found, "odf_notifications_pending") == {(): 0}
+
+
 def test_refusals_are_counted_by_their_name(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])

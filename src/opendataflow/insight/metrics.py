@@ -17,6 +17,7 @@ from ..lineage import DROPPED, SENT
 from ..model import READY
 from ..store import Store
 from ..store.figures import BUCKETS, Mark, Now, Since
+from .late import Late, late
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 OTHER = "other"
@@ -125,6 +126,7 @@ class Metrics:
         self._mark, self._horizon = Mark(), Mark()
         self._is_counted = False
         self._ready: Mapping[str, int] = {}
+        self._late: tuple[Late, ...] = ()
         self._lock = threading.Lock()
         self._over = threading.Event()
 
@@ -133,7 +135,7 @@ class Metrics:
     def once(self, *, totals: bool = False) -> list[Figure]:
         """Everything, by one look: of the history the last runs and events, or all of it."""
         store = self._opened()
-        self._ready = _ready_counts(store)
+        self._ready, self._late = _ready_counts(store), late(store, chains=False).late
         if totals:
             self._count_all(store)
             return [*self._now(store), *self._totals()]
@@ -184,7 +186,7 @@ class Metrics:
             try:
                 store = store or self._open_it()
                 store.patience = _PATIENCE
-                self._ready = _ready_counts(store)
+                self._ready, self._late = _ready_counts(store), late(store, chains=False).late
                 if not self._is_counted:
                     self._count_all(store)
             except OdfError:
@@ -224,6 +226,7 @@ class Metrics:
             "odf_chunks", GAUGE, "Chunks by dataset and status.", named.of("dataset", _floats(chunks), "status")
         )
         yield from self._jobs(now)
+        yield from self._lag()
         slots = [((name,), float(n)) for name in catalogue.pools if (n := store.pool_now(name)[0]) is not None]
         use = [((name,), 0.0) for name in catalogue.pools]
         use += [((each.pool,), float(each.n)) for each in now.running if each.pool in catalogue.pools]
@@ -231,6 +234,11 @@ class Metrics:
         yield Figure("odf_pool_slots_used", GAUGE, "Chunks that run in a pool now.", named.of("pool", use))
         yield _one("odf_jobs_paused", "Jobs that somebody paused.", len(catalogue.paused))
         yield _one("odf_definitions_broken", "Definitions that do not load.", len(catalogue.broken))
+        waiting = now.messages.get("WAITING", 0) + now.messages.get("SENDING", 0)
+        yield _one("odf_notifications_pending", "Messages to people that were not sent yet.", waiting)
+        for what in ("sent", "dropped"):
+            told = f"Messages to people that were {what}."
+            yield Figure(f"odf_notifications_{what}", COUNTER, told, {(): now.messages.get(what.upper(), 0)})
         for what, name in (("sent", SENT), ("dropped", DROPPED)):
             told = f"OpenLineage events that were {what}, as workers said when they ended."
             yield Figure(f"odf_openlineage_{what}", COUNTER, told, {(): store.added_up(name)})
@@ -246,6 +254,15 @@ class Metrics:
         yield Figure("odf_running", GAUGE, "Chunks that run now.", running)
         lost = sum(each.expired for each in now.running)
         yield _one("odf_leases_expired", "Runs whose lease ran out and that nobody has ended yet.", lost)
+
+    def _lag(self) -> Iterator[Figure]:
+        """How late chunks are; as slowly counted as READY ones."""
+        chunks = self._named.of("dataset", (((each.datasetid, each.sign), 1.0) for each in self._late), "sign")
+        yield Figure("odf_late", GAUGE, "Chunks that are late or missing; at most 1000 are counted.", chunks)
+        lag: dict[Labels, float | Spread] = {}
+        for each in sorted(self._late, key=lambda late: late.seconds_late):
+            lag[(("dataset", self._named.datasets(each.datasetid)),)] = each.seconds_late  # the longest is the last
+        yield Figure("odf_lag_seconds", GAUGE, "How long the longest overdue chunk is behind its deadline.", lag)
 
     def _totals(self) -> Iterator[Figure]:
         yield from self._counted(self._history, "odf_", COUNTER, "since the store was made")

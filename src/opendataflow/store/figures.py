@@ -60,6 +60,7 @@ class Now(NamedTuple):
     claimable: dict[str, int]
     deferred: dict[str, int]
     running: list[RunningCount]
+    messages: dict[str, int]
 
 
 class Mark(NamedTuple):
@@ -92,6 +93,7 @@ class Figures(Session):
                 {jobid: n for jobid, n in claimable if n},
                 dict(tx.fetch(JobCount._make, "deferred_counts")),
                 tx.fetch(RunningCount._make, "running_counts"),
+                dict(tx.fetch(NameCount._make, "message_counts")),
             )
 
         return self._do(work, reading=True)

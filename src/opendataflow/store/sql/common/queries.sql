@@ -549,6 +549,10 @@ select runid from run where status = 'RUNNING'
 -- How many refusals of each name lie between two events.
 select coalesce(after, '') as name, count(*) as n from event where eventid > :after and eventid <= :upto and kind = 'refused' group by coalesce(after, '')
 
+-- name: message_counts
+-- How many messages to people wait, were sent and were dropped.
+select state as name, count(*) as n from message group by state
+
 -- name: meta_add
 -- Add to a figure about the store itself.
 insert into meta (name, value) values (:name, :n)
