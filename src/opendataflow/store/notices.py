@@ -197,7 +197,7 @@ class Notices(Session):
         return self._fetch(_message, "messages_of_incident", incidentid=incidentid)
 
     def unsent(self, n: int = 1000) -> list[Message]:
-        """Messages that are written and not sent, the oldest first."""
+        """Messages that are written and not sent, by target, the oldest first."""
         return self._fetch(_message, "messages_unsent", n=n)
 
     # Writing -----------------------------------------------------------------------------------------------------

@@ -144,6 +144,6 @@ update message set state = 'WAITING', problem = :problem, not_before = lease_now
 where messageid = :messageid and who = :who and state = 'SENDING' and tries = :tries
 
 -- name: messages_unsent
--- Messages that are written and not sent, the oldest first.
+-- Messages that are written and not sent, by target, the oldest first.
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
-from message where ended is null order by messageid limit :n
+from message where ended is null order by target, messageid limit :n

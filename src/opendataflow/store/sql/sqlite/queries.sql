@@ -324,11 +324,11 @@ cross join incident_chunk c on c.kind = :kind and c.datasetid = g.value ->> 0 an
 
 -- name: unsettled_between
 -- Chunks that are not READY, in given spans of datasets, whatever their status.
--- SQLite: a list is read by json_each.
+-- SQLite: a list is read by json_each; it would rather read all chunks of the span in their order, which the index forbids.
 select s.datasetid, s.dataid, s.status
 from json_each(:spans) v
 cross join json_each('["RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING"]') w
-cross join datastatus s on s.status = w.value and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.value ->> 0
+cross join datastatus s indexed by chunks_not_settled on s.status = w.value and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.value ->> 0
                        and s.sort_key >= v.value ->> 1 and s.sort_key <= v.value ->> 2
 limit :most
 
