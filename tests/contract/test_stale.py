@@ -9,6 +9,8 @@ import pytest
 
 import opendataflow
 from opendataflow import Manifest, Store
+from opendataflow.insight import stale as looking
+from opendataflow.insight.stale import stale_among, stale_of_outputs, why_stale
 from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, status
 
 JOBS = ("make", "use")
@@ -263,3 +265,26 @@ def test_a_new_version_and_its_reader_that_publish_at_the_same_moment(store: Sto
                 threads.submit(store.commit, claim).result()
                 new.result()
             assert ("product", dataid, True) in stale(store)
+
+
+def test_whether_chunks_are_stale_is_asked_upstream_of_them_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"], manifests={"1": Manifest(fingerprint="a"), "2": Manifest(fingerprint="b")})
+    drain(store, "make", "use")
+    asked = [("raw", "1"), ("product", "1"), ("report", "1"), ("report", "2"), ("report", "9")]
+    assert stale_among(store, asked) == set()
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="c")}, again=True)
+    assert stale_among(store, asked) == {("product", "1"), ("report", "1")}
+    assert stale_of_outputs(store, ["report"]) == ([("report", "1")], True)
+    assert why_stale(store, "report", "2") == ()
+    (why,) = why_stale(store, "report", "1")
+    assert why.startswith("it was made from product 1, and ")
+    monkeypatch.setattr(looking, "_FEW", 1)
+    assert stale_of_outputs(store, ["report"]) == ([("report", "1")], False), (
+        "where very many are, the last are looked at"
+    )
+    monkeypatch.setattr(looking, "_NEAR", -9)
+    assert stale_among(store, asked) == {("product", "1"), ("report", "1")}, "a long chain is followed from the marks"
+    assert why_stale(store, "report", "1") == (why,)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..model import IGNORE, READY, Catalogue, Partition, check_dataid, sort_key
 from ..model.selector import Selector
-from ..store import Descendant, StaleChunk, Store
+from ..store import Descendant, Link, Mark, StaleChunk, Store
+from .axis import FIRST_KEY, LAST_KEY
 from .flow import datasets_in_order
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 STALE = "STALE"  # a sign of the matrix beside READY
 _MOST = 100_000
 _LISTED = 10_000
+_NEAR = 5000  # what was made from what, upstream of a chunk
+_FEW = 1000  # marks
+_LAST = 500  # chunks of a dataset
 _BATCH = 5000
 
 ChunkId = tuple[str, str]
@@ -85,33 +89,79 @@ def stale_selected(store: Store, selector: Selector) -> list[ChunkId]:
 
 def why_stale(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
     """Why a chunk is stale, in words; empty when it is not."""
-    known = store.stale(_MOST)
-    if not known:
+    if datasetid in _ignoring(store.catalogue()) or not store.has_stale():
         return ()
     direct = store.stale_marks([(datasetid, dataid)])
-    catalogue = store.catalogue()
-    job = catalogue.producer(datasetid)
-    if job is not None and job.on_new_version == IGNORE:
-        return ()
     if direct:
         return tuple(map(str, direct))
-    chunks = {(row.datasetid, row.dataid) for row in known}
-    if (datasetid, dataid) not in chunks and len(known) < _MOST:
-        return ()
     return _from_above(store, (datasetid, dataid))
 
 
-def _from_above(store: Store, chunk: ChunkId) -> tuple[str, ...]:
-    """The nearest chunk upstream that is stale itself, and why; looked for level by level."""
-    level, seen = [chunk], {chunk}
-    while level and len(seen) < _MOST:
+def stale_among(store: Store, chunks: Iterable[ChunkId]) -> set[ChunkId]:
+    """Those of these chunks that are stale: looked for upstream of them, so that it costs the same whatever else is stale."""
+    asked = {*chunks}
+    if not asked or not store.has_stale():
+        return set()
+    below: dict[ChunkId, set[ChunkId]] = {}
+    marked: set[ChunkId] = set()
+    for marks, links in _levels(store, asked):
+        if len(below) > _NEAR + len(asked):  # a chain as long as its history: from the marks down it is shorter
+            return asked & {(row.datasetid, row.dataid) for row in store.stale(_MOST)}
+        marked |= {(mark.datasetid, mark.dataid) for mark in marks}
+        for link in links:
+            below.setdefault((link.in_datasetid, link.in_dataid), set()).add((link.datasetid, link.dataid))
+    found, pending = set(marked), list(marked)
+    while pending:
+        further = below.get(pending.pop(), set()) - found
+        found |= further
+        pending += further
+    return asked & found
+
+
+def _levels(store: Store, chunks: Iterable[ChunkId]) -> Iterator[tuple[list[Mark], list[Link]]]:
+    """Level by level upstream: why chunks are stale themselves, and what they were made from; not what ignores it."""
+    ignored = _ignoring(store.catalogue())
+    level = [chunk for chunk in chunks if chunk[0] not in ignored]
+    seen = {*level}
+    while level:
         now = store.current(level)
         links = store.links_into((row.datasetid, row.dataid, row.version) for row in now.values())
-        level = [above for link in links if (above := (link.in_datasetid, link.in_dataid)) not in seen]
+        yield store.stale_marks(level), links
+        above = dict.fromkeys((link.in_datasetid, link.in_dataid) for link in links)
+        level = [chunk for chunk in above if chunk not in seen and chunk[0] not in ignored]
         seen.update(level)
-        if marks := store.stale_marks(level):
+
+
+def _ignoring(catalogue: Catalogue) -> set[str]:
+    return {name for job in catalogue.jobs.values() if job.on_new_version == IGNORE for name in job.outputs}
+
+
+def _from_above(store: Store, chunk: ChunkId) -> tuple[str, ...]:
+    """The nearest chunk upstream that is stale itself, and why."""
+    met = 0
+    for marks, links in _levels(store, [chunk]):
+        if marks:
             return tuple(f"it was made from {mark.datasetid} {mark.dataid}, and {mark}" for mark in marks)
+        is_far, met = met <= _NEAR < met + len(links), met + len(links)
+        if met > _MOST or (is_far and not stale_among(store, [chunk])):
+            break
     return ()
+
+
+def stale_of_outputs(store: Store, outputs: Iterable[str]) -> tuple[list[ChunkId], bool]:
+    """The stale chunks of these datasets, in order, and whether they are all; where very many are stale, the last are looked at."""
+    if not store.has_stale():
+        return [], True
+    if not store.has_stale(_FEW):
+        return [chunk for chunk in stale_chunks(store) if chunk[0] in {*outputs}], True
+    asked = [
+        (name, dataid)
+        for name in outputs
+        for dataid in reversed(store.newest_dataids(name, FIRST_KEY, LAST_KEY, _LAST))
+    ]
+    ready = {chunk for chunk, status in store.given_chunks(asked).items() if status == READY}
+    stale = stale_among(store, ready)
+    return [chunk for chunk in asked if chunk in stale], False
 
 
 # In the matrix ----------------------------------------------------------------------------------------------------------
@@ -155,7 +205,7 @@ def impact(store: Store, datasetid: str, dataid: str) -> Impact:
     if chunk is None:
         check_dataid(catalogue.dataset(datasetid).partition, dataid, datasetid)
     found = store.descendants(datasetid, dataid, _LISTED)
-    stale = stale_chunks(store)
+    stale = stale_among(store, [(datasetid, dataid), *((row.datasetid, row.dataid) for row in found)])
     made = tuple(_tree(catalogue, (datasetid, dataid), found, stale))
     chunks = {(each.datasetid, each.dataid) for each in made}
     return Impact(
@@ -163,17 +213,15 @@ def impact(store: Store, datasetid: str, dataid: str) -> Impact:
         dataid,
         chunk.status if chunk else None,
         chunk.version if chunk else None,
-        (datasetid, dataid) in stale,
+        chunk is not None and chunk.status == READY and (datasetid, dataid) in stale,
         made,
         len(chunks),
-        len(chunks & stale.keys()),
+        len({(each.datasetid, each.dataid) for each in made if each.is_stale}),
         len(found) >= _LISTED,
     )
 
 
-def _tree(
-    catalogue: Catalogue, root: ChunkId, found: Iterable[Descendant], stale: Mapping[ChunkId, StaleChunk]
-) -> list[Hanging]:
+def _tree(catalogue: Catalogue, root: ChunkId, found: Iterable[Descendant], stale: Set[ChunkId]) -> list[Hanging]:
     """The lines of the tree; what was made from several chunks stands where it is met first, and is named at the others."""
     order = {name: index for index, name in enumerate(datasets_in_order(catalogue))}
     below: dict[ChunkId, list[Descendant]] = {}
@@ -191,7 +239,7 @@ def _tree(
                 *chunk,
                 row.version,
                 row.status,
-                chunk in stale,
+                row.status == READY and chunk in stale,
                 row.jobid,
                 row.runid,
                 row.published,

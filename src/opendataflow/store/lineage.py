@@ -72,13 +72,17 @@ class Lineage(Session):
         """
 
         def work(tx: Transaction) -> list[StaleChunk]:
-            if not tx.value("any_stale"):
+            if not tx.value("stale_count", most=1):
                 return []
             jobs = self._seen(tx).jobs.values()
             ignoring = sorted(name for job in jobs if job.on_new_version == IGNORE for name in job.outputs)
             return tx.fetch(links.stale_chunk, "stale_chunks", ignoring=compact(ignoring), n=n)
 
         return self._do(work, reading=True)
+
+    def has_stale(self, n: int = 1) -> bool:
+        """Whether there are so many marks of versions that were made from what is no longer current."""
+        return int(self._value("stale_count", most=n)) >= n
 
     def stale_marks(self, chunks: Iterable[ChunkId]) -> list[Mark]:
         """Why these chunks are stale themselves; not those that are so only because of something further upstream."""

@@ -14,7 +14,7 @@ from ...run.context import Vault
 from ...run.declared import foreseen_distrust, has_code
 from ...store import Run, Store
 from ..pools import change_text
-from ..stale import STALE, stale_chunks, why_stale
+from ..stale import STALE, stale_of_outputs, why_stale
 from ..usual import so_far
 from ..words import are, duration, many, when
 
@@ -47,10 +47,10 @@ class Why:
 
 def stale_of_job(store: Store, job: Job) -> Iterator[Reason]:
     """What a job published, and would make differently now: no obstacle, but worth knowing."""
-    chunks = [row for row in stale_chunks(store).values() if row.datasetid in job.outputs]
+    chunks, are_all = stale_of_outputs(store, job.outputs)
     if chunks:
-        first = ", ".join(dict.fromkeys(row.dataid for row in chunks[:SHOWN])) + "…" * (len(chunks) > SHOWN)
-        text = f"{many(len(chunks))} of {job.jobid} {are(len(chunks))} made from an older version: {first}"
+        first = ", ".join(dict.fromkeys(dataid for _, dataid in chunks[:SHOWN])) + "…" * (len(chunks) > SHOWN)
+        text = f"{many(len(chunks), None if are_all else 0)} of {job.jobid} {are(len(chunks))} made from an older version: {first}"
         yield Reason(STALE, text, (f"odf resubmit --stale --job {job.jobid}",))
 
 
