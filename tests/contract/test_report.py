@@ -163,3 +163,35 @@ def test_it_says_what_it_left_out(store: Store, monkeypatch: pytest.MonkeyPatch)
     found = report(store)
     assert (found.counts.runs, found.jobs) == (3, ())
     assert found.remarks == ("Only the last 3 runs of the period are counted.", "Of 1 job the first 0 are listed.")
+
+
+def test_what_was_late_and_what_is_late_still_are_told(store: Store) -> None:
+    today = now().date()
+    yesterday, before = (str(today - timedelta(days=days)) for days in (1, 2))
+    options = {"deadline": "00:00"}  # of the day after
+    store.register(
+        [dataset("raw", "day"), dataset("product", "day", options=options)], [job("make", "raw", writes="product")]
+    )
+    store.announce("raw", [before, yesterday])
+    produce(store, "make", before)
+    store.fail(claim_one(store, "make"), detail="x")
+    late = {each.dataid: each for each in report(store).late}
+    assert (late[before].ready is not None, late[before].status) == (True, None)
+    assert (late[yesterday].ready, late[yesterday].status) == (None, "FAILED")
+    assert all(each.seconds_late > 0 for each in late.values())
+    past = report(store, Selector(since=now() - timedelta(days=1), until=now() + timedelta(seconds=5)))
+    assert [each.dataid for each in past.late] == [before], "what is late now is not of a period that is over"
+
+
+def test_what_was_there_in_time_and_published_again_is_not_late(store: Store) -> None:
+    day = str(now().date() - timedelta(days=1))
+    product = dataset("product", "day", options={"deadline": "00:00"})
+    store.register([dataset("raw", "day"), product], [job("make", "raw", writes="product")])
+    store.announce("raw", [day])
+    produce(store, "make", day)
+    store.resubmit("product", [day])
+    produce(store, "make", day)
+    store.dml(
+        f"update data_manifest set published = '{day} 03:00:00+00:00' where datasetid = 'product' and version = 1"
+    )
+    assert report(store).late == ()

@@ -16,7 +16,8 @@ from ..model.printable import one_line
 from ..model.selector import Selector, Subject
 from ..store import Attempted, Deed, Store
 from .flow import datasets_in_order
-from .reported import Cause, Counts, Deeds, JobReport, Report, Rows, Slice
+from .late import due_of, is_declared, late
+from .reported import Cause, Counts, Deeds, JobReport, LateChunk, Report, Rows, Slice
 from .selection import Scope, scope
 from .words import count
 
@@ -33,6 +34,7 @@ _POINTS = 60
 _MOST_SLICES = 48
 _STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)  # seconds
 _TOP = 10
+_MOST_LATE = 200
 _LONGEST = 300  # characters of a message
 _LOST, _REFUSED = "LOST", "REFUSED"
 _NOT_GOOD = (FAILED, _LOST)
@@ -65,7 +67,7 @@ def report(store: Store, selector: Selector = Selector()) -> Report:  # noqa: B0
         _counts(before),
         _slices(runs, since, until),
         tuple(causes[:_MOST_CAUSES]),
-        (),
+        _late(store, meant, runs, until if selector.until else None, remarks),
         tuple(failing[:_TOP]),
         tuple(slowest[:_TOP]),
         tuple(jobs[:_MOST_JOBS]),
@@ -202,6 +204,43 @@ def _not_ready(store: Store, catalogue: Catalogue, failed: Sequence[Attempted]) 
         for jobid, dataid in chunks
         if any(now.get((name, dataid)) != READY for name in _outputs(catalogue, jobid))
     }
+
+
+# Late ---------------------------------------------------------------------------------------------------------------
+
+
+def _late(
+    store: Store, meant: Scope, runs: Sequence[Attempted], until: datetime | None, remarks: list[str]
+) -> tuple[LateChunk, ...]:
+    """What was READY only after it was due, and, in a period that goes on until now, what is late still."""
+    if not is_declared(meant.catalogue):
+        return ()
+    found: dict[tuple[str, str], LateChunk] = {}
+    for run in reversed(runs):  # the first publish of a chunk is the one that counts
+        if run.status != READY or run.ended is None:
+            continue
+        for name in _outputs(meant.catalogue, run.jobid):
+            due = due_of(meant.catalogue, name, run.dataid)
+            if due is not None and run.ended > due and (name, run.dataid) not in found:
+                late_by = (run.ended - due).total_seconds()
+                found[name, run.dataid] = LateChunk(name, run.dataid, due, run.ended, None, late_by)
+    if len(found) > _MOST_LATE:
+        remarks.append(f"Of {count(len(found), 'late chunk')} the last {_MOST_LATE:,} are listed.")
+        found = dict(list(found.items())[-_MOST_LATE:])
+    again = {chunk for chunk, each in found.items() if _was_there(store, each)}
+    waiting = [] if until else late(store, lambda *chunk: _is_meant_chunk(meant, *chunk), chains=False).late
+    still = [LateChunk(each.datasetid, each.dataid, each.due, None, each.status, each.seconds_late) for each in waiting]
+    return (*still, *(each for chunk, each in found.items() if chunk not in again))
+
+
+def _was_there(store: Store, each: LateChunk) -> bool:
+    """Whether a chunk was published in time, and once more later."""
+    published = [version.published for version in store.manifests(each.datasetid, each.dataid) if version.published]
+    return any(moment <= each.due for moment in published)
+
+
+def _is_meant_chunk(meant: Scope, datasetid: str, dataid: str, status: str | None) -> bool:
+    return meant.selector.is_empty or meant.matches(Subject(datasetid, dataid, None, status))
 
 
 # People -------------------------------------------------------------------------------------------------------------
