@@ -227,6 +227,7 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "attempted": period.Attempted,
         "deed": period.Deed,
         "row_count": period.RowCount,
+        "told": past.Told,
         "records.published": records.ManifestRow,
         "_incident": notices.Incident,
         "_message": notices.Message,

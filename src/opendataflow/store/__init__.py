@@ -9,7 +9,7 @@ from .announcing import OUTSIDE
 from .backend import Backend
 from .lineage import Made
 from .links import Descendant, Mark, Recalled, StaleChunk
-from .past import LastChange
+from .past import Filter, LastChange, Stretch, Told
 from .period import Attempted, Deed
 from .recalling import Recall
 from .records import (
@@ -53,6 +53,7 @@ __all__ = [
     "Deferred",
     "Descendant",
     "Event",
+    "Filter",
     "InputRow",
     "LastChange",
     "Link",
@@ -74,6 +75,8 @@ __all__ = [
     "StaleChunk",
     "Steered",
     "Store",
+    "Stretch",
+    "Told",
     "Took",
     "Unsettled",
     "open_store",

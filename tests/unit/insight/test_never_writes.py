@@ -25,6 +25,7 @@ from opendataflow.insight.explain import explain
 from opendataflow.insight.explain_then import explain_then
 from opendataflow.insight.flow_of import flow
 from opendataflow.insight.health import health
+from opendataflow.insight.history import history
 from opendataflow.insight.late import late
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
@@ -173,6 +174,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
     select: lambda store: [select(store, selector) for selector in SELECTORS],
+    history: lambda store: [history(store, selector) for selector in SELECTORS],
     scope: lambda store: [scope(store, selector) for selector in SELECTORS],
     impact: lambda store: impact(store, "raw", "2013-01-01").stale == 1,
     stale_selected: lambda store: [stale_selected(store, selector) for selector in SELECTORS],
