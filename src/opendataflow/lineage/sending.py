@@ -18,7 +18,7 @@ _LINGER = 0.2  # seconds: what comes meanwhile goes together
 _BATCH = 500
 # While runs go on, sending over HTTP takes at most one part in so many of the time: less where this process has much to do itself.
 _SHARE, _SHARE_WHEN_BUSY = 10, 50
-_BUSY = 0.5  # of a core
+_BUSY = 0.2  # of a core: on a busy machine, a process that has much to do may not get more
 _SHORTEST, _LONGEST = 1.0, 30.0  # pauses after a failure
 _TIMEOUT = 5.0
 
