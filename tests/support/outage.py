@@ -40,7 +40,7 @@ class Flow:
         above, place = self.levels[level - 1], self.levels[level].index(jobid)
         return tuple(dict.fromkeys((self.out(above[place % len(above)]), self.out(above[(place + 1) % len(above)]))))
 
-    def register(self, store: Store, *, retry: Retry | None = None, slots: int = 16) -> None:
+    def register(self, store: Store, *, retry: Retry | None = None) -> None:
         """Declare all of it, in one pool."""
         store.register(
             [dataset("feed", "day"), *(dataset(self.out(jobid), "day") for jobid in self.jobids)],
@@ -65,8 +65,8 @@ def run_level(store: Store, jobids: Iterable[str], breaks: Random, share: float)
     return failed
 
 
-def break_down(store: Store, flow: Flow, dataids: Sequence[str], share: float, seed: int = 1) -> int:
-    """A whole night: everything is delivered, everything runs once, and a share fails at every level."""
+def break_down(store: Store, flow: Flow, dataids: Sequence[str], shares: Sequence[float], seed: int = 1) -> int:
+    """A whole night: everything is delivered and runs once, and of each level such a share fails."""
     store.announce("feed", dataids)
     breaks = Random(seed)
-    return sum(run_level(store, jobids, breaks, share) for jobids in flow.levels)
+    return sum(run_level(store, jobids, breaks, share) for jobids, share in zip(flow.levels, shares, strict=True))
