@@ -41,6 +41,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "notify": ("notify", "Tell people what went wrong; try it out; list what was told."),
     "lineage": ("lineage", "Where a chunk or a dataset comes from, and where it goes."),
     "history": ("history", "What happened, newest first: when, to what, by whom and why."),
+    "diff": ("diff", "How one version of a chunk differs from another."),
     "check": ("oncall", "One line and an exit code for monitoring."),
     "metrics": ("metrics", "Figures for Prometheus, once or served at /metrics."),
     "where": ("oncall", "Where a published chunk lies."),

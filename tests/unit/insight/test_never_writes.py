@@ -19,6 +19,7 @@ from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid, OdfError
 from opendataflow.insight.behind import waiting_behind
 from opendataflow.insight.content import published_versions
+from opendataflow.insight.diff import diff
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
@@ -174,6 +175,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
     select: lambda store: [select(store, selector) for selector in SELECTORS],
+    diff: lambda store: diff(store, "clean", "2013-01-01", 1, 1),
     history: lambda store: [history(store, selector) for selector in SELECTORS],
     scope: lambda store: [scope(store, selector) for selector in SELECTORS],
     impact: lambda store: impact(store, "raw", "2013-01-01").stale == 1,
