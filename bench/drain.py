@@ -60,6 +60,9 @@ class Pause:
     def audit(self, attempt: Attempt, done: Done) -> dict[str, Manifest]:
         return {}
 
+    def settle(self, attempt: Attempt, manifests: dict[str, Manifest]) -> None:
+        """Nothing was written."""
+
 
 class Around(Worker):
     """The worker as it is, but that the middle of a chunk's way is a pause."""

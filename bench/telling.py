@@ -25,31 +25,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench._report import bar, figure, finish
 from bench.claims import define
-from bench.drain import Around, Pause, project_in
-from opendataflow.model import Job, Manifest
+from bench.drain import Around, project_in
+from opendataflow.notify.background import Teller
 from opendataflow.project import Project
 from opendataflow.project.declared import Lineage
+from opendataflow.project.notify import OCCASIONS, Notify, Rule, Target
 from opendataflow.run.drain import Drain
-from opendataflow.run.parts import Attempt
+from opendataflow.secrets import Hidden
 from opendataflow.store import Store, open_store
 from tests.support.openlineage import lineage_server
 from tests.support.postgres import start_postgres
 
-CHUNKS, WORKERS, ROUNDS = 1500, 4, 3
-
-
-class Empty(Pause):
-    """An executor whose work is nothing at all."""
-
-    def settle(self, attempt: Attempt, manifests: dict[str, Manifest]) -> None:
-        """Nothing was written."""
-
-
-class Told(Around):
-    """The worker as it is, but that the middle of a chunk's way is nothing."""
-
-    def executor(self, job: Job) -> Empty:
-        return Empty(0.0)
+CHUNKS, WORKERS, ROUNDS = 2000, 4, 7
 
 
 def prepared(url: str) -> Store:
@@ -60,11 +47,20 @@ def prepared(url: str) -> Store:
     return store
 
 
-def drained(url: str, folder: str, to: Sequence[str]) -> tuple[float, float, int, int]:
+PAGER = Target("pager", url="json://127.0.0.1:9/nobody")
+EVERYTHING = Notify({"pager": PAGER}, (Rule(OCCASIONS, ("pager",)),))
+
+
+def drained(url: str, folder: str, to: Sequence[str], with_people: bool) -> tuple[float, float, int, int]:
     """Chunks a second of one drain, its CPU time for each, and the lineage events that were sent and dropped."""
-    with open_store(url) as store:
+    with open_store(url) as store, ExitStack() as stack:
         project: Project = replace(project_in(folder, url), lineage=Lineage(tuple(to)))
-        worker = Told(store, project, None, echo=False)
+        worker = Around(store, project, None, echo=False)
+        if with_people:
+            told = replace(project, notify=EVERYTHING)
+            teller = Teller(lambda: open_store(url), told, None, Hidden(), say=print, with_late=True)
+            teller.start()
+            stack.callback(teller.finish)
         began, spent = time.perf_counter(), time.process_time()
         done = sum(Drain(store, worker, ["load"], workers=WORKERS).run().done.values())
         took, spent = time.perf_counter() - began, time.process_time() - spent
@@ -114,7 +110,7 @@ def one(spawn: Any, url: str, told: str, server: str) -> tuple[float, float, int
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         to = {"nothing": [], "file": ["lineage.jsonl"]}.get(told, ["lineage.jsonl", server])
         times = stack.enter_context(scraped(url, folder)) if told == "all" else []
-        return (*spawn.apply(drained, (url, folder, to)), times)
+        return (*spawn.apply(drained, (url, folder, to, told == "all")), times)
 
 
 def measure(name: str, urls: Iterator[str], server: str) -> None:
@@ -140,7 +136,7 @@ def measure(name: str, urls: Iterator[str], server: str) -> None:
     figure(f"{name}_lineage_events_dropped", 100 * dropped / (sent + dropped), "%")
     pairs = zip(rates["nothing"], rates["all"], strict=True)
     ratio = statistics.median(told / alone for alone, told in pairs)
-    bar(f"{name}_drain_rate_with_metrics_and_lineage", ratio, 0.95, at_least=True)
+    bar(f"{name}_drain_rate_with_metrics_messages_and_lineage", ratio, 0.95, at_least=True)
 
 
 def of_sqlite(folder: str) -> Iterator[str]:

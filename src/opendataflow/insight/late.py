@@ -72,7 +72,7 @@ def deadline_of(dataset: Dataset) -> Deadline | None:
     try:
         return parse_deadline(rule)
     except BadDefinition:
-        return None  # odf doctor names what somebody wrote there
+        return None  # written by SQL: the project file takes no such deadline
 
 
 def due_of(catalogue: Catalogue, datasetid: str, dataid: str) -> datetime | None:
