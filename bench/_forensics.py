@@ -21,6 +21,7 @@ CHUNKS_AN_HOUR = 50
 EVENTS_AN_HOUR = 250
 HOUR = 3600
 _WINDOW = 7
+_NOW = int(time.time())
 _LEVELS = ("raw", "clean", "joined", "summed", "report")
 _JOBS = ("", "load", "join", "sum", "tell")
 
@@ -47,7 +48,7 @@ def filled(url: str, chunks: int) -> Store:
 
 def _begin(hours: int) -> int:
     """The moment that the hours are counted from, so that the newest of them has just begun."""
-    return int(time.time()) // HOUR * HOUR - (hours + _still_open(hours)) * HOUR
+    return _NOW // HOUR * HOUR - (hours + _still_open(hours)) * HOUR
 
 
 def _still_open(hours: int) -> int:
@@ -136,6 +137,10 @@ insert into data_manifest (datasetid, dataid, version, jobid, runid, location, f
 insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
     select h.datasetid, h.dataid, 2, l.in_datasetid, h.dataid, 1
     from link l {join} attempt h on h.flow = l.flow and h.level = l.level and h.k = 2 where l.level = 2 and h.i % 20 = 7 order by 1, 2;
+insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
+    select h.datasetid, h.dataid, 1, l.in_datasetid, b.dataid, 1
+    from link l {join} attempt h on h.flow = l.flow and h.level = l.level and h.k = 2 and h.status = 'FAILED' {join} hour b on b.i = h.i - l.back
+    order by 1, 2;
 
 create temp table line (seq integer primary key, r integer, kind integer, flow integer);
 insert into line select flow + 1, null, 0, flow from (select distinct flow from link) f;

@@ -17,7 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench._forensics import dataid_of, filled, hours_of
 from bench._report import bar, figure, finish
+from bench.claims import define, ours, rate
 from opendataflow.cli.door import VERBS
+from opendataflow.store import freshness, open_store
 from tests.support.postgres import start_postgres
 
 ODF = str(Path(sys.executable).parent / "odf")
@@ -85,11 +87,33 @@ def looking(label: str, urls: dict[int, str], folder: Path) -> None:
         bar(f"{label}_{name}_growth", found[name, large] / found[name, small], 2, at_least=False)
 
 
+def staleness(label: str, url: str) -> None:
+    """What it costs a claim and commit to keep account of who was made from what is no longer current: with and without, in turn."""
+    store = open_store(url, create=True)
+    define(store)
+    store.announce("raw", [str(number) for number in range(6000)])
+    kept = freshness.published
+    pairs = []
+    for round_ in range(WARM_UP + 20):
+        rates = []
+        for account in (kept, lambda *_: None):
+            freshness.published = account
+            rates.append(rate(lambda: ours(store), 60))
+        if round_ >= WARM_UP:
+            pairs.append(rates)
+    freshness.published = kept
+    store.close()
+    figure(f"{label}_claim_and_commit_with_staleness", statistics.median(pair[0] for pair in pairs), "runs/s")
+    cost = 1 - statistics.median(pair[0] / pair[1] for pair in pairs)
+    bar(f"{label}_staleness_costs", cost, 0.05, at_least=False)
+
+
 def main() -> None:
     large = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as name, start_postgres("max_wal_size=8GB") as server:
         folder = Path(name)
         for label in ("sqlite", "postgres"):
+            staleness(label, f"sqlite:///{folder}/rate.db" if label == "sqlite" else server.create_database())
             urls = {
                 chunks: f"sqlite:///{folder}/{chunks}.db" if label == "sqlite" else server.create_database()
                 for chunks in (SMALL, large)

@@ -22,7 +22,7 @@ _MOST = 100_000
 _LISTED = 10_000
 _NEAR = 5000  # what was made from what, upstream of a chunk
 _FEW = 1000  # marks
-_LAST = 500  # chunks of a dataset
+_LAST = 100  # chunks of a dataset
 _BATCH = 5000
 
 ChunkId = tuple[str, str]
