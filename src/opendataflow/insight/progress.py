@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from ..errors import JobFailed, OdfError
 from ..model import DEFERRED, FAILED, READY, WAITING, Limit
+from ..model.cause import cause_key
 from ..run.drain import Drained, Failure, Took
 from ..store import Store
 from .axis import LAST_KEY
@@ -211,7 +211,9 @@ def causes(failures: Iterable[Failure]) -> list[Cause]:
     """Failures that look alike together, the largest group first."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
-        groups.setdefault((failure.jobid, failure.outcome, _alike(failure)), []).append(failure)
+        groups.setdefault((failure.jobid, failure.outcome, cause_key(failure.detail, (failure.dataid,))), []).append(
+            failure
+        )
     return sorted(
         (
             Cause(jobid, outcome, len(alike), alike[0], tuple(failure.dataid for failure in alike[:_NAMED]))
@@ -219,13 +221,6 @@ def causes(failures: Iterable[Failure]) -> list[Cause]:
         ),
         key=lambda cause: -cause.chunks,
     )
-
-
-def _alike(failure: Failure) -> str:
-    """What a failure has in common with others: its words without the dataid, numbers, paths and values of the data."""
-    detail = re.sub(r"""'[^']*'|"[^"]*"|record \[.*?\]|(?<!\w)(?:\w+:)?/\S+|\bexamples [^;]*""", "#", failure.detail)
-    dataid, detail = (re.sub(r"[0-9]+(?:\.[0-9]+)?", "#", text) for text in (failure.dataid, detail))
-    return re.sub(rf"(?<!\w){re.escape(dataid)}(?!\w)", "#", detail)
 
 
 def _left(store: Store, jobids: Sequence[str]) -> Iterator[Left]:

@@ -15,4 +15,4 @@ def test_failures_that_differ_in_dataid_and_figures_only_have_one_cause() -> Non
         "us": "the queue of us is closed",
     }
     failures = [Failure("load", dataid, 1, "JOB_FAILED", detail, False) for dataid, detail in said.items()]
-    assert [cause.dataids for cause in causes(failures)] == [("4", "2"), ("eu", "us"), ("2025-11-12",)]
+    assert [cause.dataids for cause in causes(failures)] == [("4", "2", "2025-11-12"), ("eu", "us")]
