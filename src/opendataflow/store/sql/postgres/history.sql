@@ -40,15 +40,15 @@ order by e.eventid desc
 
 -- name: history_of_datasets
 -- The newest events of given datasets, newest first.
--- PostgreSQL: each dataset is looked up by itself; the numbers come from the index alone.
+-- PostgreSQL: each dataset is looked up by itself, the numbers come from the index alone; + 0 keeps it off the order of events.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from (
     select l.eventid from json_array_elements_text(:datasets::json) d
     cross join lateral (select o.eventid + 0 as eventid from event o
-                        where o.datasetid = d and o.eventid < :before and o.eventid > :floor offset 0) l
+                        where o.datasetid = d and o.eventid + 0 < :before and o.eventid + 0 > :floor offset 0) l
     order by l.eventid desc limit :n) newest
-join event e on e.eventid = newest.eventid
+cross join lateral (select x.* from event x where x.eventid = newest.eventid offset 0) e
 order by e.eventid desc
 
 -- name: history_of_chunks
