@@ -233,5 +233,8 @@ def _hints(overview: Overview) -> Iterator[Printed]:
             ("   every chunk: ", "faint"),
             ("--chunks", "command"),
         ]
+    if overview.more_stale:
+        all_of_them = "odf resubmit --stale --dry-run"
+        yield [("very many chunks are STALE, and not all are marked; to see them: ", "faint"), (all_of_them, "command")]
     if any(line.at_least for block in overview.blocks for line in block.lines):
         yield [("≥ means that counting stopped there; ", "faint"), ("--exact", "command"), (" counts all", "faint")]

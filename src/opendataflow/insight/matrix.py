@@ -107,6 +107,7 @@ class Overview:
     reasons: tuple[Reason, ...] = ()  # why chunks were refused, and the remarks on those that were published
     at: datetime | None = None  # the moment that is shown, if it is not now
     not_known: tuple[str, ...] = ()  # for that moment
+    more_stale: bool = False  # more chunks may be stale than are marked
 
 
 def overview(
@@ -132,7 +133,7 @@ def overview(
     within = {name: windows[name] or EVERYTHING for name in names}
     known = absent(store, catalogue, within, {name: line.first for name, line in lines.items()})
     partitions = {name: catalogue.datasets[name].partition for name in names}
-    stale = stale_within(store, within) if isinstance(store, Store) else {}  # not known of then
+    stale, more_stale = stale_within(store, within) if isinstance(store, Store) else ({}, False)  # not known of then
     lines = {
         name: _widened(line, partitions[name], known[name], len(stale.get(name, ()))) for name, line in lines.items()
     }
@@ -173,6 +174,7 @@ def overview(
         tuple(exceptions),
         () if wanted else tuple(name for name in names if name not in filled),
         tuple(reason for reason in reasons if wanted in (None, reason.status)),
+        more_stale=more_stale,
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 STALE = "STALE"  # a sign of the matrix beside READY
 _MOST = 100_000
 _LISTED = 10_000
+_SHOWN = 4000  # in a matrix
 _NEAR = 5000  # what was made from what, upstream of a chunk
 _FEW = 1000  # marks
 _LAST = 100  # chunks of a dataset
@@ -63,9 +64,9 @@ class Impact:
     more: bool  # there is more than is listed
 
 
-def stale_chunks(store: Store) -> dict[ChunkId, StaleChunk]:
-    """The READY chunks that are stale, upstream first, each dataset in its order; at most a hundred thousand."""
-    found = [row for row in store.stale(_MOST) if row.status == READY]
+def stale_chunks(store: Store, n: int = _MOST) -> dict[ChunkId, StaleChunk]:
+    """The READY chunks that are stale, upstream first, each dataset in its order; of very many, only some."""
+    found = [row for row in store.stale(n) if row.status == READY]
     if not found:
         return {}
     order = {name: index for index, name in enumerate(datasets_in_order(store.catalogue()))}
@@ -167,14 +168,15 @@ def stale_of_outputs(store: Store, outputs: Iterable[str]) -> tuple[list[ChunkId
 # In the matrix ----------------------------------------------------------------------------------------------------------
 
 
-def stale_within(store: Store, windows: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
-    """By dataset, the stale dataids between two keys, with their own keys, in order."""
+def stale_within(store: Store, windows: Mapping[str, tuple[str, str]]) -> tuple[dict[str, dict[str, str]], bool]:
+    """By dataset, the stale dataids between two keys, with their own keys, in order; and whether there may be more."""
     found: dict[str, dict[str, str]] = {}
-    for row in stale_chunks(store).values():
+    chunks = stale_chunks(store, _SHOWN)
+    for row in chunks.values():
         low, high = windows.get(row.datasetid, ("", ""))
         if row.datasetid in windows and low <= row.sort_key <= high:
             found.setdefault(row.datasetid, {})[row.dataid] = row.sort_key
-    return found
+    return found, len(chunks) >= _SHOWN // 2  # a chunk may have been met twice
 
 
 def marked(block: Block, partitions: Mapping[str, Partition], stale: Mapping[str, Mapping[str, str]]) -> Block:
