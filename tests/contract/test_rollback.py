@@ -209,6 +209,8 @@ def test_nobody_goes_back_to_a_version_whose_files_were_removed(store: Store) ->
     assert store.rollback("product", "1") == [("product", "1", 6, 3)]
     assert store.vacuumed("product", [("1", 4)]) == [("1", 4)], "asked again, it may still go"
     assert kinds(store, "product", "1").count("vacuumed") == 1
+    assert store.removed_versions("product", "1") == {4}
+    assert store.removed_versions("product", "2") == set()
 
 
 def test_the_attempts_that_published_nothing_are_known(store: Store) -> None:

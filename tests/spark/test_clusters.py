@@ -144,6 +144,8 @@ def test_spark_connect(home: Shell, tmp_path: Path) -> None:
     with connect_server(tmp_path) as master:
         home.odf("drain", "--master", master, "--workers", "2")
         check_everything_once(home)
+        same = home.odf("diff", "clean", DAYS[1], "1", "1", "--rows", "1", "--key", "id", "--master", master)
+        assert "rows: 0 added, 0 removed, 0 changed, 1,000 unchanged" in same.out
         # What runs there ends when the person who asked for it does.
         for mark in (tmp_path / "marks").iterdir():
             mark.unlink()

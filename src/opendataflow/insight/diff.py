@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import DataNotReady, UsageError
 from ..model import CheckResult, check_dataid
 from ..model.ddl import column_differences, columns_of
 from ..store import Published, Store
+
+if TYPE_CHECKING:
+    from ..spark.comparing_rows import Compared
+    from .diff_rows import Comparing
 
 
 class Differs(NamedTuple):
@@ -22,7 +26,9 @@ class Differs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Two versions of a chunk: the columns and facts that differ, and whether the content is the same, if that is known."""
+    """Two versions of a chunk: the columns and facts that differ, whether the content is the same, if that is known,
+    and how their rows compare, if anybody asked.
+    """
 
     datasetid: str
     dataid: str
@@ -33,10 +39,22 @@ class Diff:
     checks: tuple[Differs, ...]
     inputs: tuple[Differs, ...]
     is_same_content: bool | None
+    rows: Compared | None = None
 
 
-def diff(store: Store, datasetid: str, dataid: str, first: int | None = None, second: int | None = None) -> Diff:
-    """How the second version differs from the first: without numbers, the current one from the one before."""
+def diff(
+    store: Store,
+    datasetid: str,
+    dataid: str,
+    first: int | None = None,
+    second: int | None = None,
+    *,
+    comparing: Comparing | None = None,
+) -> Diff:
+    """How the second version differs from the first: without numbers, the current one from the one before.
+
+    Everything comes from the manifests; rows are read only where it is said how to compare them.
+    """
     dataset = store.catalogue().dataset(datasetid)
     check_dataid(dataset.partition, dataid, datasetid)
     versions = {each.version: each for each in store.manifests(datasetid, dataid)}
@@ -55,6 +73,11 @@ def diff(store: Store, datasetid: str, dataid: str, first: int | None = None, se
         if version not in versions:
             raise UsageError(f"{datasetid} {dataid} has no version {version}", hint=f"Its published versions: {known}.")
     before, after = versions[first], versions[second]
+    rows = None
+    if comparing is not None:
+        from .diff_rows import compared  # here, since manifests need no project and no files
+
+        rows = compared(store, dataset, before, after, comparing)
     old, new = before.manifest.fingerprint, after.manifest.fingerprint
     return Diff(
         datasetid,
@@ -66,6 +89,7 @@ def diff(store: Store, datasetid: str, dataid: str, first: int | None = None, se
         tuple(_checks(before, after)),
         tuple(_inputs(before, after)),
         old == new if old and new else None,
+        rows,
     )
 
 

@@ -42,14 +42,15 @@ def fingerprint_of(figures: Mapping[str, object], rows: int) -> str | None:
 
 def _hashable(value: Column, kind: DataType) -> Column:
     """Spark does not hash maps, whose entries have no order, nor variants."""
-    if isinstance(kind, MapType) and not _needs_text(kind.keyType) and not _needs_text(kind.valueType):
+    if isinstance(kind, MapType) and not has_no_order(kind.keyType) and not has_no_order(kind.valueType):
         return F.array_sort(F.map_entries(value))
-    return F.to_json(F.struct(value)) if _needs_text(kind) else value
+    return F.to_json(F.struct(value)) if has_no_order(kind) else value
 
 
-def _needs_text(kind: DataType) -> bool:
+def has_no_order(kind: DataType) -> bool:
+    """Whether values of a type, or of one inside it, can be neither compared nor hashed by Spark: maps and variants."""
     if isinstance(kind, StructType):
-        return any(_needs_text(field.dataType) for field in kind.fields)
+        return any(has_no_order(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return _needs_text(kind.elementType)
+        return has_no_order(kind.elementType)
     return isinstance(kind, (MapType, VariantType))

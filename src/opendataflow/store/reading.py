@@ -193,6 +193,10 @@ class Reading(Session):
         versions = self._fetch(records.published, "manifests_of_chunk", datasetid=datasetid, dataid=dataid)
         return list(map(self._found, versions))
 
+    def removed_versions(self, datasetid: str, dataid: str) -> set[int]:
+        """The versions of a chunk whose files odf vacuum removed."""
+        return set(self._values("vacuumed_versions", datasetid=datasetid, dataid=dataid))
+
     def all_published(self, datasetid: str) -> Iterator[Published]:
         """The manifest of the current version of every READY chunk that has one, in order, page by page."""
         key, dataid = "", ""

@@ -20,6 +20,7 @@ from opendataflow.errors import BadDataid, OdfError
 from opendataflow.insight.behind import waiting_behind
 from opendataflow.insight.content import published_versions
 from opendataflow.insight.diff import diff
+from opendataflow.insight.diff_rows import Comparing
 from opendataflow.insight.doctor import examine
 from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
@@ -121,6 +122,13 @@ def prove_with_rows(store: Store) -> None:
     assert prove(store, without_file(Path("/data"), None), "clean", spark=lambda: None).rows is not None  # type: ignore[arg-type,return-value]
 
 
+def compare_versions(store: Store) -> None:
+    diff(store, "clean", "2013-01-01", 1, 1)
+    comparing = Comparing(without_file(Path("/data"), None), ("id",), 1, lambda: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(OdfError):
+        diff(store, "clean", "2013-01-01", 1, 1, comparing=comparing)
+
+
 def examine_everything(store: Store) -> None:
     app = SimpleNamespace(store=store, project=without_file(Path("/data"), None), key=None)
     assert [each.ok for each in examine(app, {}) if each.what == "leases"] == [True]
@@ -175,7 +183,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
     select: lambda store: [select(store, selector) for selector in SELECTORS],
-    diff: lambda store: diff(store, "clean", "2013-01-01", 1, 1),
+    diff: compare_versions,
     history: lambda store: [history(store, selector) for selector in SELECTORS],
     scope: lambda store: [scope(store, selector) for selector in SELECTORS],
     impact: lambda store: impact(store, "raw", "2013-01-01").stale == 1,
@@ -223,6 +231,7 @@ INSIDE = {
     "exceptions.exceptional_chunks": overview,
     "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,
+    "diff_rows.compared": diff,
     "staleness.Staleness": prove,
     "why.chunk.about_chunk": why,
     "why.job.about_job": why,
