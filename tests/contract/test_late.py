@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from opendataflow.insight.explain import explain
 from opendataflow.insight.health import health
 from opendataflow.insight.late import LATE, LOOK_BACK, Late, late
 from opendataflow.insight.why import why
+from opendataflow.model import TODAY
 from tests.support.flows import claim_one, dataset, job, produce
 
 MORNING = datetime(2026, 11, 15, 7, 0, tzinfo=UTC).timestamp()
@@ -188,3 +190,38 @@ def test_more_than_fit_are_cut_and_said_to_be(store: Store) -> None:
     seen = late(store, most=3)
     assert (len(seen.late), seen.more) == (3, True)
     assert seen.late[0].dataid == "2026-11-01"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deadline": "+999999d"},
+        {"deadline": "+99999999w"},
+        {"expected": "999999d"},
+        {"expected": 1e308},
+        {"expected": 10**400},
+        {"deadline": "06:00", "expected": "999999d"},
+    ],
+)
+def test_what_no_project_file_would_take_is_no_deadline(store: Store, options: dict[str, object]) -> None:
+    store.register([dataset("raw", "day", options=options)])
+    store.announce("raw", ["2026-11-14"])
+    at(store, MORNING)
+    assert not [each for each in found(store) if each.datasetid != "raw"]
+    assert health(store) is not None
+    assert explain(store, "raw", "2026-11-13") is not None
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("rule", ["+2h", "06:00", "+366d"])
+def test_chunks_at_the_ends_of_the_calendar_are_not_late(store: Store, zone: str, rule: str) -> None:
+    store.register([replace(TODAY, options={"timezone": zone}), dataset("hourly", "hour", options={"deadline": rule})])
+    edges = ["0001-01-01T00", "0001-12-31T23", "9999-12-31T22", "9999-12-31T23"]
+    store.announce("hourly", edges)
+    store.hold("hourly", edges)
+    at(store, MORNING)
+    late_ones = found(store)
+    assert not set(edges[2:]) & {each.dataid for each in late_ones}
+    assert all(each.due.year > 1 for each in late_ones)
+    for edge in edges:
+        assert explain(store, "hourly", edge) is not None

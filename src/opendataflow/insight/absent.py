@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..errors import BadDataid, BadDefinition, BadId
 from ..model import TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
-from ..model.duration import seconds
+from ..model.deadline import parse_expected
 from ..model.timezone import time_zone
 from .seen import Seen
 
@@ -88,7 +88,7 @@ def last_expected(catalogue: Catalogue, dataset: Dataset, now: float) -> int | N
     if not rule or not dataid_type.is_time:
         return None
     try:
-        delay = 0.0 if rule is True else seconds(rule)
+        delay = parse_expected(rule)
     except BadDefinition:
         return None  # odf doctor names what somebody wrote there
     zone = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))

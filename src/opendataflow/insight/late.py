@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from ..errors import BadDataid, BadDefinition, BadId
 from ..model import READY, TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
-from ..model.deadline import Deadline, due, parse_deadline
-from ..model.duration import seconds
+from ..model.deadline import Deadline, due, parse_deadline, parse_expected
 from ..model.timezone import time_zone
 from ..store import Store
 from .absent import MISSING
@@ -81,11 +80,15 @@ def due_of(catalogue: Catalogue, datasetid: str, dataid: str) -> datetime | None
     deadline = deadline_of(dataset) if dataset is not None else None
     if dataset is None or deadline is None:
         return None
+    return _due(dataset.partition, dataid, deadline, zone_of(catalogue))
+
+
+def _due(partition: Partition, dataid: str, deadline: Deadline, zone: tzinfo) -> datetime | None:
     try:
-        sort_key(dataset.partition, dataid)
+        sort_key(partition, dataid)
     except (BadDataid, BadId):
-        return None
-    return due(dataset.partition, dataid, deadline, zone_of(catalogue))
+        return None  # written by SQL
+    return due(partition, dataid, deadline, zone)
 
 
 def zone_of(catalogue: Catalogue) -> tzinfo:
@@ -134,8 +137,8 @@ def late(
     for chunk in [*statuses, *absent]:
         name, dataid = chunk
         status = statuses.get(chunk)
-        if wanted(name, dataid, status):
-            moment = due(catalogue.datasets[name].partition, dataid, rules[name].deadline, zone)
+        moment = _due(catalogue.datasets[name].partition, dataid, rules[name].deadline, zone)
+        if moment is not None and wanted(name, dataid, status):
             sign = MISSING if status is None and catalogue.producer_id(name) is None else LATE
             found.append(Late(name, dataid, sign, status, moment, (now - moment).total_seconds()))
     found.sort(key=lambda each: (each.due, each.datasetid, each.dataid))
@@ -157,7 +160,7 @@ def _rule(dataset: Dataset) -> _Rule | None:
     if not expected:
         return None
     try:
-        return _Rule(Deadline(after=0.0 if expected is True else seconds(expected)), True, True)
+        return _Rule(Deadline(after=parse_expected(expected)), True, True)
     except BadDefinition:
         return None
 
@@ -165,13 +168,16 @@ def _rule(dataset: Dataset) -> _Rule | None:
 def _last_due(partition: Partition, deadline: Deadline, zone: tzinfo, now: datetime) -> str | None:
     """The last period whose chunk is due by now."""
     dataid_type = TYPES[partition.type]
-    moment = (now - timedelta(seconds=deadline.after)).astimezone(zone)
-    number = dataid_type.parse(moment.strftime("%Y-%m-%dT%H").zfill(13)[: dataid_type.width])
+    begin = (now - timedelta(seconds=deadline.after)).astimezone(zone)
+    number = dataid_type.parse(begin.strftime("%Y-%m-%dT%H").zfill(13)[: dataid_type.width])
     if partition.end:
         number = min(number, ordinal(partition, partition.end))
-    while number >= dataid_type.first and due(partition, dataid_type.format(number), deadline, zone) > now:
+    while number >= dataid_type.first:
+        moment = due(partition, dataid_type.format(number), deadline, zone)
+        if moment is not None and moment <= now:
+            return dataid_type.format(number)
         number -= 1
-    return dataid_type.format(number) if number >= dataid_type.first else None
+    return None
 
 
 def _never_there(

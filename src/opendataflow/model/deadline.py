@@ -14,6 +14,7 @@ from .partition import Partition
 from .plain import within
 
 EXAMPLE = '"06:00" or "+2h"'
+LONGEST = 366  # days after the end of a period: what comes later is waited for by nobody
 
 _is_time = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])").fullmatch
 
@@ -31,8 +32,23 @@ def parse_deadline(rule: object, where: str = "") -> Deadline:
         if time := _is_time(rule):
             return Deadline(minute=int(time[1]) * 60 + int(time[2]))
         if rule.startswith("+"):
-            return Deadline(after=seconds(rule[1:], where))
+            return Deadline(after=_delay(rule[1:], where))
     raise BadDefinition(f"{within(where)}{shown(rule)} is not a deadline", hint=f"Write for instance {EXAMPLE}.")
+
+
+def parse_expected(rule: object, where: str = "") -> float:
+    """How many seconds after the end of its period a chunk is expected; true is at once."""
+    return 0.0 if rule is True else _delay(rule, where)
+
+
+def _delay(rule: object, where: str) -> float:
+    delay = seconds(rule, where)
+    if delay > LONGEST * 86400:
+        raise BadDefinition(
+            f"{within(where)}{shown(rule)} is too long",
+            hint=f"A chunk may come at most {LONGEST} days after its period.",
+        )
+    return delay
 
 
 def end_of_period(partition: Partition, dataid: str, zone: tzinfo) -> datetime:
@@ -44,17 +60,24 @@ def end_of_period(partition: Partition, dataid: str, zone: tzinfo) -> datetime:
     return _at(datetime.fromisoformat(moment(dataid_type.format(following))), zone)
 
 
-def due(partition: Partition, dataid: str, deadline: Deadline, zone: tzinfo) -> datetime:
-    """The moment by which a chunk has to be READY.
+def due(partition: Partition, dataid: str, deadline: Deadline, zone: tzinfo) -> datetime | None:
+    """The moment by which a chunk has to be READY; None in the first and the last year of the calendar.
 
     A time of day is the first one at or after the end of the period: 06:00 is that of the next morning for a day, of the
     first of the next month for a month, and for an hour that of the same day, or of the next one where it has passed. A
     time that clocks skip in spring counts as if they had not been changed yet; of a time that comes twice in autumn, the
     first one counts.
     """
+    try:
+        moment = _due(partition, dataid, deadline, zone)
+    except OverflowError:
+        return None
+    # A moment of these years may not exist in the zone of whoever wants to see it.
+    return moment if datetime.min.year < moment.year < datetime.max.year else None
+
+
+def _due(partition: Partition, dataid: str, deadline: Deadline, zone: tzinfo) -> datetime:
     end = end_of_period(partition, dataid, zone)
-    if end.year >= datetime.max.year:
-        return end
     if deadline.minute is None:
         return end + timedelta(seconds=deadline.after)
     local = end.astimezone(zone).replace(tzinfo=None)

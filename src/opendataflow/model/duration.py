@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from ..errors import BadDefinition
 from .ids import shown
@@ -14,7 +15,7 @@ PATTERN = r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([smhdw])"
 
 def seconds(duration: object, where: str = "") -> float:
     """How many seconds a duration lasts; a bare number already is one of seconds."""
-    if isinstance(duration, (int, float)) and not isinstance(duration, bool) and 0 < duration < float("inf"):
+    if isinstance(duration, (int, float)) and not isinstance(duration, bool) and 0 < duration <= sys.float_info.max:
         return float(duration)
     parts = re.fullmatch(PATTERN, duration) if isinstance(duration, str) else None
     length = float(parts[1]) * _SECONDS[parts[2]] if parts else 0.0

@@ -11,7 +11,6 @@ from ..errors import BadDefinition, UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
 from ..model.dataid import TYPES
 from ..model.dataset import AUTH, KINDS, POSTGRES
-from ..model.duration import seconds
 from ..model.ids import shown
 from ..model.plain import plain
 from ..model.size import is_size
@@ -37,8 +36,10 @@ def _are_methods(value: object) -> bool:
 def _is_expected(value: object) -> bool:
     if isinstance(value, bool):
         return True
+    from ..model.deadline import parse_expected  # here, since few datasets have one
+
     try:
-        return bool(seconds(value))
+        return bool(parse_expected(value))
     except BadDefinition:
         return False
 
@@ -80,8 +81,10 @@ OPTIONS: dict[str, Shape] = {
     "options": TABLE,
     "schema": TEXT,
     "max_line": _SIZE,
-    "expected": Shape(_is_expected, 'true, or a time after the end of a period like "6h"'),
-    "deadline": Shape(_is_deadline, 'a time of day like "06:00", or a time after the end of a period like "+2h"'),
+    "expected": Shape(_is_expected, 'true, or a time after the end of a period like "6h", at most 366 days'),
+    "deadline": Shape(
+        _is_deadline, 'a time of day like "06:00", or a time after the end of a period like "+2h", at most 366 days'
+    ),
     "unsafe_sql": FLAG,
     "compression": TEXT,
     "readers": SLOTS,

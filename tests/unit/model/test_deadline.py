@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Partition
-from opendataflow.model.deadline import Deadline, due, end_of_period, parse_deadline
+from opendataflow.model.deadline import Deadline, due, end_of_period, parse_deadline, parse_expected
 from opendataflow.model.timezone import time_zone
 
 BERLIN, NEW_YORK = time_zone("Europe/Berlin"), time_zone("America/New_York")
@@ -20,10 +20,22 @@ def test_a_deadline_is_a_time_of_day_or_a_time_after_the_end() -> None:
     assert parse_deadline("+90m") == Deadline(after=5400.0)
 
 
-@pytest.mark.parametrize("rule", ["6:00", "24:00", "2h", "+", "+2", "06:00 ", "", None, 6, True, "+-2h"])
+@pytest.mark.parametrize(
+    "rule", ["6:00", "24:00", "2h", "+", "+2", "06:00 ", "", None, 6, True, "+-2h", "+367d", "+999999d"]
+)
 def test_what_is_no_deadline_is_refused(rule: object) -> None:
     with pytest.raises(BadDefinition):
         parse_deadline(rule)
+
+
+def test_a_chunk_is_expected_at_once_or_within_a_year() -> None:
+    assert [parse_expected(rule) for rule in (True, "6h", 90, "366d")] == [0.0, 21600.0, 90.0, 366 * 86400.0]
+
+
+@pytest.mark.parametrize("rule", [False, None, "", "+6h", -5, [1], {}, "367d", "999999d", 1e308, float("inf"), 10**400])
+def test_what_says_nothing_of_when_a_chunk_is_expected_is_refused(rule: object) -> None:
+    with pytest.raises(BadDefinition):
+        parse_expected(rule)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +93,29 @@ def test_hours_around_a_change_of_clocks_end_when_the_next_one_begins() -> None:
     assert end_of_period(hour, "2026-10-25T02", BERLIN) == datetime(2026, 10, 25, 2, tzinfo=UTC)
 
 
-def test_the_last_day_that_can_be_written_is_never_due() -> None:
-    assert due(Partition("day"), "9999-12-31", parse_deadline("06:00"), BERLIN).year == 9999
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("rule", ["00:00", "23:59", "+1s", "+366d"])
+def test_at_the_ends_of_the_calendar_nothing_is_due(zone: str, rule: str) -> None:
+    for partition, dataid in (
+        ("hour", "0001-01-01T00"),
+        ("hour", "9999-12-31T22"),
+        ("hour", "9999-12-31T23"),
+        ("day", "9998-12-31"),
+        ("day", "9999-12-31"),
+        ("month", "9999-11"),
+        ("year", "9998"),
+        ("year", "9999"),
+    ):
+        moment = due(Partition(partition), dataid, parse_deadline(rule), time_zone(zone))
+        # What is due there all the same can be shown in every zone.
+        assert moment is None or 1 < moment.year < 9999
+    assert due(Partition("day"), "9999-12-31", parse_deadline(rule), time_zone(zone)) is None
 
 
 def test_deadlines_of_following_days_follow_one_another() -> None:
     day, rule = Partition("day"), parse_deadline("02:30")
     days = [f"2026-{month}-{number:02d}" for month in ("03", "10") for number in range(20, 31)]
     for zone in (BERLIN, NEW_YORK):
-        moments = [due(day, each, rule, zone) for each in days]
+        moments = [moment for each in days if (moment := due(day, each, rule, zone))]
+        assert len(moments) == len(days)
         assert moments == sorted(set(moments))

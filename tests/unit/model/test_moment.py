@@ -56,3 +56,20 @@ def test_what_is_no_moment_is_named(text: str):
     with pytest.raises(BadTime) as problem:
         parse_moment(text, NOW, PARIS)
     assert "yesterday" in problem.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["0001-01-01", "0001-01-01T00:00+14:00", "9999-12-31T23:00-12:00", "9999-12-31T23:00Z"]
+)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_a_moment_that_does_not_exist_in_every_zone_is_none(zone: str, text: str):
+    with pytest.raises(BadTime):
+        parse_moment(text, NOW, time_zone(zone))
+
+
+@pytest.mark.parametrize("text", ["0001-01-03", "9999-12-29", "738000d"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_any_other_moment_can_be_told_in_every_zone(zone: str, text: str):
+    moment = parse_moment(text, NOW, time_zone(zone))
+    for other in ("UTC", "Pacific/Kiritimati", "Etc/GMT+12"):
+        assert moment.astimezone(time_zone(other)) == moment
