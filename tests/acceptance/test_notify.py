@@ -194,3 +194,26 @@ def test_what_is_late_has_an_exit_code_for_those_who_want_one(odf: Odf) -> None:
     assert odf("late", "daily", "2025-11-13", "--fail-if-late", code=1).out.startswith("daily 2025-11-13 MISSING for ")
     assert "UNKNOWN_DATASET" in odf("late", "nosuch", code=2).err
     assert odf("late", "raw").out.startswith("nothing is late")
+
+
+def test_a_program_that_leaves_a_child_behind_has_delivered(odf: Odf) -> None:
+    tells(odf, 'command = "bin/page.sh"')
+    script(odf.folder / "bin/page.sh", "#!/bin/sh\ncat >> told.jsonl\nsleep 600 & echo $! > pid\nexit 0\n")
+    odf("run", "clean", code=1)
+    odf("notify")
+    odf("notify")
+    assert len((odf.folder / "told.jsonl").read_text().splitlines()) == 1
+    (message,) = odf("notify", "list", "--json").data[0]["messages"]
+    assert (message["state"], message["tries"]) == ("SENT", 1)
+    left = Path("/proc", (odf.folder / "pid").read_text().strip(), "cmdline")
+    assert not left.exists() or left.read_bytes() == b"", "what it left behind is ended"
+
+
+def test_garbage_in_the_tables_of_messages_is_shown_as_unknown(odf: Odf) -> None:
+    tells(odf, 'command = "bin/page.sh"')
+    script(odf.folder / "bin/page.sh", PAGE)
+    odf("run", "clean", code=1)
+    odf("dml", "update incident set opened = 'garbage', chunks = 'x', most = -5")
+    odf("dml", "update message set tries = 'zz', written = 'garbage', ended = null")
+    assert "since 1970-01-01" in odf("notify", "list").out
+    assert odf("notify", "list", "--json").data[0]["most"] == 0

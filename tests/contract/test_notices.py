@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+import opendataflow
 from opendataflow import Store
 from opendataflow.model.selector import Selector
+from opendataflow.notify.background import Teller
 from opendataflow.notify.looking import OTHERS, look
 from opendataflow.notify.rules import rules_of
 from opendataflow.project import Environment, Project
 from opendataflow.project.notify import Notify, Rule, Target
-from opendataflow.store.notices import DROPPED, SENT, Incident, Message
+from opendataflow.secrets import Hidden
+from opendataflow.store.notices import DROPPED, SENT, Incident, Message, Untold
 from tests.support.flows import chain, claim_one, dataset, job, produce
 
 KINDS = ("failed", "recovered", "late", "refused", "recalled")
@@ -316,3 +320,57 @@ def test_who_changes_the_deadline_ends_the_lateness(store: Store) -> None:
 
 def test_no_table_of_ours_has_an_address(flow: Store) -> None:
     assert not {"url", "address", "encrypted"} & {*Incident._fields, *Message._fields}
+
+
+def test_a_recall_of_what_was_forgotten_is_no_news(flow: Store) -> None:
+    """Else every look would open an incident and close it again."""
+    look(flow, project())
+    flow.announce("raw", ["1", "2"])
+    flow.recall("raw", "1", why="wrong prices")
+    assert look(flow, project()).opened == 1
+    flow.forget("raw", ["1"])
+    assert look(flow, project()).closed == 1
+    for _ in range(3):
+        assert look(flow, project()) == (0, 0, 0)
+    assert len(flow.incidents()) == 1
+
+
+def test_numbers_and_times_that_are_none_are_read_all_the_same(flow: Store) -> None:
+    if not flow.url.startswith("sqlite"):
+        return  # PostgreSQL keeps numbers and times only
+    fails(flow, "1")
+    look(flow, project())
+    flow.dml("update incident set opened = 'garbage', chunks = 'x', most = -5")
+    flow.dml("update message set not_before = 'abc', tries = 'zz', written = '0001-01-01T00:00+14:00', chunks = 'x'")
+    (incident,) = flow.incidents()
+    assert (incident.chunks, incident.most, incident.opened.year) == (0, 0, 1970)
+    (message,) = flow.messages_about(incident.incidentid)
+    assert (message.not_before, message.tries, message.chunks, message.written.year) == (0, 0, 0, 1970)
+    flow.dml("update message set not_before = 0, tries = -1e300")
+    assert send(flow) == ["opened"], "what is sent is not sent again"
+
+
+def test_whoever_tells_in_the_background_survives_any_look(flow: Store, store_url: str) -> None:
+    looked = [threading.Event(), threading.Event()]
+    left = iter(looked)
+
+    def open_store() -> Store:
+        store = opendataflow.open(store_url)
+
+        def untold(n: int) -> list[Untold]:
+            look = next(left)
+            look.set()
+            if look is looked[0]:
+                raise OverflowError("date value out of range")
+            return []
+
+        store.untold_failures = untold  # type: ignore[method-assign]
+        return store
+
+    said: list[str] = []
+    teller = Teller(open_store, project(), None, Hidden(), say=said.append)
+    teller.start()
+    assert looked[0].wait(30.0)
+    teller.finish(patience=30.0)
+    assert looked[1].is_set()
+    assert said == []

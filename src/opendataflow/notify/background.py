@@ -66,12 +66,19 @@ class Teller:
             with self._open_store() as store:
                 self._sender = Sender(store, self._project, self._key, self._hidden)
                 self._work(store, self._sender)
-        except OdfError as problem:
-            self._unsent = f"{problem.name}: {problem.message}"
         except Exception as problem:  # whatever it is, it is nobody else's problem
-            self._unsent = f"{type(problem).__name__}: {problem}"
+            self._unsent = _named(problem)
         finally:
             self._ended.set()
+
+    def _look(self, store: Store, with_late: bool) -> str:
+        try:
+            look(store, self._project, with_late=with_late)
+        except OdfError:
+            raise
+        except Exception as problem:  # what a look cannot make sense of keeps nothing from being sent
+            return _named(problem)
+        return ""
 
     def _work(self, store: Store, sender: Sender) -> None:
         late_due = 0.0 if self._with_late else float("inf")
@@ -83,9 +90,14 @@ class Teller:
             if with_late:
                 late_due = now + _LATE
             try:
-                look(store, self._project, with_late=with_late)
-                self._unsent = "; ".join(sender.send_due().problems)
-            except OdfError as problem:  # a store that is away comes back, or is somebody else's to tell of
-                self._unsent = f"{problem.name}: {problem.message}"
+                unseen = self._look(store, with_late)
+                self._unsent = "; ".join(filter(None, (unseen, *sender.send_due().problems)))
+            except Exception as problem:  # a store that is away comes back, or is somebody else's to tell of
+                self._unsent = _named(problem)
             if not is_last and not self._finishing.wait(_BETWEEN):
                 self._stirred.wait(_AT_LEAST)
+
+
+def _named(problem: Exception) -> str:
+    name, said = (problem.name, problem.message) if isinstance(problem, OdfError) else (type(problem).__name__, problem)
+    return f"{name}: {said}"

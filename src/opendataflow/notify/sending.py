@@ -148,7 +148,7 @@ class Sender:
         asked = {"url": address, "title": text.subject, "body": text.body, "kind": text.type}
         # -P: a file of the project must not stand in for one of ours.
         argv = [sys.executable, "-P", "-m", "opendataflow.notify.messenger"]
-        code, out = self._run(argv, json.dumps(asked), child_environment(os.environ), Path("/"))
+        code, out = self._run(argv, json.dumps(asked), child_environment(os.environ), Path("/"), out=subprocess.PIPE)
         try:
             problem = json.loads(out)["problem"] if code == 0 else ""
         except (ValueError, KeyError, TypeError):
@@ -168,7 +168,9 @@ class Sender:
         code, _ = self._run([str(path)], json.dumps(facts), given, self._project.folder)
         return "" if code == 0 else _ending(code)
 
-    def _run(self, argv: Sequence[str], given: str, environ: dict[str, str], folder: Path) -> tuple[int | None, bytes]:
+    def _run(
+        self, argv: Sequence[str], given: str, environ: dict[str, str], folder: Path, *, out: int = subprocess.DEVNULL
+    ) -> tuple[int | None, bytes]:
         """Run a process of this command, without a shell, for a limited time; its exit code, None when it was ended."""
         with self._lock:
             if self._stopped.is_set():
@@ -178,23 +180,25 @@ class Sender:
                 cwd=folder,
                 env=environ,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=out,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
         try:
-            out, _ = process.communicate(given.encode(), timeout=TIMEOUT)
-            return (None if self._stopped.is_set() else process.returncode), out
-        except subprocess.TimeoutExpired:
-            return None, b""
+            try:
+                said, _ = process.communicate(given.encode(), timeout=TIMEOUT)
+            except subprocess.TimeoutExpired as late:
+                said = late.output
+                process.poll()  # it may have ended, and left a child behind that keeps its pipes open
+            return (None if self._stopped.is_set() else process.returncode), said or b""
         finally:
             with self._lock:
                 _end(process)
                 self._process = None
             process.wait()
-            for pipe in (process.stdin, process.stdout):
+            for pipe in filter(None, (process.stdin, process.stdout)):
                 with suppress(OSError):
-                    pipe.close()  # type: ignore[union-attr]
+                    pipe.close()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

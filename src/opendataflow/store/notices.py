@@ -123,16 +123,37 @@ class Noticed(NamedTuple):
 
 def _incident(row: Row) -> Incident:
     incident = Incident._make(row)
-    return incident._replace(opened=_moment(incident.opened), closed=records.moment(incident.closed))
+    return incident._replace(
+        chunks=_count(incident.chunks),
+        most=_count(incident.most),
+        opened=_moment(incident.opened),
+        closed=records.moment(incident.closed),
+    )
 
 
 def _message(row: Row) -> Message:
     message = Message._make(row)
-    return message._replace(written=_moment(message.written), ended=records.moment(message.ended))
+    return message._replace(
+        number=_count(message.number),
+        chunks=_count(message.chunks),
+        not_before=_number(message.not_before),
+        lease_until=_number(message.lease_until),
+        tries=message.tries if isinstance(message.tries, (int, float)) else 0,  # it has to compare equal
+        written=_moment(message.written),
+        ended=records.moment(message.ended),
+    )
 
 
 def _moment(value: object) -> datetime:
     return records.moment(value) or datetime.fromtimestamp(0, UTC)  # typed by a person
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, (int, float)) and abs(value) < 2**62 else 0  # SQLite keeps whatever is typed
+
+
+def _count(value: Any) -> int:
+    return max(0, int(_number(value)))
 
 
 class Notices(Session):

@@ -253,12 +253,14 @@ class Change(NamedTuple):
 
 def moment(value: Any) -> datetime | None:
     """A timestamp of either database as an aware datetime."""
-    if value is None or isinstance(value, datetime):
-        return value
+    if value is None:
+        return None
     try:
-        time = datetime.fromisoformat(str(value))
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         return None  # typed by a person: shown as unknown rather than refused
+    if not 1 < time.year < 9999:
+        return None  # it may not exist in the zone of whoever wants to see it
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 

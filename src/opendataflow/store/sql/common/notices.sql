@@ -17,6 +17,8 @@ where eventid > :after and eventid <= :until and (
         and not exists (select 1 from event later where later.datasetid = e.datasetid and later.dataid = e.dataid
                                                     and later.eventid > e.eventid and later.kind <> 'refused')
     or kind = 'recalled'
+        and exists (select 1 from datastatus s where s.datasetid = e.datasetid and s.dataid = e.dataid and s.locktype = 'OUT'
+                                                 and s.status <> 'READY')
         and not exists (select 1 from event later where later.datasetid = e.datasetid and later.dataid = e.dataid
                                                     and later.eventid > e.eventid and later.after = 'READY'))
 order by eventid limit :n
