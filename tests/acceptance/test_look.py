@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -326,3 +328,19 @@ def test_a_row_of_the_store_opens_no_other_file_than_a_log(flow: Store, odf: Odf
             assert "INVALID_PATH" in answer.out + answer.err
             assert "the key" not in answer.out + answer.err
             assert "root:" not in answer.out + answer.err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_nobody_s_and_takes_no_file_of_ours(flow: Store, odf: Odf, closed: str):
+    called = ["sh", "-c", f'exec "$0" -m opendataflow "$@" {closed}', sys.executable]
+    for words, code in (
+        (["status"], 0),
+        (["status", "--json"], 0),
+        (["ready", "raw", "2013-01-09"], 0),
+        (["status", "x"], 2),
+    ):
+        done = subprocess.run(
+            [*called, *words, "--store", odf.store_url], cwd=odf.folder, capture_output=True, timeout=60, check=False
+        )
+        assert (done.returncode, b"INTERNAL" in done.stdout + done.stderr) == (code, False), done
+    assert flow.chunk("raw", "2013-01-09") is not None

@@ -135,6 +135,7 @@ def odf() -> None:
 
 def open_door(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
+    _have_streams()
     taken = take(os.environ)  # before anything else starts
     try:
         result = odf.main(arguments, prog_name="odf", standalone_mode=False, obj=taken)
@@ -146,6 +147,15 @@ def open_door(arguments: list[str]) -> int:
         return _READER_GONE
     except (Exception, KeyboardInterrupt) as error:
         return _say(arguments, _named(error), error, taken.hidden)
+
+
+def _have_streams() -> None:
+    """Open what whoever started us closed: else the next file that is opened, the store perhaps, takes its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: its own
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors="replace", closefd=False))
 
 
 def _named(error: BaseException) -> OdfError:
