@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
+import opendataflow
 from opendataflow import Manifest, Store
 from opendataflow.errors import BadTransition, LeaseLost, WrongData
-from tests.support.flows import chain, change, claim_one, dataset, drain, dump, job, kinds, produce, status
+from opendataflow.model import Receipt
+from opendataflow.store import Claim, claims
+from tests.support.flows import chain, change, claim_one, dataset, drain, dump, job, kinds, produce, put, status
 
 JOBS = ("make", "use")
 
@@ -142,3 +149,108 @@ def test_outputs_of_one_run_are_recalled_together(store: Store) -> None:
     store.recall("left", "1", why="wrong")
     assert (status(store, "left", "1"), status(store, "right", "1")) == ("RESUBMIT", "RESUBMIT")
     assert drain(store, "both") == [("both", "1")]
+
+
+def test_a_commit_that_happens_meanwhile_is_waited_for_and_recalled_too(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    in_commit, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        in_commit.set()
+        go_on.wait(10)
+
+    with opendataflow.open(store.url) as other, ThreadPoolExecutor(2) as threads:
+        publishing = threads.submit(store.commit_many, [(claim, {}, 0)], settle=[wait])
+        assert in_commit.wait(30)
+        recalling = threads.submit(other.recall, "raw", "1", why="bad", cascade=True)
+        with pytest.raises(TimeoutError):
+            recalling.result(timeout=0.5)
+        go_on.set()
+        publishing.result()
+        assert {version[:2] for version in recalling.result().versions} == {("raw", "1"), ("product", "1")}
+    assert status(store, "product", "1") == "RESUBMIT"
+    assert "lost" not in kinds(store, "product", "1")
+    with pytest.raises(BadTransition):
+        store.rollback("product", "1", to=1)
+
+
+@pytest.mark.parametrize("mapping", ["ref", "ref latest"])
+def test_a_claim_and_a_recall_of_what_it_reads_never_miss_each_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch, mapping: str
+) -> None:
+    store.register([dataset("raw"), dataset("ref"), dataset("out")], [job("make", "raw", mapping, writes="out")])
+    store.announce("raw", ["1"])
+    store.announce("ref", ["1"])
+    store.fold_in()
+    claimed, go_on = threading.Event(), threading.Event()
+    take = claims.take
+
+    def slowly(*given: Any) -> list[Claim]:
+        taken = take(*given)
+        claimed.set()
+        go_on.wait(10)
+        return taken
+
+    monkeypatch.setattr(claims, "take", slowly)
+    with opendataflow.open(store.url) as other, ThreadPoolExecutor(2) as threads:
+        claiming = threads.submit(store.claim, "make")
+        assert claimed.wait(30)
+        recalling = threads.submit(other.recall, "ref", "1", why="bad")
+        with pytest.raises(TimeoutError):
+            recalling.result(timeout=0.5)
+        go_on.set()
+        (claim,) = claiming.result()
+        assert [run.runid for run in recalling.result().lost] == [claim.runid]
+    with pytest.raises(LeaseLost):
+        store.commit(claim)
+    assert status(store, "out", "1") == "RESUBMIT"
+    assert store.claim("make") == []
+
+
+def test_a_refused_forced_run_does_not_bring_a_recalled_version_back(store: Store) -> None:
+    made(store)
+    claim = claim_one(store, "make", dataid="1", force=True)
+    store.recall("product", "1", why="bad")
+    store.give_back(claim, Receipt("make", "1"), "no", wait=0)
+    assert status(store, "product", "1") == "RESUBMIT"
+
+
+def test_forgetting_does_not_let_the_same_file_back_in(store: Store) -> None:
+    made(store)
+    store.recall("raw", "1", why="half of it is missing")
+    store.forget("raw", ["1"])
+    with pytest.raises(WrongData):
+        store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="bad 1")})
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="good 1")})
+    assert status(store, "raw", "1") == "READY"
+
+
+def test_a_rollback_to_the_recalled_content_is_refused_whatever_its_number(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    for content in ("good", "bad", "bad"):
+        claim = claim_one(store, "make")
+        store.commit(claim, {"product": Manifest(fingerprint=content)})
+        store.resubmit("product", ["1"])
+    store.recall("product", "1", why="bad")
+    with pytest.raises(BadTransition):
+        store.rollback("product", "1", to=2)
+    store.rollback("product", "1", to=1)
+    assert status(store, "product", "1") == "READY"
+
+
+def test_what_was_only_written_as_ready_can_be_recalled_once_somebody_read_it(store: Store) -> None:
+    chain(store)
+    put(store, "raw", "1", "READY")
+    drain(store, *JOBS)
+    recall = store.recall("raw", "1", why="bad", cascade=True)
+    assert [version[0] for version in recall.versions] == ["raw", "product", "report"]
+
+
+def test_today_is_not_recalled(store: Store) -> None:
+    store.register([dataset("out", "day")], [job("daily", "today", writes="out")])
+    claim_one(store, "daily")
+    with pytest.raises(BadTransition):
+        store.recall("today", store.all_chunks("today").__next__().dataid, why="bad")

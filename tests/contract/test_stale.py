@@ -11,7 +11,7 @@ import opendataflow
 from opendataflow import Manifest, Store
 from opendataflow.insight import stale as looking
 from opendataflow.insight.stale import stale_among, stale_of_outputs, why_stale
-from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, put, status
 
 JOBS = ("make", "use")
 
@@ -288,3 +288,69 @@ def test_whether_chunks_are_stale_is_asked_upstream_of_them_alone(
     monkeypatch.setattr(looking, "_NEAR", -9)
     assert stale_among(store, asked) == {("product", "1"), ("report", "1")}, "a long chain is followed from the marks"
     assert why_stale(store, "report", "1") == (why,)
+
+
+def test_a_tracked_chunk_that_was_forgotten_never_gets_a_version_again_that_somebody_read(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    drain(store, *JOBS)
+    store.forget("raw", ["1"])
+    store.announce("raw", ["1"])
+    chunk = store.chunk("raw", "1")
+    assert chunk is not None
+    assert chunk.version == 2
+    assert stale(store) == [("product", "1", True), ("report", "1", False)]
+
+
+def test_what_was_written_as_ready_by_sql_makes_stale_when_it_is_delivered(store: Store) -> None:
+    chain(store)
+    put(store, "raw", "1", "READY")
+    drain(store, *JOBS)
+    store.announce("raw", ["1"], again=True)
+    assert stale(store) == [("product", "1", True), ("report", "1", False)]
+
+
+def test_resubmit_by_sql_has_a_run_as_resubmit_by_the_verb_has(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    store.remake([("product", "1"), ("report", "1")])
+    store.dml("update job_status set status = 'RESUBMIT' where datasetid = 'report'  and dataid = '1'")
+    store.fold_in()
+    publish(store, "make", "product 1 a")
+    assert drain(store, *JOBS) == [("use", "1")]
+
+
+def test_what_no_job_can_make_again_stays_as_it_is(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    catalogue = store.catalogue()
+    kept = [each for each in catalogue.datasets.values() if each.datasetid != "today"]
+    store.register(kept, [catalogue.jobs["make"]], prune=True)
+    changed = store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    assert [change[:2] for change in changed] == [("product", "1")]
+    assert status(store, "report", "1") == "READY"
+
+
+def test_a_version_that_a_person_went_back_to_stays_whatever_the_rule(store: Store) -> None:
+    made(store, options={"on_new_version": "rerun"})
+    deliver(store, "1", "raw 1 b")
+    publish(store, "make", "product 1 b")
+    publish(store, "use", "report 1 b")
+    store.rollback("product", "1")
+    assert (status(store, "product", "1"), status(store, "report", "1")) == ("READY", "RESUBMIT")
+
+
+@pytest.mark.parametrize("how", ["resubmit", "remake"])
+def test_whoever_waits_for_all_goes_on_when_what_was_made_again_changes_nothing_behind_it(
+    store: Store, how: str
+) -> None:
+    store.register(
+        [dataset("raw"), dataset("a"), dataset("w"), dataset("total", "text")],
+        [job("mk", "raw", writes="a"), job("win", "a", writes="w"), job("sum", "w all", writes="total")],
+    )
+    store.announce("raw", ["1"])
+    drain(store, "mk", "win")
+    store.resubmit("a", ["1"]) if how == "resubmit" else store.remake([("a", "1")])
+    assert store.claim("sum") == []
+    drain(store, "mk")
+    assert [claim.dataid for claim in store.claim("sum")] == ["all"]

@@ -11,7 +11,7 @@ from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, check_da
 from . import candidates, records, status_rows
 from .backend import Transaction
 from .inputs import ChunkId
-from .links import Recalled, recalled
+from .links import Recalled, VersionId, recalled
 from .records import Announced
 from .rows import EventRow, OutRow, Standing, as_objects, compact, manifest_data
 
@@ -66,7 +66,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
         chunks = [(datasetid, dataid) for dataid in wanted[start : start + _BATCH]]
         there = status_rows.standing(tx, chunks)
         newest = {row.dataid: row.version for row in tx.fetch(_Version._make, "versions_given", chunks=compact(chunks))}
-        called_back = _called_back(tx, chunks) if there else {}
+        called_back = _called_back(tx, chunks)
         rows, events, published = [], [], []
         for chunk in chunks:
             _, dataid = chunk
@@ -74,8 +74,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             manifest = announcement.manifests.get(dataid)
             if not _is_news(tx, announcement, dataid, before):
                 continue
-            if manifest is not None and before is not None and not announcement.again:
-                _refuse_recalled(tx, before, manifest, called_back.get(chunk, ()))
+            if manifest is not None and not announcement.again:
+                _refuse_recalled(tx, manifest, called_back.get(chunk, ()))
             if manifest is not None and manifest.fingerprint and not announcement.repeats:
                 refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
             version = 1 + max(before.epoch if before else 0, before.version if before else 0, newest[dataid] or 0)
@@ -89,7 +89,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             if manifest is not None:
                 published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
             ready.append(dataid)
-            if version > 1:
+            if version > 1 or before is not None:
                 renewed.append(dataid)
         if rows:
             status_rows.put(tx, rows)
@@ -114,7 +114,11 @@ def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: S
     if announcement.only_new:
         raise Locked(f"{here} is there already", hint=f"See: odf explain {here}")
     manifest = announcement.manifests.get(dataid)
-    return announcement.again or before.status != READY or not _is_same(tx, before, before.version, manifest)
+    return (
+        announcement.again
+        or before.status != READY
+        or not _is_same(tx, VersionId(announcement.datasetid, dataid, before.version), manifest)
+    )
 
 
 def _called_back(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[ChunkId, list[Recalled]]:
@@ -124,23 +128,22 @@ def _called_back(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[ChunkId, li
     return found
 
 
-def _refuse_recalled(tx: Transaction, before: Standing, manifest: Manifest, called_back: Sequence[Recalled]) -> None:
+def _refuse_recalled(tx: Transaction, manifest: Manifest, called_back: Sequence[Recalled]) -> None:
     """What was recalled does not come back because the same file still lies there."""
-    here = f"{before.datasetid} {before.dataid}"
     for by in called_back:
-        if _is_same(tx, before, by.version, manifest):
+        here = f"{by.datasetid} {by.dataid}"
+        if _is_same(tx, VersionId(*by[:3]), manifest):
             raise Repeat(
                 f"{here} has exactly the content of its version {by.version}, which {by.who} recalled: {by.why}",
                 hint=f"Deliver it anew. If it is right after all: odf ready {here} --again",
-                dataid=before.dataid,
+                dataid=by.dataid,
             )
 
 
-def _is_same(tx: Transaction, before: Standing, version: int, manifest: Manifest | None) -> bool:
+def _is_same(tx: Transaction, version: VersionId, manifest: Manifest | None) -> bool:
     if manifest is None:
         return True
-    names = {"datasetid": before.datasetid, "dataid": before.dataid, "version": version}
-    stored = tx.first(records.published, "manifest", **names)
+    stored = tx.first(records.published, "manifest", **version._asdict())
     if stored is None:
         return False
     if stored.manifest.files and manifest.files:  # the question that every reader asks

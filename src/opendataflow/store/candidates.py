@@ -100,12 +100,17 @@ def derive(
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
         asked = compact([(pair.jobid, pair.dataid, pair.inputs, pair.exclusive) for pair in batch])
-        if len(pairs) > _MOST_PAIR_LOCKS:
-            tx.lock("lock_jobs", jobs=compact(sorted({pair.jobid for pair in pairs})))
-        else:
-            tx.lock("lock_pairs", pairs=asked)
+        lock(tx, [(pair.jobid, pair.dataid) for pair in pairs])
         facts = {(row.jobid, row.dataid): row for row in tx.fetch(PairFacts._make, "pair_facts", pairs=asked)}
         _write(tx, catalogue, batch, facts, not_before, asked_for)
+
+
+def lock(tx: Transaction, pairs: Sequence[PairId]) -> None:
+    """Whoever else decides about one of these (job, dataid) waits until this transaction ends."""
+    if len(pairs) > _MOST_PAIR_LOCKS:
+        tx.lock("lock_jobs", jobs=compact(sorted({jobid for jobid, _ in pairs})))
+    else:
+        tx.lock("lock_pairs", pairs=compact(pairs))
 
 
 def pair_of(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> Pair | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import starmap
 from typing import NamedTuple
 
 from ..model import (
     IN,
     OUT,
+    READY,
     RESUBMIT,
     RUNNING,
     YES,
@@ -27,8 +28,10 @@ from . import candidates, status_rows
 from .backend import Transaction
 from .endings import lease_lost
 from .facts import ONLY_TRACKED, outputs_of, statuses_of
+from .inputs import ChunkId
 from .records import Claim, input_row
 from .rows import OutRow, Picked, Standing, StatusKey, Take, Taken, as_objects, compact, receipt_events
+from .steering import recalled_versions
 
 
 class How(NamedTuple):
@@ -73,6 +76,8 @@ def take(
         receipt = decide(facts)
         if receipt.no is not None:
             raise Stale
+        if not how.forced and any(item.mapping.is_dynamic for item in job.inputs):
+            _keep_inputs(tx, facts)
         wanted[dataid] = candidate, facts
         takes.append(
             Take(
@@ -118,6 +123,15 @@ def take(
     return [claims[dataid] for dataid in wanted]
 
 
+def _keep_inputs(tx: Transaction, facts: Facts) -> None:
+    """Where no lock of the candidate keeps its inputs as they are, because the mapping depends on which chunks exist."""
+    chunks = [(item.datasetid, item.dataid) for item in facts.inputs]
+    tx.lock("lock_inputs", inputs=compact(chunks))
+    now = statuses_of(tx, chunks)
+    if any(now[item[:2]][2:4] != (item.status, item.version) for item in facts.inputs):
+        raise Stale
+
+
 def _outputs(tx: Transaction, job: Job, dataid: str, rank: int, forced: bool) -> tuple[OutputFact, ...]:
     """The outputs as they are before the claim: the rank of a candidate tells, unless it is forced or writes several."""
     if not forced and (rank or len(job.outputs) == 1):
@@ -136,7 +150,7 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         claim.outputs
     ):
         raise lease_lost(claim)  # somebody changed the status by SQL, and nobody has acted on it yet
-    forced_from = _before_it_was_forced(held.values()) if claim.forced else []
+    forced_from = _before_it_was_forced(tx, held) if claim.forced else []
     is_ours = tx.value(
         "give_back",
         runid=claim.runid,
@@ -160,11 +174,21 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=tx.value("lease_clock") + wait)
 
 
-def _before_it_was_forced(held: Iterable[Standing]) -> list[OutRow]:
-    """The chunks of a forced run as they were before, where they were anything."""
+def _before_it_was_forced(tx: Transaction, held: Mapping[ChunkId, Standing]) -> list[OutRow]:
+    """The chunks of a forced run as they were before, where they were anything; what was recalled meanwhile is not READY."""
+    recalled = recalled_versions(tx, list(held))
     return [
-        OutRow(row.datasetid, row.dataid, row.jobid, row.held, row.epoch, row.version, None, row.sort_key)
-        for row in held
+        OutRow(
+            row.datasetid,
+            row.dataid,
+            row.jobid,
+            RESUBMIT if row.held == READY and (*chunk, row.version) in recalled else row.held,
+            row.epoch,
+            row.version,
+            None,
+            row.sort_key,
+        )
+        for chunk, row in held.items()
         if row.held
     ]
 

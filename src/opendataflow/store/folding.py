@@ -20,6 +20,9 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
     """Take all notes and act on them."""
     if catalogue.broken:
         candidates.catch_up(tx, catalogue)
+    if not tx.value("any_note"):
+        return
+    tx.lock("lock_folding")
     while notes := tx.fetch(Note._make, "notes_take", n=_BATCH):
         chunk_notes = sorted((note for note in notes if note.dataid is not None), key=lambda note: note.noteid)
         datasets = {note.datasetid: note.who for note in notes if note.datasetid is not None and note.dataid is None}
@@ -60,6 +63,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     ]
     tx.run("events_put", events=as_objects(events))
     tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
+    tx.run("remake_drop", chunks=compact(chunks))  # a person decides anew
     _keep_recalled(tx, rows)
     _end_lost_runs(tx, notes, rows)
     deleted = {_chunk(note): note for note in notes if _is_deletion(note)}

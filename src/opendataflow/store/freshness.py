@@ -26,11 +26,13 @@ def settle(
     links: Sequence[Made] = (),
     *,
     are_new: bool = False,
+    by_person: bool = False,
 ) -> None:
     """Bring the marks up to date after these chunks got another version, themselves made as the links say.
 
     Comes after the candidates: their locks keep a producer and a consumer apart that publish at the same moment.
-    are_new says that they had no version before, so that nobody can have read one.
+    are_new says that they had no version before, so that nobody can have read one; by_person, that somebody chose these
+    versions, so that they themselves stay.
     """
     if not chunks:
         return
@@ -47,9 +49,11 @@ def settle(
     if newer:
         tx.run("stale_put", marks=compact([(*row[:3], *row[5:8]) for row in newer.values()]))
     rerun: dict[str, list[Superseded]] = {}
+    chosen = set(chunks)
     for row in newer.values():
         job = catalogue.producer(row.datasetid)
-        if job is not None and job.on_new_version == RERUN and row.status == READY:
+        is_chosen = by_person and (row.datasetid, row.dataid) in chosen
+        if job is not None and job.on_new_version == RERUN and row.status == READY and not is_chosen:
             rerun.setdefault(row.in_datasetid, []).append(row)
     for name, rows in rerun.items():
         inputs = sorted({row.in_dataid for row in rows})
@@ -84,17 +88,22 @@ def published(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], besid
         for datasetid in run.claim.outputs
         for item in run.claim.inputs
     ]
-    settle(tx, catalogue, chunks, act, links, are_new=all(run.claim.epoch == 1 for run in done))
+    are_new = all(run.claim.epoch == 1 and not run.claim.was_resubmit and not run.claim.forced for run in done)
+    settle(tx, catalogue, chunks, act, links, are_new=are_new)
+    if not are_new:
+        for datasetid in dict.fromkeys(datasetid for datasetid, _ in chunks):
+            # Whoever waits for all of something further down may find nothing else that ends the wait.
+            if candidates.consumers_of_the_whole(catalogue, (datasetid,)):
+                tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
 
 
 def rolled_back(tx: Transaction, catalogue: Catalogue, changed: Sequence[RolledBack], act: Act) -> None:
     """The same after chunks became an older version of themselves."""
     versions = [(change.datasetid, change.dataid, change.after) for change in changed]
-    pairs = candidates.touched(catalogue, [version[:2] for version in versions])
-    tx.lock("lock_pairs", pairs=compact(list(pairs)))
+    candidates.lock(tx, list(candidates.touched(catalogue, [version[:2] for version in versions])))
     links = tx.fetch(link, "links_into_given", versions=compact(versions))
     made = [(*item[3:6], *item[:3]) for item in links]
-    settle(tx, catalogue, [version[:2] for version in versions], act, made)
+    settle(tx, catalogue, [version[:2] for version in versions], act, made, by_person=True)
 
 
 def remake(
@@ -103,6 +112,8 @@ def remake(
     """Have READY chunks made again because what they were made from is newer; those that turn out not to need it are kept."""
     by_dataset: dict[str, list[str]] = {}
     for datasetid, dataid in dict.fromkeys(chunks):
+        if catalogue.producer(datasetid) is None:
+            continue  # nobody could make it again
         by_dataset.setdefault(datasetid, []).append(dataid)
     changed = []
     for datasetid, dataids in by_dataset.items():
@@ -131,7 +142,7 @@ def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], wh
                 for row in kept
             ]
             tx.run("events_put", events=as_objects(events))
-            candidates.settle(tx, catalogue, chunks)
+            candidates.settle(tx, catalogue, chunks, by_person=True)
 
 
 def _as_it_was(row: Remade) -> OutRow:

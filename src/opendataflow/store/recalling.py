@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import BadTransition
-from ..model import RUNNING, Catalogue, check_dataid
-from . import records, status_rows, steering
+from ..model import READY, RESUBMIT, RUNNING, TODAY, Catalogue, check_dataid
+from . import candidates, records, status_rows, steering
 from .announcing import Act
 from .backend import Transaction
 from .endings import lose
@@ -40,11 +40,12 @@ def recall(
     """Call back the current version of a chunk and, with cascade, every version that was really made from it."""
     datasetid, dataid = chunk
     check_dataid(catalogue.dataset(datasetid).partition, dataid, datasetid)
-    bad = _bad_versions(tx, _published(tx, chunk), cascade)
+    if datasetid == TODAY.datasetid:
+        raise BadTransition("today is not data that anybody published", hint="See: odf datasets")
+    _keep_from_claims(tx, catalogue, [chunk])
+    bad, lost = _found(tx, catalogue, _published(tx, chunk), cascade)
     there = status_rows.standing(tx, sorted({version[:2] for version in bad}))
     current = [version for version in bad if there.get(version[:2]) and there[version[:2]].version == version.version]
-    recalled = set(map(tuple, bad))
-    lost = [run for run in tx.fetch(records.run, "runs_running") if any(tuple(item) in recalled for item in run.inputs)]
     standing = [version[:2] for version in current if there[version[:2]].status != RUNNING]
     verb = "recall and hold" if hold else "recall"
     changed: list[Steered] = []
@@ -61,16 +62,43 @@ def recall(
         rest = [version for version in bad if version[:2] not in told or version not in current]
         tx.run("events_put", events=as_objects([_event(version, there.get(version[:2]), act) for version in rest]))
     for name, dataids in _by_dataset(catalogue, again).items():
-        if dry_run:
-            changed += [Steered(name, each, RUNNING, "RESUBMIT") for each in dataids]
-        else:
-            changed += steering.steer(tx, catalogue, "resubmit", name, dataids, act, force=False, dry_run=False)
+        changed += [Steered(name, each, RUNNING, RESUBMIT) for each in dataids]
+        if not dry_run:
+            steering.steer(tx, catalogue, "resubmit", name, dataids, act, force=False, dry_run=False)
     return Recall(tuple(bad), tuple(changed), tuple(lost))
+
+
+def _keep_from_claims(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId]) -> None:
+    """Claims of what is made from these chunks are waited for, and wait; candidates first, as a claim takes them."""
+    pairs = list(candidates.touched(catalogue, chunks))
+    tx.rows("deferred_given", pairs=compact(pairs))
+    candidates.lock(tx, pairs)
+
+
+def _found(tx: Transaction, catalogue: Catalogue, first: VersionId, cascade: bool) -> tuple[list[VersionId], list[Run]]:
+    """The versions that are bad, and the runs that read one of them now; who claims or publishes one now is waited for."""
+    waited_for: set[int] = set()
+    kept = 1
+    while True:
+        bad = _bad_versions(tx, first, cascade)
+        if len(bad) > kept:
+            _keep_from_claims(tx, catalogue, sorted({version[:2] for version in bad}))
+            kept = len(bad)
+            continue
+        recalled = set(map(tuple, bad))
+        readers = [
+            run for run in tx.fetch(records.run, "runs_running") if any(tuple(item) in recalled for item in run.inputs)
+        ]
+        runids = {run.runid for run in readers}
+        if runids <= waited_for:
+            return bad, readers
+        tx.lock("lock_runs", runids=compact(sorted(runids)))
+        waited_for |= runids
 
 
 def _published(tx: Transaction, chunk: ChunkId) -> VersionId:
     row = status_rows.standing(tx, [chunk]).get(chunk)
-    if row is None or not row.version:
+    if row is None or not (row.version or row.status == READY):
         state = "was never produced" if row is None else f"is {row.status}, and was never published"
         raise BadTransition(
             f"{' '.join(chunk)} {state}: there is nothing to recall", hint=f"See: odf status {chunk[0]}"

@@ -9,7 +9,8 @@ from ..model import FAILED, READY, RESUBMIT, RUNNING, Catalogue, check_dataid
 from . import candidates, records, status_rows
 from .announcing import OUTSIDE, Act, refuse_repeat
 from .backend import Transaction
-from .records import RolledBack
+from .links import Recalled
+from .records import Published, RolledBack
 from .rows import EventRow, OutRow, Standing, as_objects
 from .steering import recalled_versions
 
@@ -122,13 +123,24 @@ def _must_be_there(tx: Transaction, catalogue: Catalogue, current: Standing, ver
             f"the files of {here} version {version} were removed by odf vacuum",
             hint=f"Have it produced again: odf resubmit {here}",
         )
-    if by := recalled_versions(tx, [(datasetid, dataid)]).get((datasetid, dataid, version)):
+    if by := _recalled(tx, published):
         raise BadTransition(
-            f"version {version} of {here} was recalled by {by.who}: {by.why}",
+            f"version {version} of {here}, or one with the same content, was recalled by {by.who}: {by.why}",
             hint=f"Have it produced again: odf resubmit {here}",
         )
     if published.manifest.fingerprint and not dataset.options.get("repeats"):
         refuse_repeat(tx, datasetid, dataid, published.manifest.fingerprint, {})
+
+
+def _recalled(tx: Transaction, published: Published) -> Recalled | None:
+    """Who recalled a version, or another one with its content."""
+    for (datasetid, dataid, version), by in recalled_versions(tx, [published[:2]]).items():
+        if version == published.version:
+            return by
+        other = tx.first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
+        if other and other.manifest.fingerprint and other.manifest.fingerprint == published.manifest.fingerprint:
+            return by
+    return None
 
 
 def vacuumed(tx: Transaction, datasetid: str, versions: Sequence[tuple[str, int]], act: Act) -> list[tuple[str, int]]:

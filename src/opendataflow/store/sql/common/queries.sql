@@ -596,6 +596,10 @@ delete from meta where name not in ('clock', 'revision')
 -- Whether a store is more than new.
 select exists (select 1 from job) or exists (select 1 from datastatus) or exists (select 1 from run) or exists (select 1 from event) as is_in_use
 
+-- name: any_note
+-- Whether something was changed from outside and is still to be folded in.
+select exists (select 1 from note) as any_note
+
 -- name: stale_count
 -- How many marks say that a version was made from what is no longer current; counting stops at :most.
 select count(*) as n from (select 1 from stale limit :most) c

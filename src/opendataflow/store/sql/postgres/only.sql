@@ -52,6 +52,20 @@ select count(*) from (
 select count(*) from (
     select pg_advisory_xact_lock(hashtextextended(j, 727107)) from (select j from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
 
+-- name: lock_inputs
+-- What a run is about to read stays as it is until the claim is committed: whoever recalls it then finds the run.
+select count(*) from (
+    select d.datasetid from (select i ->> 0 as datasetid, i ->> 1 as dataid from json_array_elements(:inputs::json) i order by 1, 2 offset 0) i
+    cross join lateral (select d.datasetid from datastatus d where d.datasetid = i.datasetid and d.dataid = i.dataid and d.locktype = 'OUT' for share) d) locked
+
+-- name: lock_runs
+-- Whoever ends one of these runs right now is waited for.
+select count(*) from (select r.runid from run r where r.runid = any (array(select json_array_elements_text(:runids::json)::bigint)) order by r.runid for update) locked
+
+-- name: lock_folding
+-- What was changed from outside is folded in by one transaction after the other, so that nobody waits in a circle.
+select pg_advisory_xact_lock(727108)
+
 -- name: lock_pool
 -- Claims that share a pool are counted one after the other.
 select pg_advisory_xact_lock(hashtextextended(:pool, 727106))

@@ -240,9 +240,11 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = now()
 
 -- name: versions_given
--- The highest version that each given chunk ever had.
+-- The highest version that each given chunk ever had: as a manifest, as an input, or recalled.
 -- PostgreSQL: a list is joined by LATERAL.
-select c.dataid, (select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid) as version
+select c.dataid, greatest((select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid),
+                          (select max(f.in_version) from made_from f where f.in_datasetid = c.datasetid and f.in_dataid = c.dataid),
+                          (select max(r.version) from recalled r where r.datasetid = c.datasetid and r.dataid = c.dataid)) as version
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 
 -- name: events_put

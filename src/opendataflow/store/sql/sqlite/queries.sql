@@ -231,11 +231,13 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = excluded.modified
 
 -- name: versions_given
--- The highest version that each given chunk ever had.
+-- The highest version that each given chunk ever had: as a manifest, as an input, or recalled.
 -- SQLite: a list is read by json_each, and a column of numbers may hold a text, which is no version.
 select c.value ->> 1 as dataid,
-       (select max(m.version) from data_manifest m
-        where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and typeof(m.version) = 'integer') as version
+       (select max(v.version) from (
+            select m.version from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and typeof(m.version) = 'integer'
+            union all select f.in_version from made_from f where f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+            union all select r.version from recalled r where r.datasetid = c.value ->> 0 and r.dataid = c.value ->> 1) v) as version
 from json_each(:chunks) c
 
 -- name: events_put
