@@ -43,6 +43,7 @@ WRITING = {
     "release": ["product", "2"],
     "fail": ["product", "1"],
     "forget": ["product", "1"],
+    "recall": ["product", "1", "--why", "bad", "--yes"],
     "rollback": ["product", "1"],
     "vacuum": ["--yes"],
     "pool": ["set", "etl", "0"],
@@ -66,6 +67,12 @@ READING = {
     "datasets": [],
     "why": ["make"],
     "explain": ["product", "1"],
+    "impact": ["raw", "1"],
+    "recover": [],
+    "lineage": ["raw", "1"],
+    "history": [],
+    "late": [],
+    "report": [],
     "check-lease": ["4"],
     "sql": ["select count(*) from event"],
     "getjob": ["make"],
@@ -74,7 +81,7 @@ READING = {
 }
 ELSEWHERE = {
     *("ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"),
-    *("check", "where", "head", "audit", "backup", "export", "import"),
+    *("check", "where", "head", "audit", "backup", "export", "import", "notify", "metrics", "diff"),
 }
 
 

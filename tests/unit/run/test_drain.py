@@ -27,6 +27,7 @@ class Played:
     def __init__(self, store: Store, work: Callable[[Claim], str] = lambda claim: "READY") -> None:
         self.store, self.work = store, work
         self.cancelled = threading.Event()
+        self.teller = None
         self.is_lost = False
         self.can_start = True
         self.threads: dict[str, set[str]] = {}
