@@ -127,20 +127,23 @@ def test_a_key_that_repeats_or_is_null_is_refused_with_examples(desk: Odf, publi
 def test_columns_that_changed_are_named_and_others_compared(desk: Odf, publish: Callable[..., None]) -> None:
     publish(
         "SELECT 1 AS id, map('a', 1) AS tags, 'x' AS gone, 1 AS n, '7' AS word, array(1, null) AS list,"
-        " CAST(1.5 AS DECIMAL(5,1)) AS price, X'CAFE' AS raw, named_struct('a', 1) AS `odd.name`"
+        " CAST(1.5 AS DECIMAL(5,1)) AS price, X'CAFE' AS raw, named_struct('a', 1) AS `odd.name`,"
+        " concat(repeat('-', 50), 'the old end') AS text"
     )
     publish(
         "SELECT 1L AS id, map('a', 2) AS tags, 'x' AS come, 1L AS n, 7 AS word, array(1, 2) AS list,"
-        " CAST(1.5 AS DECIMAL(9,3)) AS price, X'CAFF' AS raw, named_struct('a', 2) AS `odd.name`"
+        " CAST(1.5 AS DECIMAL(9,3)) AS price, X'CAFF' AS raw, named_struct('a', 2) AS `odd.name`,"
+        " concat(repeat('-', 50), 'the new end') AS text"
     )
     found = desk("diff", "orders", DAY, "--rows", "5", "--key", "id", "--json").data["rows"]
-    assert (found["changed"], found["by_column"]) == (1, {"list": 1, "raw": 1, "odd.name": 1})
-    assert found["changed_rows"][0]["changed"] == [
+    assert (found["changed"], found["by_column"]) == (1, {"list": 1, "raw": 1, "odd.name": 1, "text": 1})
+    assert found["changed_rows"][0]["changed"][:3] == [
         {"column": "list", "before": "[1, null]", "after": "[1, 2]"},
         {"column": "raw", "before": "CAFE", "after": "CAFF"},
         {"column": "odd.name", "before": "{1}", "after": "{2}"},
     ]
     out = desk("diff", "orders", DAY, "--rows", "5", "--key", "id").out
+    assert "text …------the old end → …------the new end" in out, "where they differ"
     assert out.splitlines()[-1] == (
         "not compared: gone (only in version 1), come (only in version 2), tags (cannot be compared), "
         "word was string and is int"
@@ -149,7 +152,7 @@ def test_columns_that_changed_are_named_and_others_compared(desk: Odf, publish: 
         assert told in desk("diff", "orders", DAY, "--rows", "5", "--key", key, code=2).err
     err = desk("diff", "orders", DAY, "--rows", "5", "--key", "gone", code=2).err
     assert err.startswith(f"USAGE: orders {DAY} version 2 has no column gone")
-    assert "Its columns are id, tags, n, word, list, price, raw, odd.name, come." in err
+    assert "Its columns are id, tags, n, word, list, price, raw, odd.name, text, come." in err
 
 
 def test_files_without_types_and_versions_without_rows_are_compared(desk: Odf, publish: Callable[..., None]) -> None:

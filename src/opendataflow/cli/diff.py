@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 1000
 _WIDEST = 40  # characters of a value
+_BEFORE = 10  # characters that are shown of how two long values begin alike
 _MOST_CELLS = 12  # of a row
 
 
@@ -118,7 +119,7 @@ def _row_lines(rows: Compared, before: int, after: int) -> Iterator[Line]:
         yield from _more(sign, n, len(some))
     for row in rows.changed_rows:
         key = ", ".join(f"{one_line(name)} {_value(value)}" for name, value in row.key.items())
-        cells = (f"{one_line(cell.column)} {_value(cell.before)} → {_value(cell.after)}" for cell in row.changed)
+        cells = (f"{one_line(cell.column)} {_change(cell.before, cell.after)}" for cell in row.changed)
         yield f"~ {key}: {_cells(cells)}"
     yield from _more("~", rows.changed, len(rows.changed_rows))
     if rows.by_column:
@@ -146,6 +147,15 @@ def _cells(texts: Iterable[str]) -> str:
     every = list(texts)
     more = f", … and {len(every) - _MOST_CELLS} more" if len(every) > _MOST_CELLS else ""
     return ", ".join(every[:_MOST_CELLS]) + more
+
+
+def _change(before: str | None, after: str | None) -> str:
+    """Two values; of long ones that begin alike, what follows from a little before they differ."""
+    pairs = enumerate(zip(before or "", after or "", strict=False))
+    alike = next((index for index, (one, other) in pairs if one != other), 0) - _BEFORE
+    if before is not None and after is not None and alike > 0 and max(len(before), len(after)) > _WIDEST:
+        return f"…{_value(before[alike:])} → …{_value(after[alike:])}"
+    return f"{_value(before)} → {_value(after)}"
 
 
 def _value(value: str | None) -> str:
