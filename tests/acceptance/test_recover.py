@@ -55,6 +55,14 @@ def test_it_does_one_cause_and_then_the_rest(flow: Store, odf: Odf) -> None:
     assert "there is no cause 9" in odf("recover", "--cause", "9", code=2).err
 
 
+def test_a_cause_can_be_named_by_what_it_says(flow: Store, odf: Odf) -> None:
+    """Numbers change with every look: somebody else may have healed the first cause meanwhile."""
+    flow.resubmit("product", ["2", "3"])
+    odf("recover", "--cause", "disk full", "--yes")
+    assert status(flow, "product", "4") == "RESUBMIT"
+    assert "there is no cause db2" in odf("recover", "--cause", "db2 is unreachable", code=2).err
+
+
 def test_watching_ends_when_everything_is_done_or_failed_again(flow: Store, odf: Odf) -> None:
     odf("recover", "--yes")
     for claim in flow.claim("make", 3):

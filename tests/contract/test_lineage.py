@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opendataflow import Manifest, Store
+from opendataflow.insight.lineage import lineage
 from tests.support.flows import chain, claim_one, dataset, job, produce
 
 
@@ -90,3 +91,18 @@ def test_who_made_a_version_is_known_with_and_without_a_manifest(store: Store) -
     }
     assert all(made.at is not None and made.who for made in known.values())
     assert store.made([]) == {}
+
+
+def test_lineage_marks_every_version_that_was_recalled_also_older_ones(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    produce(store, "make")
+    store.resubmit("product", ["1"])
+    produce(store, "make")
+    store.recall("raw", "1", why="bad", cascade=True)
+    nodes = lineage(store, "raw", "1").nodes
+    assert [(node.datasetid, node.version, node.is_recalled) for node in nodes] == [
+        ("raw", 1, True),
+        ("product", 1, True),
+        ("product", 2, True),
+    ]

@@ -211,3 +211,16 @@ def test_the_store_of_then_answers_like_a_store(store: Store) -> None:
     assert then.given_chunks([("raw", "1"), ("raw", "4")]) == {("raw", "1"): "READY"}
     assert then.ends("report", " ", "\x7f") is None
     assert (then.readers("raw", "9"), then.readers_running("raw"), then.remarked()) == ([], None, [])
+
+
+def test_about_a_job_the_past_tells_what_its_chunks_were_not_only_what_was_allowed(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    first, second = store.claim("make", 2)
+    store.commit(first)
+    store.fail(second, detail="disk full")
+    told = why_then(store, "make", None, datetime.now(UTC))
+    assert [(reason.name, reason.text.partition(" since")[0]) for reason in told.reasons] == [
+        ("LOCKED", "product 2 was FAILED"),
+        ("NOTHING_TO_DO", "1 chunk of product was READY, among the last that it asked for"),
+    ]

@@ -22,7 +22,7 @@ _LISTED = 20
 @click.option("--plan", "only_plan", is_flag=True, help="Only show the plan. This is the default.")
 @click.option("--yes", "-y", is_flag=True, help="Do it, in one transaction.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan, also with --yes.")
-@click.option("--cause", type=click.IntRange(1), metavar="N", help="Only what this one cause broke.")
+@click.option("--cause", metavar="N|TEXT", help="Only what one cause broke: its number in the plan, or what it says.")
 @click.option("--watch", is_flag=True, help="Follow it to the end; Ctrl-C ends only the watching.")
 @click.option(
     "--every",
@@ -38,7 +38,7 @@ def recover_verb(
     only_plan: bool,
     yes: bool,
     dry_run: bool,
-    cause: int | None,
+    cause: str | None,
     watch: bool,
     every: float,
     why: str | None,
@@ -52,7 +52,8 @@ def recover_verb(
     \b
       odf recover
       odf recover --yes --why "the network is back" --watch
-      odf recover --cause 2 --yes
+      odf recover --cause 2
+      odf recover --cause "network is unreachable" --yes
       odf recover --json
     """
     from ..insight.recovery import plan
@@ -87,7 +88,8 @@ def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
         yield [("  ", ""), (each.name, _style(each.name)), (f"  {one_line(each.text)}{behind}", "")]
         if each.because:
             yield f"      {one_line(each.because)}"
-        yield [(f"      {one_line(each.who)}: ", ""), ("  ".join(each.commands), "command")]
+        yield f"      {one_line(each.who)}:"
+        yield from ([(f"        {command}", "command")] for command in each.commands)
     if plan.again:
         yield f"  {_chunks(plan.again)} {'stays' if plan.again == 1 else 'stay'} FAILED until that is done; then: odf recover"
     yield from _end_lines(plan, done)

@@ -44,8 +44,9 @@ def status_verb(
 
     Where the dataids do not fit, a cell stands for a month, a year or a thousand numbers, and shows the worst status
     in it. A look at a million chunks costs no more than one at a thousand. Beside the statuses there are signs: REFUSED
-    (it came, and was not taken), MISSING (expected on the dataset, and not there), and WARNED below the matrix (READY,
-    with rejected rows or a check that warned).
+    (it came, and was not taken), MISSING (expected on the dataset, and not there), STALE (≠: READY, and made from an older
+    version), and below the matrix LATE (not READY by its deadline) and WARNED (READY, with rejected rows or a check that
+    warned).
 
     With --at it is told from the history, as it was then; of very many chunks only the last ones by then.
 

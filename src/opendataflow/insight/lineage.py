@@ -173,10 +173,12 @@ def _id(version: VersionId) -> str:
 def _nodes(store: Store, walk: _Walk, at: datetime | None) -> tuple[Version, ...]:
     made = store.made(walk.distance)
     standing = _standing(store, dict.fromkeys((name, dataid) for name, dataid, _ in walk.distance), at)
+    chunks = dict.fromkeys(version[:2] for version in walk.distance)
+    called_back = {each[:3] for each in store.recalled(chunks) if at is None or each.at is None or each.at <= at}
     nodes = []
     for version, distance in walk.distance.items():
         known = made.get(version)
-        status, current, is_recalled = standing.get(version[:2], (None, None, False))
+        status, current = standing.get(version[:2], (None, None))
         nodes.append(
             Version(
                 _id(version),
@@ -188,7 +190,7 @@ def _nodes(store: Store, walk: _Walk, at: datetime | None) -> tuple[Version, ...
                 status,
                 current,
                 current == version[2],
-                is_recalled and current == version[2],
+                version in called_back,
                 version in walk.cut,
             )
         )
@@ -197,14 +199,9 @@ def _nodes(store: Store, walk: _Walk, at: datetime | None) -> tuple[Version, ...
 
 def _standing(
     store: Store, chunks: Iterable[tuple[str, str]], at: datetime | None
-) -> dict[tuple[str, str], tuple[str | None, int | None, bool]]:
-    """The status, the version and whether it is recalled, of each chunk that there is, or was then."""
+) -> dict[tuple[str, str], tuple[str | None, int | None]]:
+    """The status and the version of each chunk that there is, or was then."""
     if at is None:
-        return {chunk: (now.status, now.version, now.is_recalled) for chunk, now in store.current(chunks).items()}
+        return {chunk: (now.status, now.version) for chunk, now in store.current(chunks).items()}
     then = store.chunks_then(chunks, at)
-    bad = {each[:3] for each in store.recalled(then) if each.at is None or each.at <= at}
-    return {
-        chunk: (each.status, each.version or None, (*chunk, each.version) in bad)
-        for chunk, each in then.items()
-        if each.is_known
-    }
+    return {chunk: (each.status, each.version or None) for chunk, each in then.items() if each.is_known}

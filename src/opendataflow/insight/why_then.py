@@ -7,6 +7,8 @@ from datetime import datetime
 
 from ..errors import DataNotReady, Locked, NothingToDo
 from ..model import (
+    READY,
+    RESUBMIT,
     RUNNING,
     YES,
     Answer,
@@ -83,13 +85,29 @@ def _about_job(store: Store, job: Job, at: datetime) -> WhyThen:
         told = tuple(f"run {run.runid} of {run.dataid} by {run.owner}, since {when(run.started)}" for run in running)
         text = f"{many(len(running))} of {job.jobid} {'was' if are(len(running)) == 'is' else 'were'} running"
         reasons.append(Reason(RUNNING, text, (), told[:SHOWN]))
-    reasons += [_stored(event) for event in list(last.values())[:SHOWN]]
+    name = job.outputs[0]
+    then = store.chunks_then([(name, dataid) for dataid in last if dataid], at)
+    ready = [dataid for dataid in last if dataid and then[name, dataid].status == READY]
+    open_ones = {dataid: event for dataid, event in last.items() if dataid and dataid not in ready}
+    stood = [_stood(then[name, dataid], event) for dataid, event in list(open_ones.items())[:SHOWN]]
+    reasons += [reason for reason in stood if reason.name != RUNNING]
+    if ready:
+        text = f"{many(len(ready))} of {name} {'was' if len(ready) == 1 else 'were'} READY, among the last that it asked for"
+        reasons.append(Reason(NothingToDo.name, text))
     if not reasons:
         reasons.append(Reason(NothingToDo.name, f"no run and no answer of {job.jobid} is known up to {when(at)}"))
     decision = _decision(stored[0]) if stored else None
     return WhyThen(
         job.jobid, None, at, reasons[0].name, tuple(reasons), (), decision, tuple(running), _not_known(store, at)
     )
+
+
+def _stood(chunk: ChunkThen, event: Event) -> Reason:
+    """What a chunk was then that was not READY: refused, locked, or due."""
+    if event.receipt is not None and event.receipt.no is not None:
+        return _stored(event)
+    name = {None: NothingToDo.name, RUNNING: RUNNING, RESUBMIT: YES}.get(chunk.status, LOCKED)
+    return Reason(name, _was(chunk))
 
 
 def _stored(event: Event) -> Reason:

@@ -43,7 +43,9 @@ def _parse(word: str, now: datetime, zone: tzinfo, end: bool) -> datetime | None
     if _is_ago(word.removesuffix(" ago")):
         return (now - timedelta(seconds=seconds(word.removesuffix(" ago")))).astimezone(zone)
     if _is_time(word):
-        return datetime.combine(here.date(), time.fromisoformat(word.zfill(5)), zone)
+        today = datetime.combine(here.date(), time.fromisoformat(word.zfill(5)), zone)
+        # At night, 22:00 is the evening before.
+        return today if today <= here else datetime.combine(here.date() - timedelta(days=1), today.time(), zone)
     if _is_day(word):
         return _edge(datetime.fromisoformat(word), zone, end)
     if _is_moment(word):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...errors import BadDefinition, NotValidated, UntrustedDefinition, WrongData
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING
+from ...model.cause import cause_key
 from ...store import Store
 from ..axis import ranges
 from ..words import are, many, ranges_as_arguments, ranges_text
@@ -36,9 +37,11 @@ def by_hand(store: Store, found: Graph, healed: list[Node]) -> Iterator[ByHand]:
     for node in found.nodes.values():
         if node.blocked and (node.is_behind or node.feeds or node.may_feed):
             where = node.jobid if node.blocked in (PAUSED, UntrustedDefinition.name) else node.failed[0]
-            because = node.detail if node.blocked in (WrongData.name, NotValidated.name, REFUSED) else ""
-            blocked.setdefault((node.blocked, where, because if len(because) < 200 else ""), []).append(node)
-    for (name, where, because), nodes in sorted(blocked.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0])):
+            is_told = node.blocked in (WrongData.name, NotValidated.name, REFUSED)
+            cause = cause_key(node.detail, node.failed) if is_told else ""
+            blocked.setdefault((node.blocked, where, cause), []).append(node)
+    for (name, where, cause), nodes in sorted(blocked.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0])):
+        because = nodes[0].detail if cause else ""
         yield _told(store, found, name, where, nodes, following(nodes, lambda node: node not in is_healed), because)
 
 
@@ -110,7 +113,9 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
                 name, text, "whoever applies the project", ("odf apply --dry-run", "odf apply"), chunks, behind, told
             )
     text = f"{many(n)} of {where} {are(n)} {name}, and would be again from the same inputs: {these}"
-    commands = (f"odf why {jobid} {dataids[0]}", f"odf resubmit {where} {args}{yes}")
+    if "exactly the content of" in because:
+        because += f"; if that is normal there, set repeats = true on dataset {where}, and odf apply"
+    commands = (f"odf why {jobid} {dataids[0]}",)
     return ByHand(name, text, f"whoever delivers what {jobid} reads", commands, chunks, behind, because)
 
 

@@ -101,7 +101,7 @@ class _Builder:
             if broken := self.catalogue.broken_producer(key[1]):
                 node.state, node.blocked, node.outcome = FAILED, BadDefinition.name, BadDefinition.name
                 node.detail = broken.message
-        elif node.state in (FAILED, DEFERRED) and node.outcome == WrongData.name and not self._has_new_inputs(last):
+        elif node.state in (FAILED, DEFERRED) and node.outcome == WrongData.name and not self._may_be_right(last):
             node.blocked = node.blocked or WrongData.name
         elif node.state == FAILED and node.outcome in (UntrustedDefinition.name, BadDefinition.name):
             node.blocked = node.blocked or node.outcome
@@ -116,10 +116,12 @@ class _Builder:
             node.state, node.is_expired = DEFERRED if again else FAILED, True
             node.outcome, node.detail = LeaseLost.name, f"the lease of {row.owner} ran out"
 
-    def _has_new_inputs(self, row: Unsettled) -> bool:
-        """Whether what a run read that found wrong data is another version by now, or will be."""
+    def _may_be_right(self, row: Unsettled) -> bool:
+        """Whether data that was wrong may come out right: repeats are allowed by now, or what was read is another version."""
         import json
 
+        if self.catalogue.datasets[row.datasetid].options.get("repeats"):
+            return True
         read = {(name, dataid): version for name, dataid, version in json.loads(row.inputs or "[]")}
         current = self.store.current(read)
         return any(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...errors import UsageError
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING
+from ...model.cause import cause_key
 from ...store import Store
 from .by_hand import ByHand, by_hand
 from .causes import Cause, Grouped, grouped
@@ -73,12 +74,11 @@ class Plan:
         }
 
 
-def plan(store: Store, cause: int | None = None, *, resubmits: bool = True) -> Plan:
-    """The plan for everything, or for one cause; without resubmits, what happens if nobody says anything."""
+def plan(store: Store, only: int | str | None = None, *, resubmits: bool = True) -> Plan:
+    """The plan for everything, or for one cause, by its number or what it says; without resubmits, what happens by itself."""
     found = graph(store)
     groups = grouped(store, found)
-    if cause is not None and not 1 <= cause <= len(groups.causes):
-        raise UsageError(f"there is no cause {cause}", hint="They are numbered in: odf recover")
+    cause = _number(groups.causes, only) if only is not None else None
     healed = heal(found, _allowed(groups, cause) if resubmits else lambda node: False)
     again = [node for node in healed if node.state == FAILED]
     mine = [node for node in healed if cause is None or groups.behind[node] & 1 << cause]
@@ -96,6 +96,20 @@ def plan(store: Store, cause: int | None = None, *, resubmits: bool = True) -> P
         len(stuck) if cause is None else 0,
         tuple(node.chunks[0] for node in mine),
     )
+
+
+def _number(causes: Sequence[Cause], only: int | str) -> int:
+    """The one cause that is meant. Numbers change with every look; what a cause says does not."""
+    word = str(only).strip()
+    if word.isdecimal():
+        meant = [cause for cause in causes if cause.number == int(word)]
+    else:
+        key = cause_key(word).casefold()
+        meant = [cause for cause in causes if word == cause.outcome or key in cause_key(cause.text).casefold()]
+    if len(meant) == 1:
+        return meant[0].number
+    several = f"{len(meant)} causes say {word!r}" if meant else f"there is no cause {word}"
+    raise UsageError(several, hint="They are listed in: odf recover")
 
 
 def _allowed(groups: Grouped, cause: int | None) -> Callable[[Node], bool]:
