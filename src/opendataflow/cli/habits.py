@@ -30,7 +30,7 @@ HABITS: dict[str, tuple[str, ...]] = {
     "show": _DETAILS,
     "describe": _DETAILS,
     "info": _DETAILS,
-    "history": ("odf runs", "odf explain DATASET DATAID"),
+    "events": ("odf history", "odf explain DATASET DATAID"),
     "ps": ("odf runs",),
     "trigger": ("odf run JOB", "odf drain JOB"),
     "exec": ("odf run JOB",),
