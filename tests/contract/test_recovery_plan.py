@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 import opendataflow
@@ -160,6 +160,12 @@ def failed_runs(store: Store) -> list[Chunk]:
     there=st.lists(st.tuples(st.sampled_from(FEEDS), st.sampled_from(DAYS)), min_size=4, max_size=6, unique=True),
     deeds=st.lists(DEEDS, min_size=8, max_size=20),
     paused=st.integers(0, 30),
+)
+@example(  # a run of a paused job goes on
+    jobs={"job0": (["feed"], ["out0"], 0), "job1": (["out0"], ["out1"], 0)},
+    there=[("feed", "1")],
+    deeds=[("commit", 0), ("commit", 1), ("resubmit", 0), ("hang", 0), ("bad", 3)],
+    paused=0,
 )
 def test_no_smaller_set_of_resubmits_heals_as_much(
     jobs: dict[str, Any], there: list[Chunk], deeds: list[tuple[str, int]], paused: int

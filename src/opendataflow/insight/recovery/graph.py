@@ -111,7 +111,9 @@ class _Builder:
         node.state = RUNNING
         if row.run_status != RUNNING:
             node.blocked = RUNNING  # somebody typed it: nobody runs
-        elif row.lease_until is not None and row.lease_until < self.now:
+        elif row.lease_until is None or row.lease_until >= self.now:
+            node.blocked = ""  # it goes on, also where its job is paused
+        else:
             again = node.job is not None and node.job.retry.applies(row.tries or 1, LeaseLost.name)
             node.state, node.is_expired = DEFERRED if again else FAILED, True
             node.outcome, node.detail = LeaseLost.name, f"the lease of {row.owner} ran out"
