@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..errors import DataNotReady, Locked, NothingToDo
+from ..errors import NothingToDo
 from ..model import (
     READY,
     RESUBMIT,
@@ -31,23 +31,12 @@ from ..store import ChunkThen, Event, Run, Store
 from .axis import FIRST_KEY
 from .decided import Decision
 from .then import TODAYS_DEFINITIONS, as_running, history_begins
+from .why.reasons import LOCKED, NOT_READY, SHOWN, Reason
 from .words import are, many, when
 
-LOCKED, NOT_READY = Locked.name, DataNotReady.name
-SHOWN = 5
 _LOOKED_AT = 500  # chunks, for the mapping latest
 _UNSEEN = "what a look at the data would have found is not known for that time"
 _NOT_KNOWN = (TODAYS_DEFINITIONS, "pools, limits, deferrals and looks at the data are not known for that time")
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One thing that stood in the way: its name, and what it was. No command helps the past."""
-
-    name: str
-    text: str
-    commands: tuple[str, ...] = ()
-    because: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
