@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = {"postgres", "spark", "connect", "remote", "notify", "metrics", "lineage"}
+EXTRAS = {"postgres", "spark", "connect", "remote", "notify", "metrics", "lineage", "web"}
 # What the installed packages call their licences, and what it is.
 SPELLINGS = {"3-Clause BSD License": "BSD-3-Clause", "BSD License": "BSD-3-Clause", "any-OSI": "any OSI licence"}
 
