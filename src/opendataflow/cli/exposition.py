@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from ..errors import BadConfig, MissingDependency, UsageError, install_command
+from ..errors import BadConfig, MissingDependency, install_command
+from ..model.listen import Address
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -16,38 +17,7 @@ if TYPE_CHECKING:
     from ..insight.metrics import Figure
 
 DEFAULT_PORT = 9464
-LOOPBACK = "127.0.0.1"
 _SLOWEST = 10.0  # seconds that somebody may take over one request
-_EXAMPLE = f"Write HOST:PORT, for example {LOOPBACK}:{DEFAULT_PORT}, or only the port for {LOOPBACK}."
-
-
-class Address(NamedTuple):
-    """Where something listens."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """HOST:PORT, [HOST]:PORT, or a port alone, which is on this machine only."""
-        host, _, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-        if not (port.isascii() and port.isdigit() and int(port) < 65536) or (":" in host and f"[{host}]" not in text):
-            raise UsageError(f"{text!r} is not an address to listen at", hint=_EXAMPLE)
-        return cls(host or LOOPBACK, int(port))
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        from ipaddress import ip_address
-
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def require() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import OdfError, StoreUnreachable, UsageError
+from ..model.listen import LOOPBACK, Address
 from .common import App, verb
-from .exposition import DEFAULT_PORT, LOOPBACK, Address, exposed, require, server
+from .exposition import DEFAULT_PORT, exposed, require, server
 from .run import terminating
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def metrics_verb(app: App, listen: str | None, totals: bool) -> int:
 
     from ..insight.metrics import Metrics, not_up
 
-    address = Address.parse(listen) if listen is not None else None
+    address = Address.parse(listen, DEFAULT_PORT) if listen is not None else None
     if address is not None and (app.as_json or totals):
         raise UsageError("--listen serves text with totals", hint="Leave out --json and --totals.")
     if not app.as_json:

@@ -11,12 +11,17 @@ from ..errors import BadConfig
 from ..model import Dataset, Job, Pool
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
+
     from .notify import Notify
+
+    Network = IPv4Network | IPv6Network
 
 DEFAULT_ENVIRONMENT = "default"
 DEFAULT_STORE = "sqlite:///dataflow.db"
 DEFAULT_LOGS = ".odf/logs"
 DEFAULT_JOBS = "jobs"
+DEFAULT_LISTEN = "127.0.0.1:8460"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,62 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """Somebody who comes with a token: only its hash is known, and what he may do."""
+
+    name: str
+    role: str
+    hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A reverse proxy that says who somebody is: by this header, and only from these addresses."""
+
+    header: str
+    addresses: tuple[Network, ...]
+    roles: Mapping[str, str] = field(default_factory=dict, hash=False)
+    role: str = ""  # of everybody else whom it names; none: he is refused
+
+    def is_from(self, address: str) -> bool:
+        """Whether a connection from this address is the proxy's."""
+        from ipaddress import ip_address
+
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        mapped = getattr(found, "ipv4_mapped", None)  # what came over IPv4 to a socket of both
+        return any((mapped or found) in network for network in self.addresses)
+
+    def role_of(self, user: str) -> str:
+        """What somebody may do whom the proxy names; nothing where it is empty."""
+        return self.roles.get(user, self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """How the console is reached: where it listens, by which names, and who may do what."""
+
+    listen: str = DEFAULT_LISTEN
+    hosts: tuple[str, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    proxy: Proxy | None = None
+
+    @property
+    def knows_visitors(self) -> bool:
+        """Whether it can tell who somebody is; without that it may only listen on this machine."""
+        return bool(self.tokens) or self.proxy is not None
+
+    def token_of(self, text: str) -> Token | None:
+        """Whose token this is; every one is compared, so that the time tells nothing."""
+        from .web import is_token
+
+        found = [token for token in self.tokens if is_token(text, token.hash)]
+        return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """Everything that the project file declares, as it is in the selected environment."""
 
@@ -80,6 +141,7 @@ class Project:
     keep_log_tail: bool = False  # whether the last lines of a log go to the store
     notify: Notify | None = None  # who is told of what; nothing is looked at where nobody is
     lineage: Lineage = Lineage()
+    web: Web = Web()  # how the console is reached: unless said otherwise, from this machine only
 
     @property
     def is_toml(self) -> bool:

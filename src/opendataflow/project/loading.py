@@ -14,7 +14,7 @@ from ..model.plain import plain_table
 from ..model.timezone import time_zone
 from .config import read_config, read_trust, refuse_foreign, together
 from .datasets import VERIFY, check_complete, check_references, read_dataset, verified
-from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust
+from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust, Web
 from .environments import read_environments, select
 from .jobs import check_pool, read_job, read_pools
 from .lineage import read_lineage
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 TOML = "dataflow.toml"
 PROPERTIES = "dataflow.properties"
 
-_TABLES = ("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust", "notify", "lineage")
+_TABLES = (
+    *("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust", "notify", "lineage"),
+    "web",
+)
 
 
 def find(start: Path) -> Path | None:
@@ -102,6 +105,7 @@ def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pr
         bool(project.get("keep_log_tail", FLAG, False)),
         _notify(root, folder, tuple(environments)),
         read_lineage(root.inner("lineage"), folder),
+        _web(root),
     )
 
 
@@ -111,6 +115,14 @@ def _notify(root: Section, folder: Path, environments: tuple[str, ...]) -> Notif
     from .notify import read_notify  # here, since a project that tells nobody need not know how
 
     return read_notify(root.inner("notify"), folder, environments)
+
+
+def _web(root: Section) -> Web:
+    if "web" not in root:
+        return Web()
+    from .web import read_web  # here, since no worker needs to know how the console is reached
+
+    return read_web(root.inner("web"))
 
 
 def _timezone(project: Section) -> str:

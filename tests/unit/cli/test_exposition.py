@@ -9,9 +9,10 @@ from threading import Thread
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from opendataflow.cli.exposition import Address, exposed, server
+from opendataflow.cli.exposition import exposed, server
 from opendataflow.errors import BadConfig, UsageError
 from opendataflow.insight.metrics import COUNTER, GAUGE, HISTOGRAM, Figure, Labels, Spread, not_up
+from opendataflow.model.listen import Address
 from opendataflow.store.figures import BUCKETS
 
 
