@@ -31,9 +31,20 @@ _is_host6 = re.compile(r"\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?").fullmatch
 
 # What a browser or every server sets by itself: nobody is named by that.
 _TAKEN_HEADERS = frozenset(
-    ("accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "origin", "referer")
-    + ("transfer-encoding", "user-agent", "x-odf-csrf")
-)
+    (
+        "accept",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "host",
+        "origin",
+        "referer",
+        "transfer-encoding",
+        "user-agent",
+        "x-odf-csrf",
+    )
 )
 
 
