@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import InvalidPath, UnknownRun
+from ..errors import UnknownRun, UsageError
 from ..model import RUNNING, check_id
 from .common import App, Line, clean, one_line, table, verb
 
 if TYPE_CHECKING:
+    from ..insight.run_log import LogPart, LogSearch
     from ..store import Run, Store
 
 
@@ -85,9 +85,13 @@ def _took(run: Run) -> str:
 
 @verb("log")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run is over.")
+@click.option(
+    "-n", "last", type=click.IntRange(1), metavar="LINES", help="Only the last lines, at most 64 KiB of them."
+)
+@click.option("--search", "wanted", metavar="TEXT", help="Only the lines that hold this text, with their numbers.")
 @click.argument("run_or_job", metavar="RUN|JOB")
 @click.argument("dataid", required=False)
-def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool) -> int:
+def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool, last: int | None, wanted: str | None) -> int:
     """What a run printed. Secrets were removed before it was written.
 
     A job means its last run, or the last one of a dataid. Only logs in the project's own folder of logs are shown. Where
@@ -97,16 +101,24 @@ def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool) -> int
     \b
       odf log 17
       odf log 17 --follow
-      odf log clean_flights 2013-01-05
+      odf log 17 --search error
+      odf log clean_flights 2013-01-05 -n 50
     """
-    attempt = _run(app, run_or_job, dataid)
-    if not attempt.log:
-        raise UnknownRun(
-            f"run {attempt.runid} of {attempt.jobid} {attempt.dataid} has no log",
-            hint=f"It ended {outcome(attempt)}" + (f": {attempt.detail.rstrip('.')}." if attempt.detail else "."),
-        )
+    from ..insight.run_log import last_of_log, pieces_of_log, search_log
 
-    pieces = _pieces(app, attempt, attempt.log, follow)
+    if sum((follow, last is not None, wanted is not None)) > 1:
+        raise UsageError("--follow, -n and --search do not go together", hint="Give one of them.")
+    attempt = _run(app, run_or_job, dataid)
+    pieces = pieces_of_log(app.store, app.project, attempt, follow=follow)
+    if wanted is not None:
+        found = search_log(app.store, app.project, attempt, wanted)
+        _refuse(found)
+        app.show(found, lambda: _found(found))
+        return 0
+    if last is not None:
+        part = last_of_log(app.store, app.project, attempt, last)
+        _refuse(part)
+        pieces = iter([part.text])
     if app.as_json:
         app.show({"run": attempt.runid, "path": attempt.log, "owner": attempt.owner, "text": "".join(pieces)})
         return 0
@@ -115,17 +127,18 @@ def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool) -> int
     return 0
 
 
-def _pieces(app: App, attempt: Run, path: str, follow: bool) -> Iterator[str]:
-    from ..run.process import logs
+def _refuse(found: LogSearch | LogPart) -> None:
+    if found.problem:
+        raise UnknownRun(found.problem, hint=found.hint)
 
-    try:
-        log = logs.log_of(app.project.logs, path)
-    except InvalidPath:
-        return iter([_elsewhere(app, attempt)])
-    is_ours = f"@{os.uname().nodename}:" in attempt.owner
-    if not log.exists() and (not is_ours or app.store.log_tail(attempt.runid) is not None):
-        return iter([_elsewhere(app, attempt)])
-    return logs.follow(log, lambda: app.store.run(attempt.runid).status != RUNNING) if follow else logs.read(log)
+
+def _found(found: LogSearch) -> Iterator[Line]:
+    for each in found.lines:
+        yield [(f"{each.line:>6}  ", "faint"), (each.text, "")]
+    if not found.lines:
+        yield [(f"no line holds {one_line(found.wanted)}", "faint")]
+    if not found.is_all:
+        yield [("and there may be more", "faint")]
 
 
 def _run(app: App, word: str, dataid: str | None) -> Run:
@@ -148,15 +161,3 @@ def _known(app: App, word: str) -> str:
     if ("job", jobid) not in catalogue.broken and not app.store.runs(jobid=jobid, n=1):
         catalogue.job(jobid)
     return jobid
-
-
-def _elsewhere(app: App, attempt: Run) -> str:
-    """What is known here of a log that is not: its last lines, or where it is."""
-    where = f"the log of run {attempt.runid} is not here: {attempt.owner} wrote it to {attempt.log}"
-    tail = app.store.log_tail(attempt.runid)
-    if tail is None:
-        raise InvalidPath(
-            where,
-            hint="Read it there, in the project that ran it; keep_log_tail = true in [project] keeps the last lines of later runs.",
-        )
-    return f"# {where}; its last lines:\n{tail}"

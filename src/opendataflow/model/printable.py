@@ -18,3 +18,15 @@ def clean(text: str) -> str:
 def one_line(text: object) -> str:
     """The same for text that must not begin a line of its own."""
     return clean(" ".join(str(text).split("\n")).replace("\t", " "))
+
+
+def visible(text: str) -> str:
+    """The text with what could steer a terminal shown instead: an escape is ␛, others are \\u202e and the like."""
+    return _UNPRINTABLE.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def _shown(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    if number < 0x20:
+        return chr(0x2400 + number)
+    return "␡" if number == 0x7F else f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

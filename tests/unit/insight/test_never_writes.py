@@ -40,6 +40,7 @@ from opendataflow.insight.read import readable
 from opendataflow.insight.recovery import causes, plan, progress
 from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
+from opendataflow.insight.run_log import last_of_log, part_of_log, pieces_of_log, search_log
 from opendataflow.insight.selection import scope, select
 from opendataflow.insight.stale import impact, stale_selected
 from opendataflow.insight.why import why
@@ -153,6 +154,15 @@ def plan_a_recovery(store: Store) -> None:
     assert len(causes(store)) == 3
 
 
+def read_logs(store: Store) -> None:
+    project, run = without_file(Path("/data"), None), store.runs()[0]
+    assert last_of_log(store, project, run).problem
+    assert part_of_log(store, project, run, 0).problem
+    assert search_log(store, project, run, "x").problem
+    with pytest.raises(OdfError):
+        pieces_of_log(store, project, run)
+
+
 SELECTORS = (
     Selector(statuses=("FAILED",)),
     Selector(causes=("exit",), who=("x",)),
@@ -200,12 +210,16 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     plan: plan_a_recovery,
     causes: plan_a_recovery,
     progress: plan_a_recovery,
+    last_of_log: read_logs,
     published: ask_where_nothing_is,
     readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.
 INSIDE = {
+    "run_log.part_of_log": last_of_log,
+    "run_log.pieces_of_log": last_of_log,
+    "run_log.search_log": last_of_log,
     "past.chunk_list_then": overview_then,
     "explain_then.explain_then": overview_then,
     "then.Then": overview_then,

@@ -187,7 +187,7 @@ class LogFile:
         """Move to a new file that holds the first and the last quarter."""
         tail_at = self._line_after(self._size - self._quarter)
         if self._gap_at:
-            left_out, gap_at = self._left_out + tail_at - self._gap_at - _GAP_LENGTH, self._gap_at
+            left_out, gap_at = self._left_out + tail_at - self._gap_at - GAP_LENGTH, self._gap_at
         else:
             gap_at = self._line_after(max(self._quarter, self._body))
             left_out = tail_at - gap_at
@@ -230,7 +230,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[str]:
             while piece := file.readline(65536):
                 yield piece
     except FileNotFoundError:
-        raise _unknown(path) from None
+        raise no_log(path) from None
 
 
 def tail(path: str | os.PathLike[str], most: int = 65536) -> str:
@@ -248,7 +248,7 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
     """The text of a log as it grows, in pieces that need not be whole lines, until the run is over."""
     while not os.path.exists(path):
         if is_over() and not os.path.exists(path):
-            raise _unknown(path)
+            raise no_log(path)
         pause(poll)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     file, gap_at, left_out = _reopen(path)
@@ -263,10 +263,10 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
                 while data := file.read(65536):
                     yield decoder.decode(data)
                 seen = file.tell()
-                seen += left_out - _GAP_LENGTH if gap_at else 0
+                seen += left_out - GAP_LENGTH if gap_at else 0
                 file.close()
                 file, gap_at, left_out = _reopen(path)
-                file.seek(gap_at if seen < gap_at + left_out else seen - left_out + _GAP_LENGTH if gap_at else seen)
+                file.seek(gap_at if seen < gap_at + left_out else seen - left_out + GAP_LENGTH if gap_at else seen)
             elif over:
                 break
             elif idle:
@@ -300,11 +300,15 @@ def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
+def gap_of(file: BinaryIO) -> tuple[int, int]:
+    """After which byte of a log something is left out, and how many bytes; 0 and 0 where nothing is."""
+    first = _FIRST.match(os.pread(file.fileno(), 256, 0))
+    return (int(first[2]), int(first[1])) if first else (0, 0)
+
+
 def _reopen(path: str | os.PathLike[str]) -> tuple[BinaryIO, int, int]:
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - follow closes it
-    first = _FIRST.match(os.pread(file.fileno(), 256, 0))
-    left_out, gap_at = (int(first[1]), int(first[2])) if first else (0, 0)
-    return file, gap_at, left_out
+    return file, *gap_of(file)
 
 
 def _same(path: str | os.PathLike[str], file: BinaryIO) -> bool:
@@ -323,7 +327,7 @@ def _gap(left_out: int) -> bytes:
     return f"\n… {left_out:15d} bytes left out …\n".encode()
 
 
-_GAP_LENGTH = len(_gap(0))
+GAP_LENGTH = len(_gap(0))  # of the line that stands for what is left out
 
 
 def _now() -> str:
@@ -335,6 +339,7 @@ def _one_line(text: str) -> str:
     return shown if len(shown) <= 4000 else shown[:4000] + "…"
 
 
-def _unknown(path: str | os.PathLike[str]) -> UnknownRun:
+def no_log(path: str | os.PathLike[str]) -> UnknownRun:
+    """The error for a log that is no longer there, or never was."""
     kept = f"Logs are kept for {KEEP_DAYS:.0f} days, the newest {KEEP_BYTES // 2**30} GiB of them"
     return UnknownRun(f"there is no log {os.fspath(path)}", hint=f"{kept}; the store keeps the runs.")
