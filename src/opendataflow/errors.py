@@ -41,7 +41,11 @@
         ├── SchemaOlder         SCHEMA_OLDER       2   the store's schema is older than this program: odf migrate
         ├── SchemaNewer         SCHEMA_NEWER       2   the store's schema is newer than this program: upgrade
         ├── SchemaChanged       SCHEMA_CHANGED     2   an applied migration is not this program's, or a table is missing
-        └── MissingDependency   MISSING_DEPENDENCY 2   an optional package or program is not installed
+        ├── MissingDependency   MISSING_DEPENDENCY 2   an optional package or program is not installed
+        ├── NotLoggedIn         NOT_LOGGED_IN      2   the console does not know who is asking
+        ├── Forbidden           FORBIDDEN          2   the visitor's role does not allow it, or another site asked for it
+        ├── NoSuchPage          NO_SUCH_PAGE       2   the console has nothing at this address
+        └── TooLarge            TOO_LARGE          2   more was sent to the console than it reads
 
 Tests and callers branch on the class or the name, never on the prose.
 """
@@ -237,6 +241,22 @@ class SchemaChanged(UsageError):
 
 class MissingDependency(UsageError):
     name = "MISSING_DEPENDENCY"
+
+
+class NotLoggedIn(UsageError):
+    name = "NOT_LOGGED_IN"
+
+
+class Forbidden(UsageError):
+    name = "FORBIDDEN"
+
+
+class NoSuchPage(UsageError):
+    name = "NO_SUCH_PAGE"
+
+
+class TooLarge(UsageError):
+    name = "TOO_LARGE"
 
 
 def install_command(extra: str) -> str:

@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "history": ("history", "What happened, newest first: when, to what, by whom and why."),
     "diff": ("diff", "How one version of a chunk differs from another."),
     "check": ("oncall", "One line and an exit code for monitoring."),
+    "serve": ("serve", "The console: status, reasons and buttons, in a browser."),
     "metrics": ("metrics", "Figures for Prometheus, once or served at /metrics."),
     "where": ("oncall", "Where a published chunk lies."),
     "head": ("oncall", "The first rows of a published chunk, without Spark."),

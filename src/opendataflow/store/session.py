@@ -6,7 +6,8 @@ import os
 import pwd
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..errors import InvalidPath, StoreUnreachable
@@ -98,6 +99,16 @@ class Session:
     def url(self) -> str:
         """The address, without a password."""
         return self._backend.shown_url
+
+    @contextmanager
+    def acting_as(self, who: str) -> Iterator[None]:
+        """What is done inside is done by somebody else than this process: the history names him."""
+        with self._lock:
+            before, self._who = self._who, who
+            try:
+                yield
+            finally:
+                self._who = before
 
     def close(self) -> None:
         """Give the connection back."""

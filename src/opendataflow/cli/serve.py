@@ -1,0 +1,80 @@
+"""The verb serve: the console, for a browser."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import click
+
+from ..errors import MissingDependency, UsageError, install_command
+from ..model.listen import Address
+from .common import App, verb
+
+
+@verb("serve")
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    help="HOST:PORT, or only a port; 0 takes a free one. Default: listen in [web] of dataflow.toml, or 127.0.0.1:8460.",
+)
+@click.option("--read-only", is_flag=True, help="Nobody may change anything, whoever it is.")
+def serve_verb(app: App, listen: str | None, read_only: bool) -> int:
+    """The console: what is ready, what is stuck and why, and the buttons that heal it, in a browser.
+
+    It shows what the other verbs answer, as it changes. Only this machine can reach it, unless [web] in dataflow.toml
+    declares tokens or a proxy that names its users. It needs the extra web. Ctrl-C stops it.
+
+    \b
+      odf serve
+      odf serve --read-only
+      odf serve --listen 127.0.0.1:9000
+    """
+    if app.as_json:
+        raise UsageError(
+            "odf serve answers browsers", hint="Programs find the same facts under /api/v1 of the console."
+        )
+    _require()
+    from ..web.access import Access, check_address
+    from ..web.app import listening, make_app, serve
+    from ..web.site import PATIENCE, Site, Stores
+
+    web = app.project.web
+    address = Address.parse(listen or web.listen)
+    check_address(address, web)
+    app.open_store()  # which says what is wrong with it, before anybody listens
+    at = listening(address)
+    address = Address(address.host, at.getsockname()[1])
+    access = Access(web, address, user=_user(), read_only=read_only)
+    site = Site(app.project, app.about(), Stores(lambda: app.another_store(PATIENCE)), access, app.redact)
+    site.say, site.debug = app.say, app.debug
+    try:
+        serve(make_app(site), at, lambda: app.say(f"the console is at http://{_shown(address)}/  (Ctrl-C stops it)"))
+    except KeyboardInterrupt:
+        app.say("stopped")
+    finally:
+        at.close()
+    return 0
+
+
+def _require() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import jinja2  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise MissingDependency(
+            "odf serve needs fastapi, uvicorn and jinja2", hint=f"Install them: {install_command('web')}"
+        ) from None
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _shown(address: Address) -> Address:
+    """The address as somebody types it: one that stands for all is this machine's own."""
+    return address._replace(host="127.0.0.1") if address.host in ("0.0.0.0", "::") else address

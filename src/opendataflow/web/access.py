@@ -1,0 +1,229 @@
+"""Access: who comes in, as whom, and what he may do. Nobody from another machine does without a token or a known proxy."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..errors import BadConfig
+from ..model.listen import Address
+from ..model.printable import one_line
+from ..project.declared import Web
+from ..project.web import ADMIN, OPERATOR, ROLES, VIEWER
+
+__all__ = ["ADMIN", "OPERATOR", "VIEWER", "Access", "Arrival", "Visitor", "check_address"]
+
+_MOST_SESSIONS = 10_000
+_IDLE = 12 * 3600.0  # seconds after which an unused session is over
+_LONGEST_NAME = 100
+_MOST_FAILURES = 20  # wrong tokens that one address may offer in a minute
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody who looks at a page: his name, what he may do, and the token that his forms carry."""
+
+    name: str
+    role: str
+    csrf: str = ""  # empty for whoever shows a token with every request
+
+    def may(self, role: str) -> bool:
+        """Whether he may do what this role may."""
+        return self.role in ROLES and ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def who(self) -> str:
+        """As the history names him: his name, and the machine and process of the console."""
+        return f"{self.name}@{os.uname().nodename}:{os.getpid()}"
+
+
+NOBODY = Visitor("", "")
+
+
+class Arrival(NamedTuple):
+    """What a request shows of itself: its headers, the address that it came from, and its cookies."""
+
+    headers: Mapping[str, str]
+    address: str
+    cookies: Mapping[str, str]
+
+
+@dataclass
+class _Session:
+    visitor: Visitor
+    seen: float
+    note: str = ""
+
+
+class _Sessions:
+    """Sessions by their secret ids: only so many, and none that nobody used for long."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, _Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Visitor | None:
+        with self._lock:
+            session = self._known.get(key)
+            if session is None:
+                return None
+            if time.monotonic() - session.seen > _IDLE:
+                del self._known[key]
+                return None
+            session.seen = time.monotonic()
+            self._known.move_to_end(key)
+            return session.visitor
+
+    def begin(self, name: str, role: str) -> tuple[str, Visitor]:
+        key, visitor = secrets.token_urlsafe(32), Visitor(name, role, secrets.token_urlsafe(32))
+        with self._lock:
+            self._known[key] = _Session(visitor, time.monotonic())
+            while len(self._known) > _MOST_SESSIONS:
+                self._known.popitem(last=False)
+        return key, visitor
+
+    def note(self, key: str, text: str) -> str:
+        """Leave a note for the next page; returns the one that was there."""
+        with self._lock:
+            session = self._known.get(key)
+            if session is None:
+                return ""
+            before, session.note = session.note, text
+            return before
+
+    def end(self, key: str) -> None:
+        with self._lock:
+            self._known.pop(key, None)
+
+
+class Access:
+    """The rules of one console: tokens, a proxy that names users, or only this machine."""
+
+    def __init__(self, web: Web, address: Address, *, user: str, read_only: bool = False) -> None:
+        self._web, self._user, self._read_only = web, user, read_only
+        self.address = address
+        self.cookie = f"odf_session_{address.port}"  # browsers share cookies between the ports of a host
+        self._sessions = _Sessions()
+        self._failures: OrderedDict[str, list[float]] = OrderedDict()
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether somebody without a session has to show a token."""
+        return bool(self._web.tokens)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nobody may change anything."""
+        return self._read_only
+
+    def is_known_host(self, host: str) -> bool:
+        """Whether a request may name this host: a page elsewhere that points its own name at us may not."""
+        name, _, port = host.lower().rpartition(":") if not host.endswith("]") else (host.lower(), "", "")
+        if not name:
+            name, port = port, ""
+        if name in self._web.hosts or host.lower() in self._web.hosts:
+            return True
+        allowed = {*_LOOPBACK_HOSTS, self._named(self.address.host)}
+        return name in allowed and (port == str(self.address.port) or (not port and self.address.port == 80))
+
+    @staticmethod
+    def _named(host: str) -> str:
+        return f"[{host}]" if ":" in host else host.lower()
+
+    def visitor(self, arrival: Arrival) -> tuple[Visitor, str]:
+        """Who this is, and the key of a session that was begun for him now, if one was."""
+        bearer = arrival.headers.get("authorization", "")
+        if bearer:
+            found = self.by_token(bearer.removeprefix("Bearer ").strip(), arrival.address)
+            return (Visitor(*found) if found else NOBODY), ""
+        named = self._by_proxy(arrival)
+        known = self._sessions.get(arrival.cookies.get(self.cookie, ""))
+        if named is not None:
+            if known is not None and (known.name, known.role) == named:
+                return known, ""
+            return self._begun(*named)
+        if known is not None:
+            return (known if not self._behind_proxy_only else NOBODY), ""
+        if self._web.knows_visitors:
+            return NOBODY, ""
+        return self._begun(self._user, self._capped(ADMIN))
+
+    @property
+    def _behind_proxy_only(self) -> bool:
+        return self._web.proxy is not None and not self._web.tokens
+
+    def _begun(self, name: str, role: str) -> tuple[Visitor, str]:
+        key, visitor = self._sessions.begin(name, role)
+        return visitor, key
+
+    def _capped(self, role: str) -> str:
+        return VIEWER if self._read_only and role else role
+
+    def anonymous(self) -> tuple[str, Visitor]:
+        """A session of somebody who has still to say who he is: his form needs its own token too."""
+        return self._sessions.begin("", "")
+
+    def by_token(self, token: str, address: str) -> tuple[str, str] | None:
+        """The name and the role that belong to a token; whoever offers too many wrong ones is not asked for a while."""
+        if not self._may_try(address):
+            return None
+        known = self._web.token_of(token)
+        if known is not None:
+            return known.name, self._capped(known.role)
+        self._failures.setdefault(address, []).append(time.monotonic())
+        return None
+
+    def _may_try(self, address: str) -> bool:
+        tried = self._failures.get(address, [])
+        tried[:] = [at for at in tried if time.monotonic() - at < 60]
+        while len(self._failures) > _MOST_SESSIONS:
+            self._failures.popitem(last=False)
+        return len(tried) < _MOST_FAILURES
+
+    def log_in(self, token: str, address: str) -> tuple[str, Visitor] | None:
+        """A new session for whoever has this token."""
+        found = self.by_token(token, address)
+        return self._sessions.begin(*found) if found else None
+
+    def log_out(self, arrival: Arrival) -> None:
+        """End the session that a request shows."""
+        self._sessions.end(arrival.cookies.get(self.cookie, ""))
+
+    def leave_note(self, arrival: Arrival, text: str) -> None:
+        """Say something on the next page that this session sees."""
+        self._sessions.note(arrival.cookies.get(self.cookie, ""), text)
+
+    def take_note(self, arrival: Arrival) -> str:
+        """What was left to say to this session, once."""
+        return self._sessions.note(arrival.cookies.get(self.cookie, ""), "")
+
+    def is_csrf(self, visitor: Visitor, given: str) -> bool:
+        """Whether a form carries the token of its visitor's session."""
+        return bool(visitor.csrf) and hmac.compare_digest(visitor.csrf.encode(), given.encode())
+
+    def _by_proxy(self, arrival: Arrival) -> tuple[str, str] | None:
+        proxy = self._web.proxy
+        if proxy is None or not proxy.is_from(arrival.address):
+            return None
+        name = one_line(arrival.headers.get(proxy.header.lower(), "")).strip()[:_LONGEST_NAME]
+        if not name:
+            return None
+        return name, self._capped(proxy.role_of(name))
+
+
+def check_address(address: Address, web: Web) -> None:
+    """BAD_CONFIG when others could reach the console although nobody would ask them who they are."""
+    if address.is_loopback or web.knows_visitors:
+        return
+    raise BadConfig(
+        f"the console would listen at {address}, where other machines reach it, and [web] in dataflow.toml lets nobody in",
+        hint="Make a token, and declare what is printed: odf serve --new-token NAME",
+    )

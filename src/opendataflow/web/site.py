@@ -1,0 +1,91 @@
+"""Site: what every page needs: the project, a few connections to the store, and what must not be shown."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from fastapi import Request
+
+from ..store import Store
+
+if TYPE_CHECKING:
+    from ..project import Project
+    from .access import Access
+    from .live import Live
+
+_CONNECTIONS = 4  # that pages share; whoever finds none waits a little
+PATIENCE = 5.0  # seconds that a page waits for a store which went away
+
+
+class Stores:
+    """A few connections to one store, opened when they are needed, each lent to one request at a time."""
+
+    def __init__(self, open_store: Callable[[], Store], most: int = _CONNECTIONS) -> None:
+        self._open = open_store
+        self._free: queue.LifoQueue[Store | None] = queue.LifoQueue()
+        self._all: list[Store] = []
+        self._lock = threading.Lock()
+        for _ in range(most):
+            self._free.put(None)
+
+    @contextmanager
+    def lent(self) -> Iterator[Store]:
+        """A connection that nobody else uses meanwhile."""
+        store = self._free.get()
+        try:
+            if store is None:
+                store = self._open()
+                with self._lock:
+                    self._all.append(store)
+            yield store
+        finally:
+            self._free.put(store)
+
+    def close(self) -> None:
+        """Give all connections back."""
+        with self._lock:
+            while self._all:
+                self._all.pop().close()
+
+
+@dataclass
+class Site:
+    """One console: where it looks, who may come in, and what it hides."""
+
+    project: Project
+    about: Mapping[str, str]
+    stores: Stores
+    access: Access
+    redact: Callable[[str], str]
+    say: Callable[[str], None] = lambda line: None
+    debug: bool = False
+    live: Live = field(init=False)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The project's time zone, in which pages show times."""
+        return ZoneInfo(self.project.timezone)
+
+    @contextmanager
+    def reading(self) -> Iterator[Store]:
+        """A store to look at, as the next claim would find it; nothing of that is written."""
+        with self.stores.lent() as store, store.as_if_folded():
+            yield store
+
+    @contextmanager
+    def acting(self, who: str) -> Iterator[Store]:
+        """A store in which somebody does something: the history names him."""
+        with self.stores.lent() as store, store.acting_as(who):
+            yield store
+
+
+def site_of(request: Request) -> Site:
+    """The site that a request came to."""
+    site: Site = request.app.state.site
+    return site

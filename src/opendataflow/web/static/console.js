@@ -1,0 +1,4 @@
+// What every page has: it hears of changes, and shows them.
+import "./live.js";
+import "./keys.js";
+import "./act.js";

@@ -1,0 +1,1 @@
+// Keys that work on every page.

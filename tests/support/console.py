@@ -1,0 +1,43 @@
+"""The console inside a test: the whole application, without a socket."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from opendataflow.model.listen import Address
+from opendataflow.project import load, without_file
+from opendataflow.secrets import take
+from opendataflow.store import open_store
+from opendataflow.web.access import Access
+from opendataflow.web.app import make_app
+from opendataflow.web.site import Site, Stores
+
+ADDRESS = Address("127.0.0.1", 8460)
+
+
+def console(folder: Path, url: str, *, user: str = "ada", read_only: bool = False, **settings: Any) -> TestClient:
+    """A browser without scripts, at the console of a project's folder and a store."""
+    file = folder / "dataflow.toml"
+    project = load(file, None) if file.exists() else without_file(folder, url)
+    about = {"project": project.name, "environment": project.environment.name, "store": url.partition("?")[0]}
+    access = Access(project.web, ADDRESS, user=user, read_only=read_only)
+    said: list[str] = []
+    site = Site(
+        project, about, Stores(lambda: open_store(url)), access, take(os.environ).hidden.redact, say=said.append
+    )
+    site.debug = True
+    client = TestClient(make_app(site), base_url=f"http://{ADDRESS}", raise_server_exceptions=True, **settings)
+    client.said = said  # type: ignore[attr-defined]
+    return client
+
+
+def csrf_of(client: TestClient, path: str = "/about") -> str:
+    """The token that forms of this client's session carry."""
+    found = re.search(r'data-csrf="([^"]+)"', client.get(path).text)
+    assert found is not None
+    return found[1]

@@ -1,0 +1,101 @@
+"""The door of the console: who comes in, what is refused, and what every answer carries."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from opendataflow.project.web import new_token
+from opendataflow.store import open_store
+from tests.support.console import console, csrf_of
+
+TOKEN, HASH = new_token()
+
+
+@pytest.fixture
+def url(tmp_path) -> str:
+    url = f"sqlite:///{tmp_path}/dataflow.db"
+    open_store(url, create=True).close()
+    return url
+
+
+@pytest.fixture
+def open_console(tmp_path, url) -> TestClient:
+    return console(tmp_path, url)
+
+
+@pytest.fixture
+def locked_console(tmp_path, url) -> TestClient:
+    (tmp_path / "dataflow.toml").write_text(
+        f'[store]\nurl = "sqlite:///dataflow.db"\n[web.token.joan]\nrole = "viewer"\nhash = "{HASH}"\n',
+        encoding="utf-8",
+    )
+    return console(tmp_path, url)
+
+
+def test_every_answer_forbids_scripts_of_others(open_console) -> None:
+    for path in ("/about", "/nope", "/static/console.css", "/api/v1/nope"):
+        headers = open_console.get(path).headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_foreign_host_name_is_refused(open_console) -> None:
+    for host in ("evil.example", "evil.example:8460", "127.0.0.1:1", "localhost.evil.example:8460", ""):
+        assert open_console.get("/about", headers={"host": host}).status_code == 400
+    for host in ("127.0.0.1:8460", "localhost:8460", "[::1]:8460"):
+        assert open_console.get("/about", headers={"host": host}).status_code == 200
+
+
+def test_a_write_needs_the_token_of_its_session(open_console) -> None:
+    token = csrf_of(open_console)
+    assert open_console.post("/logout").status_code == 403
+    assert open_console.post("/logout", data={"csrf": "wrong"}).status_code == 403
+    foreign = {"origin": "http://evil.example"}
+    assert open_console.post("/logout", data={"csrf": token}, headers=foreign).status_code == 403
+    assert open_console.post("/logout", data={"csrf": token}, follow_redirects=False).status_code == 303
+
+
+def test_a_body_has_an_end(open_console) -> None:
+    token = csrf_of(open_console)
+    assert open_console.post("/logout", data={"csrf": token, "more": "x" * 2_000_000}).status_code == 413
+
+
+def test_the_session_cookie_is_for_nobody_else(open_console) -> None:
+    cookie = open_console.get("/about").headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+
+
+def test_with_tokens_nobody_sees_anything_without_one(locked_console) -> None:
+    asked = locked_console.get("/about?x=1", follow_redirects=False)
+    assert (asked.status_code, asked.headers["location"]) == (303, "/login?next=%2Fabout%3Fx%3D1")
+    assert locked_console.get("/api/v1/anything").status_code == 401
+    assert (
+        locked_console.get("/about", headers={"authorization": "Bearer odfw_wrong"}, follow_redirects=False).status_code
+        == 303
+    )
+    assert locked_console.get("/about", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_a_token_begins_a_session_with_its_role(locked_console) -> None:
+    form = {"csrf": csrf_of(locked_console, "/login"), "token": TOKEN, "next": "/about"}
+    shown = locked_console.post("/login", data=form)
+    assert "joan · viewer" in shown.text
+    assert TOKEN not in shown.text
+
+
+def test_a_wrong_token_says_so_and_too_many_are_not_asked(locked_console) -> None:
+    for _ in range(25):
+        form = {"csrf": csrf_of(locked_console, "/login"), "token": "odfw_wrong"}
+        assert locked_console.post("/login", data=form).status_code == 401
+    form = {"csrf": csrf_of(locked_console, "/login"), "token": TOKEN}
+    assert locked_console.post("/login", data=form).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"]
+)
+def test_nobody_is_sent_elsewhere_after_logging_in(locked_console, elsewhere) -> None:
+    form = {"csrf": csrf_of(locked_console, "/login"), "token": TOKEN, "next": elsewhere}
+    assert locked_console.post("/login", data=form, follow_redirects=False).headers["location"] == "/"
