@@ -193,6 +193,23 @@ def test_one_cause_alone_is_recovered(flow: Store) -> None:
         plan(flow, 3)
 
 
+def test_some_causes_are_recovered_and_named_by_what_does_not_change(flow: Store) -> None:
+    flow.announce("feed", ["2025-11-14"])
+    for day, text in (("12", "x"), ("13", "y"), ("14", "z")):
+        fail(flow, "extract", f"2025-11-{day}", text)
+    first, _, third = causes(flow)
+    made = plan(flow, [third.id, first.id])
+    assert made.only == (1, 3)
+    assert made.resubmit == (("extracted", "2025-11-12"), ("extracted", "2025-11-14"))
+    flow.recover(plan(flow, first.id).resubmit)
+    assert plan(flow, third.id).only == (2,)
+    with pytest.raises(UsageError):
+        plan(flow, [first.id, third.id])
+    assert plan(flow, [first.id, third.id], lenient=True).resubmit == (("extracted", "2025-11-14"),)
+    nothing = plan(flow, [first.id], lenient=True)
+    assert (nothing.only, nothing.resubmit) == ((), ())
+
+
 def test_what_somebody_else_changed_meanwhile_is_left_alone(flow: Store) -> None:
     fail(flow, "extract", "2025-11-12", "x")
     fail(flow, "extract", "2025-11-13", "x")

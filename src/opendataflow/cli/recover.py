@@ -22,7 +22,13 @@ _LISTED = 20
 @click.option("--plan", "only_plan", is_flag=True, help="Only show the plan. This is the default.")
 @click.option("--yes", "-y", is_flag=True, help="Do it, in one transaction.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan, also with --yes.")
-@click.option("--cause", metavar="N|TEXT", help="Only what one cause broke: its number in the plan, or what it says.")
+@click.option(
+    "--cause",
+    "only",
+    multiple=True,
+    metavar="N|TEXT",
+    help="Only what this cause broke: its number in the plan, or what it says. May be given several times.",
+)
 @click.option("--watch", is_flag=True, help="Follow it to the end; Ctrl-C ends only the watching.")
 @click.option(
     "--every",
@@ -38,7 +44,7 @@ def recover_verb(
     only_plan: bool,
     yes: bool,
     dry_run: bool,
-    cause: str | None,
+    only: tuple[str, ...],
     watch: bool,
     every: float,
     why: str | None,
@@ -60,8 +66,9 @@ def recover_verb(
 
     does = yes and not dry_run and not only_plan
     with up_to_date(app):
-        made = plan(app.store, cause)
-        left = made if does or not watch else plan(app.store, cause, resubmits=False)
+        causes = only or None
+        made = plan(app.store, causes)
+        left = made if does or not watch else plan(app.store, causes, resubmits=False)
     done: Recovered | None = None
     if does and (made.resubmit or made.found.expired):
         done = app.store.recover(made.resubmit, why=why)
@@ -77,7 +84,7 @@ def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
         yield "nothing to recover: no chunk is FAILED, deferred, set aside or refused"
         return
     for cause in plan.causes:
-        if plan.only in (None, cause.number):
+        if plan.only is None or cause.number in plan.only:
             yield from _cause_lines(cause)
     yield from _step_lines(plan)
     if plan.by_hand:
@@ -154,7 +161,7 @@ def _end_lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
             yield f"{_chunks(len(done.skipped))} {'was' if len(done.skipped) == 1 else 'were'} not FAILED any more: left alone"
         yield "the scheduler's next ordinary calls run them, or: odf drain --all"
     elif plan.resubmit:
-        only = f" --cause {plan.only}" if plan.only else ""
+        only = "".join(f" --cause {number}" for number in plan.only or ())
         yield [("nothing was changed; to do it: ", ""), (f"odf recover{only} --yes", "command")]
 
 

@@ -98,6 +98,17 @@ class Figures(Session):
 
         return self._do(work, reading=True)
 
+    def unsettled_counts(self, most: int) -> dict[str, dict[str, int]]:
+        """How many chunks of each dataset have each status other than READY; counting stops at most."""
+        counts: dict[str, dict[str, int]] = {}
+        for datasetid, status, n in self._fetch(StatusCount._make, "unsettled_bounded", most=most):
+            counts.setdefault(datasetid, {})[status] = n
+        return counts
+
+    def datasets_with_chunks(self) -> set[str]:
+        """The datasets that have any chunk."""
+        return set(self._values("datasets_with_chunks"))
+
     def newest(self) -> Mark:
         """The numbers of the newest run and event."""
         return self._do(_newest, reading=True)

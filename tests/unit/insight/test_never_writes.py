@@ -26,6 +26,7 @@ from opendataflow.insight.exceptions import chunks_in
 from opendataflow.insight.explain import explain
 from opendataflow.insight.explain_then import explain_then
 from opendataflow.insight.flow_of import flow
+from opendataflow.insight.flow_picture import chunks_of_node, flow_picture
 from opendataflow.insight.health import health
 from opendataflow.insight.history import history
 from opendataflow.insight.late import late
@@ -189,6 +190,8 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     chunk_list: chunk_list,
     lineage: lambda store: lineage(store, "raw", "2013-01-01"),
     flow: lambda store: flow(store, "clean"),
+    flow_picture: lambda store: [flow_picture(store), flow_picture(store, around="clean")],
+    chunks_of_node: lambda store: [chunks_of_node(store, "clean"), chunks_of_node(store, "job total")],
     overview_then: look_into_the_past,
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
@@ -227,6 +230,7 @@ INSIDE = {
     "then.seen_at": overview_then,
     "why_then.why_then": overview_then,
     "rows.head": readable,
+    "flow_picture.node_states": flow_picture,
     "recovery.graph.graph": plan,
     "recovery.causes.grouped": plan,
     "recovery.estimate.estimate": plan,

@@ -34,6 +34,13 @@ class Cause:
     failed_behind: int
     waiting_behind: int
 
+    @property
+    def id(self) -> str:
+        """Its key in a few letters, for an address."""
+        from hashlib import sha256
+
+        return "c" + sha256(self.key.encode()).hexdigest()[:10]
+
 
 @dataclass(slots=True, eq=False)
 class Grouped:

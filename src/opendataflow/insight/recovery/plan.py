@@ -49,7 +49,7 @@ class Plan:
     """What is wrong, what to say RESUBMIT to, what follows from that, and what no RESUBMIT can heal."""
 
     causes: tuple[Cause, ...]
-    only: int | None  # the one cause that it is for
+    only: tuple[int, ...] | None  # the causes that it is for; None is all of them
     found: Found
     steps: tuple[Step, ...]
     resubmit: tuple[ChunkId, ...]
@@ -63,7 +63,8 @@ class Plan:
         """The plan as plain data; what follows is only counted."""
         return {
             "causes": self.causes,
-            "cause": self.only,
+            "cause": self.only[0] if self.only and len(self.only) == 1 else None,
+            "chosen": self.only,
             "found": self.found,
             "steps": self.steps,
             "resubmit": self.resubmit,
@@ -74,48 +75,73 @@ class Plan:
         }
 
 
-def plan(store: Store, only: int | str | None = None, *, resubmits: bool = True) -> Plan:
-    """The plan for everything, or for one cause, by its number or what it says; without resubmits, what happens by itself."""
+def plan(
+    store: Store,
+    only: int | str | Sequence[int | str] | None = None,
+    *,
+    resubmits: bool = True,
+    lenient: bool = False,
+) -> Plan:
+    """The plan for everything, or for some causes, by number, id or what they say; without resubmits, what happens by itself.
+
+    A cause that there is not is an error; with lenient it is left out, since somebody may have healed it meanwhile.
+    """
     found = graph(store)
     groups = grouped(store, found)
-    cause = _number(groups.causes, only) if only is not None else None
-    healed = heal(found, _allowed(groups, cause) if resubmits else lambda node: False)
+    chosen = _chosen(groups.causes, only, lenient=lenient) if only is not None else None
+    mask = sum(1 << number for number in chosen) if chosen is not None else None
+    healed = heal(found, _allowed(groups, mask) if resubmits else lambda node: False)
     again = [node for node in healed if node.state == FAILED]
-    mine = [node for node in healed if cause is None or groups.behind[node] & 1 << cause]
+    mine = [node for node in healed if mask is None or groups.behind[node] & mask]
     is_healed = set(healed)
     stuck = [node for node in found.nodes.values() if node.state == FAILED and node not in is_healed]
     return Plan(
         groups.causes,
-        cause,
+        chosen,
         _found(found),
         tuple(_steps(groups, healed)),
         tuple(node.failed for node in again),
         sum(node.state != RUNNING for node in mine),
         estimate(store, found, mine),
         tuple(by_hand(store, found, healed)),
-        len(stuck) if cause is None else 0,
+        len(stuck) if mask is None else 0,
         tuple(node.chunks[0] for node in mine),
     )
 
 
+def _chosen(causes: Sequence[Cause], only: int | str | Sequence[int | str], *, lenient: bool) -> tuple[int, ...]:
+    """The numbers of the causes that are meant, in their order."""
+    words = [only] if isinstance(only, (int, str)) else only
+    found = set()
+    for word in words:
+        try:
+            found.add(_number(causes, word))
+        except UsageError:
+            if not lenient:
+                raise
+    return tuple(sorted(found))
+
+
 def _number(causes: Sequence[Cause], only: int | str) -> int:
-    """The one cause that is meant. Numbers change with every look; what a cause says does not."""
+    """The one cause that is meant. Numbers change with every look; its id and what it says do not."""
     word = str(only).strip()
     if word.isdecimal():
         meant = [cause for cause in causes if cause.number == int(word)]
     else:
         key = cause_key(word).casefold()
-        meant = [cause for cause in causes if word == cause.outcome or key in cause_key(cause.text).casefold()]
+        meant = [cause for cause in causes if cause.id == word] or [
+            cause for cause in causes if word == cause.outcome or key in cause_key(cause.text).casefold()
+        ]
     if len(meant) == 1:
         return meant[0].number
     several = f"{len(meant)} causes say {word!r}" if meant else f"there is no cause {word}"
     raise UsageError(several, hint="They are listed in: odf recover")
 
 
-def _allowed(groups: Grouped, cause: int | None) -> Callable[[Node], bool]:
-    if cause is None:
+def _allowed(groups: Grouped, mask: int | None) -> Callable[[Node], bool]:
+    if mask is None:
         return lambda node: True
-    return lambda node: bool(groups.behind.get(node, 0) & 1 << cause)
+    return lambda node: bool(groups.behind.get(node, 0) & mask)
 
 
 def heal(found: Graph, allowed: Callable[[Node], bool]) -> list[Node]:

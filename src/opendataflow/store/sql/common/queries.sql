@@ -531,6 +531,25 @@ where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and a
 -- How many chunks of each dataset have each status other than READY, by the index of what is not settled.
 select datasetid, status, count(*) as n from datastatus where locktype = 'OUT' and status <> 'READY' group by datasetid, status
 
+-- name: unsettled_bounded
+-- How many chunks of each dataset have each status other than READY, from one dataset to the next along the index; counting stops at :most.
+with recursive w (status) as (values ('RUNNING'), ('FAILED'), ('RESUBMIT'), ('HOLD'), ('PENDING')),
+found (status, datasetid) as (
+    select w.status, (select min(d.datasetid) from datastatus d where d.locktype = 'OUT' and d.status <> 'READY' and d.status = w.status) from w
+    union all
+    select f.status, (select min(d.datasetid) from datastatus d
+                      where d.locktype = 'OUT' and d.status <> 'READY' and d.status = f.status and d.datasetid > f.datasetid)
+    from found f where f.datasetid is not null
+)
+select f.datasetid, f.status, (select count(*) from (select 1 from datastatus d
+                                                     where d.locktype = 'OUT' and d.status <> 'READY' and d.status = f.status
+                                                       and d.datasetid = f.datasetid limit :most) c) as n
+from found f where f.datasetid is not null
+
+-- name: datasets_with_chunks
+-- The datasets that have any chunk.
+select d.datasetid from dataset d where exists (select 1 from datastatus s where s.datasetid = d.datasetid and s.locktype = 'OUT')
+
 -- name: claimable_counts
 -- How many chunks each job could take now; counting stops at :most.
 select j.jobid, (select count(*) from (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE' limit :most) c) as n
