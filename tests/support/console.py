@@ -18,6 +18,7 @@ from opendataflow.web.app import make_app
 from opendataflow.web.site import Site, Stores
 
 ADDRESS = Address("127.0.0.1", 8460)
+SITES: list[Site] = []  # that were opened, for whoever closes them
 
 
 def console(folder: Path, url: str, *, user: str = "ada", read_only: bool = False, **settings: Any) -> TestClient:
@@ -31,6 +32,7 @@ def console(folder: Path, url: str, *, user: str = "ada", read_only: bool = Fals
         project, about, Stores(lambda: open_store(url)), access, take(os.environ).hidden.redact, say=said.append
     )
     site.debug = True
+    SITES.append(site)
     client = TestClient(make_app(site), base_url=f"http://{ADDRESS}", raise_server_exceptions=True, **settings)
     client.said = said  # type: ignore[attr-defined]
     return client

@@ -10,6 +10,7 @@ import click
 from ..errors import MissingDependency, UsageError, install_command
 from ..model.listen import Address
 from .common import App, verb
+from .run import terminating
 
 
 @verb("serve")
@@ -49,7 +50,10 @@ def serve_verb(app: App, listen: str | None, read_only: bool) -> int:
     site = Site(app.project, app.about(), Stores(lambda: app.another_store(PATIENCE)), access, app.redact)
     site.say, site.debug = app.say, app.debug
     try:
-        serve(make_app(site), at, lambda: app.say(f"the console is at http://{_shown(address)}/  (Ctrl-C stops it)"))
+        with terminating():
+            serve(
+                make_app(site), at, lambda: app.say(f"the console is at http://{_shown(address)}/  (Ctrl-C stops it)")
+            )
     except KeyboardInterrupt:
         app.say("stopped")
     finally:

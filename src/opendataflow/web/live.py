@@ -70,8 +70,7 @@ class Live:
         """End every stream."""
         self._stopped.set()
         self._wake.set()
-        for client in list(self._clients):
-            _put(client, None)
+        self._tell(None)
 
     def _watch(self) -> None:
         seen, is_lost = None, False
@@ -105,13 +104,13 @@ class Live:
             events = store.events(after=seen, n=_MOST_EVENTS)
         return max(newest, events[-1].eventid if events else newest), topics_of(events)
 
-    def _tell(self, said: str) -> None:
+    def _tell(self, said: str | None) -> None:
         loop = self._loop
         if loop is None or loop.is_closed():
             return
         loop.call_soon_threadsafe(self._pass_on, said)
 
-    def _pass_on(self, said: str) -> None:
+    def _pass_on(self, said: str | None) -> None:
         for client in list(self._clients):
             _put(client, said)
 

@@ -1,0 +1,82 @@
+"""What is live: one reader tells every open page what changed, and whether the store is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from opendataflow import Store
+from opendataflow.errors import StoreUnreachable
+from opendataflow.web.site import Site
+from tests.support.console import console
+from tests.support.flows import chain
+
+PATIENCE = 60
+
+
+async def heard(stream: AsyncIterator[str]) -> tuple[str, Any]:
+    """The next event of a stream: its name and what it says."""
+    async with asyncio.timeout(PATIENCE):
+        name, data = (line.partition(": ")[2] for line in (await anext(stream)).splitlines()[:2])
+    return name, json.loads(data)
+
+
+@pytest.fixture
+def site(store, store_url, tmp_path) -> Site:
+    chain(store)
+    site: Site = console(tmp_path, store_url).app.state.site  # type: ignore[attr-defined]
+    return site
+
+
+async def keep_announcing(store: Store) -> None:
+    """Something changes again and again: the first look of a reader only learns where history ends."""
+    for number in range(1000):
+        await asyncio.to_thread(store.announce, "raw", [str(number)])
+        await asyncio.sleep(0.2)
+
+
+async def rest_of(stream: AsyncIterator[str]) -> list[str]:
+    async with asyncio.timeout(PATIENCE):
+        return [said async for said in stream]
+
+
+def test_every_page_hears_of_a_change_from_one_reader(site, store) -> None:
+    async def story() -> None:
+        streams = [site.live.stream() for _ in range(3)]
+        assert {(await heard(stream))[0] for stream in streams} == {"hello"}
+        changing = asyncio.create_task(keep_announcing(store))
+        name, told = await heard(streams[0])
+        changing.cancel()
+        assert name == "change"
+        assert "dataset:raw" in told["topics"]
+        assert any(topic.startswith("chunk:raw/") for topic in told["topics"])
+        for stream in streams[1:]:
+            assert (await heard(stream))[1] == told
+        site.live.stop()
+        for stream in streams:
+            await rest_of(stream)  # has an end now
+
+    asyncio.run(story())
+
+
+def test_a_store_that_goes_away_and_comes_back_is_said(site, monkeypatch) -> None:
+    async def story() -> None:
+        stream = site.live.stream()
+        await heard(stream)
+
+        def gone(seen: int | None) -> Any:
+            raise StoreUnreachable("it is gone")
+
+        look = site.live._look
+        monkeypatch.setattr(site.live, "_look", gone)
+        assert await heard(stream) == ("store", {"lost": True, "why": "it is gone"})
+        monkeypatch.setattr(site.live, "_look", look)
+        assert await heard(stream) == ("store", {"lost": False})
+        assert (await heard(stream))[1]["topics"] == ["*"]
+        site.live.stop()
+
+    asyncio.run(story())
