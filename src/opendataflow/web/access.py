@@ -23,7 +23,6 @@ __all__ = ["ADMIN", "OPERATOR", "VIEWER", "Access", "Arrival", "Visitor", "check
 _MOST_SESSIONS = 10_000
 _IDLE = 12 * 3600.0  # seconds after which an unused session is over
 _LONGEST_NAME = 100
-_MOST_FAILURES = 20  # wrong tokens that one address may offer in a minute
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -112,7 +111,6 @@ class Access:
         self.address = address
         self.cookie = f"odf_session_{address.port}"  # browsers share cookies between the ports of a host
         self._sessions = _Sessions()
-        self._failures: OrderedDict[str, list[float]] = OrderedDict()
 
     @property
     def needs_login(self) -> bool:
@@ -142,7 +140,7 @@ class Access:
         """Who this is, and the key of a session that was begun for him now, if one was."""
         bearer = arrival.headers.get("authorization", "")
         if bearer:
-            found = self.by_token(bearer.removeprefix("Bearer ").strip(), arrival.address)
+            found = self._by_token(bearer.removeprefix("Bearer ").strip())
             return (Visitor(*found) if found else NOBODY), ""
         named = self._by_proxy(arrival)
         known = self._sessions.get(arrival.cookies.get(self.cookie, ""))
@@ -171,26 +169,13 @@ class Access:
         """A session of somebody who has still to say who he is: his form needs its own token too."""
         return self._sessions.begin("", "")
 
-    def by_token(self, token: str, address: str) -> tuple[str, str] | None:
-        """The name and the role that belong to a token; whoever offers too many wrong ones is not asked for a while."""
-        if not self._may_try(address):
-            return None
+    def _by_token(self, token: str) -> tuple[str, str] | None:
         known = self._web.token_of(token)
-        if known is not None:
-            return known.name, self._capped(known.role)
-        self._failures.setdefault(address, []).append(time.monotonic())
-        return None
+        return (known.name, self._capped(known.role)) if known is not None else None
 
-    def _may_try(self, address: str) -> bool:
-        tried = self._failures.get(address, [])
-        tried[:] = [at for at in tried if time.monotonic() - at < 60]
-        while len(self._failures) > _MOST_SESSIONS:
-            self._failures.popitem(last=False)
-        return len(tried) < _MOST_FAILURES
-
-    def log_in(self, token: str, address: str) -> tuple[str, Visitor] | None:
+    def log_in(self, token: str) -> tuple[str, Visitor] | None:
         """A new session for whoever has this token."""
-        found = self.by_token(token, address)
+        found = self._by_token(token)
         return self._sessions.begin(*found) if found else None
 
     def log_out(self, arrival: Arrival) -> None:

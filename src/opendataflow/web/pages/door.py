@@ -19,7 +19,7 @@ router = APIRouter()
 @router.get("/about")
 def about_page(request: Request) -> Response:
     """What this console is, who looks at it, and its keys."""
-    return page(request, "about.html", title="About")
+    return page(request, "about.html", title="About", can_leave=site_of(request).access.needs_login)
 
 
 @router.get("/login")
@@ -39,7 +39,7 @@ def login_page(request: Request, next: str = "/", wrong: bool = False) -> Respon
 async def log_in(request: Request) -> Response:
     """A session for whoever has a token."""
     site, form = site_of(request), form_of(await request.body())
-    begun = site.access.log_in(form.get("token", "").strip(), request.state.arrival.address)
+    begun = site.access.log_in(form.get("token", "").strip())
     if begun is None:
         return login_page(request, form.get("next", "/"), wrong=True)
     answer = RedirectResponse(local(form.get("next", "/")), 303)
