@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
 from ..model import check_id
 from .common import App, Line, confirm, one_line, table, up_to_date, verb
 
@@ -112,19 +111,17 @@ def recall_verb(
       odf recall flights_raw 2013-01-05 --cascade --why "half the airports are missing"
       odf recall flights_clean 2013-01-05 --hold --why "waiting for the vendor" --yes
     """
-    datasetid = check_id("dataset", dataset)
-    check_id("dataid", dataid)
-    if not why.strip():
-        raise UsageError("a recall needs a reason", hint='Say it in a few words: --why "half the rows are missing"')
-    how: dict[str, Any] = {"why": why, "cascade": cascade, "hold": hold}
-    planned = app.store.recall(datasetid, dataid, dry_run=True, **how)
+    from .. import steer
+
+    how: dict[str, Any] = {"why": steer.check_reason(why), "cascade": cascade, "hold": hold}
+    planned = steer.recall(app.store, dataset, dataid, dry_run=True, **how)
     if dry_run:
         app.show(_data(planned, dry_run), lambda: _recall_lines(planned, "would become"))
         return 0
     for line in _recall_lines(planned, "would become"):
         app.say("".join(text for text, _ in line) if not isinstance(line, str) else line)
     confirm(app, f"recall {len(planned.versions):,} version{'s' * (len(planned.versions) != 1)}?", yes)
-    done = app.store.recall(datasetid, dataid, **how)
+    done = steer.recall(app.store, dataset, dataid, **how)
     told = f"recalled {len(done.versions):,} version{'s' * (len(done.versions) != 1)}"
     app.show(
         _data(done, dry_run), lambda: [f"{told}; no job reads {'it' if len(done.versions) == 1 else 'them'} again"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ..errors import OdfError, UnknownRun, UsageError
-from ..model import RUNNING, check_id
+from ..errors import OdfError, UsageError
+from ..model import check_id
 from .common import App, plain, table, verb
 
 _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -28,32 +28,17 @@ def cancel_verb(app: App, run_or_job: str, dataid: str | None, why: str | None, 
       odf cancel 4711
       odf cancel clean_flights 2013-01-05 --why "hangs since the disk was replaced"
     """
-    run = app.store.run(_running(app, run_or_job, dataid))
-    if not dry_run:
-        run = app.store.cancel(run.runid, why=why)
-    job = app.store.catalogue().jobs.get(run.jobid)
-    soon = f" within {job.lease / 3:.0f} s" if job is not None else " at its next heartbeat"
+    from ..steer import cancel
+
+    found = cancel(app.store, run_or_job, dataid, why=why, dry_run=dry_run)
+    run = found.run
+    soon = " at its next heartbeat" if found.within is None else f" within {found.within:.0f} s"
     did = "would be cancelled" if dry_run else "is cancelled"
     app.show(
         {"run": run.runid, "jobid": run.jobid, "dataid": run.dataid, "owner": run.owner, "dry_run": dry_run},
         lambda: [f"run {run.runid} of {run.jobid} {run.dataid} {did}; {run.owner} ends its processes{soon}"],
     )
     return 0
-
-
-def _running(app: App, word: str, dataid: str | None) -> int:
-    """The number of the run that is meant."""
-    if dataid is None and word.isascii() and word.isdigit():
-        return int(word)
-    jobid = app.store.catalogue().job(check_id("job", word)).jobid
-    runs = [run for run in app.store.running() if run.jobid == jobid and dataid in (None, run.dataid)]
-    if len(runs) == 1:
-        return runs[0].runid
-    if runs:
-        listed = ", ".join(f"{run.dataid} (run {run.runid})" for run in runs[:5])
-        raise UsageError(f"{len(runs)} chunks of {jobid} are {RUNNING}: {listed}", hint="Name the run or the dataid.")
-    what = f"{jobid} {dataid}" if dataid else jobid
-    raise UnknownRun(f"nothing of {what} is running", hint=f"See: odf runs {jobid}")
 
 
 @verb("pause")
@@ -70,9 +55,9 @@ def pause_verb(app: App, job: str, why: str | None, dry_run: bool) -> int:
       odf pause clean_flights --why "the source is being repaired"
       odf resume clean_flights
     """
-    jobid = app.store.catalogue().job(check_id("job", job)).jobid
-    if not dry_run:
-        app.store.pause(jobid, why=why)
+    from ..steer import pause
+
+    jobid = pause(app.store, job, why=why, dry_run=dry_run)
     told = f"job {jobid} would be paused" if dry_run else f"job {jobid} is paused; to go on: odf resume {jobid}"
     app.show({"jobid": jobid, "paused": not dry_run, "why": why, "dry_run": dry_run}, lambda: [told])
     return 0
@@ -88,12 +73,12 @@ def resume_verb(app: App, job: str, why: str | None, dry_run: bool) -> int:
     \b
       odf resume clean_flights
     """
-    catalogue = app.store.catalogue()
-    jobid = catalogue.job(check_id("job", job)).jobid
-    was_paused = jobid in catalogue.paused if dry_run else app.store.resume(jobid, why=why)
+    from ..steer import resume
+
+    was_paused = resume(app.store, job, why=why, dry_run=dry_run)
     goes = "would go on" if dry_run else "goes on"
-    told = f"job {jobid} {goes}" if was_paused else f"job {jobid} was not paused"
-    app.show({"jobid": jobid, "paused": False, "was_paused": was_paused, "dry_run": dry_run}, lambda: [told])
+    told = f"job {job} {goes}" if was_paused else f"job {job} was not paused"
+    app.show({"jobid": job, "paused": False, "was_paused": was_paused, "dry_run": dry_run}, lambda: [told])
     return 0
 
 

@@ -15,6 +15,7 @@ _EXAMPLE = "For instance: odf pool set etl 8"
 
 @verb("pool")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--always", is_flag=True, help="Drop the hours: the same slots all week.")
 @click.option("--timezone", metavar="ZONE", help="The time zone of the hours, like Europe/Paris (default: UTC).")
 @click.option(
@@ -26,16 +27,7 @@ _EXAMPLE = "For instance: odf pool set etl 8"
 @click.argument("action", type=click.Choice(["list", "set", "drop"]), default="list")
 @click.argument("name", required=False)
 @click.argument("slots", metavar="[N|unlimited]", required=False)
-def pool_verb(
-    app: App,
-    action: str,
-    name: str | None,
-    slots: str | None,
-    hours: tuple[str, ...],
-    timezone: str | None,
-    always: bool,
-    dry_run: bool,
-) -> int:
+def pool_verb(app: App, action: str, name: str | None, slots: str | None, dry_run: bool, **how: Any) -> int:
     """How many chunks may run at once, across all machines. A change counts from the next claim; nothing is killed.
 
     With --hours the pool has another number of slots in parts of the week. The first line that matches counts. 0 slots
@@ -54,17 +46,14 @@ def pool_verb(
         if name is not None:
             raise UsageError(f"odf pool list takes no name, but was given {name[:40]!r}", hint="See: odf pool")
         return _list(app)
-    changed = bool(hours or timezone or always)
+    changed = bool(how["hours"] or how["timezone"] or how["always"])
     if name is None or (action == "set") != (slots is not None or changed):
         raise UsageError(
             f"odf pool {action} needs {'a name and a number' if action == 'set' else 'one name'}", hint=_EXAMPLE
         )
-    poolid = check_id("pool", name)
     if action == "drop":
-        return _drop(app, poolid, dry_run)
-    if always and (hours or timezone):
-        raise UsageError("--always means no hours", hint="Leave out --hours and --timezone, or --always.")
-    return _set(app, poolid, slots, hours, timezone, always, dry_run)
+        return _drop(app, check_id("pool", name), dry_run)
+    return _set(app, name, slots, dry_run, **how)
 
 
 def _list(app: App) -> int:
@@ -85,64 +74,33 @@ def _list(app: App) -> int:
 
 
 def _drop(app: App, poolid: str, dry_run: bool) -> int:
-    app.store.catalogue().pool(poolid)
-    if not dry_run:
-        app.store.drop_pool(poolid)
+    app.store.drop_pool(poolid, dry_run=dry_run)
     would = "would be" if dry_run else "is"
     app.show({"pool": poolid, "dropped": not dry_run, "dry_run": dry_run}, lambda: [f"pool {poolid} {would} dropped"])
     return 0
 
 
-def _set(
-    app: App,
-    poolid: str,
-    slots: str | None,
-    hours: tuple[str, ...],
-    timezone: str | None,
-    always: bool,
-    dry_run: bool,
-) -> int:
+def _set(app: App, name: str, slots: str | None, dry_run: bool, **how: Any) -> int:
     from ..insight.pools import change_text, slots_text
-    from ..model import Pool
+    from ..steer import set_pool
 
-    before = app.store.catalogue().pools.get(poolid)
-    if before is None and slots is None:
-        app.store.catalogue().pool(poolid)  # UNKNOWN_POOL
-    options: dict[str, Any] = dict(before.options) if before else {}
-    if always:
-        options = {key: value for key, value in options.items() if key not in ("hours", "timezone")}
-    if hours:
-        options["hours"] = list(hours)
-    if timezone:
-        options["timezone"] = timezone
-    number = before.slots if before and slots is None else _slots(slots or "")
-    changes = app.store.register(pools=[Pool(poolid, number, options)], dry_run=dry_run)
-    was = "" if before is None else f"; before: {slots_text(before.slots)}"
-    lines = [f"slots of pool {poolid}: {slots_text(number)}{was}{' (nothing was changed)' * dry_run}"]
-    now, then = (number, None) if dry_run else app.store.pool_now(poolid)
-    if options.get("hours"):
-        lines += [f"  {line}" for line in options["hours"]]
+    done = set_pool(app.store, name, slots, dry_run=dry_run, **how)
+    pool = done.pool
+    was = "" if done.before is None else f"; before: {slots_text(done.before.slots)}"
+    lines = [f"slots of pool {pool.poolid}: {slots_text(pool.slots)}{was}{' (nothing was changed)' * dry_run}"]
+    if done.hours:
+        lines += [f"  {line}" for line in done.hours]
         if not dry_run:
-            lines.append(f"now: {slots_text(now)}" + (f", {change_text(then)}" if then else ""))
+            lines.append(f"now: {slots_text(done.now)}" + (f", {change_text(done.changes)}" if done.changes else ""))
     app.show(
         {
-            "pool": poolid,
-            "slots": number,
-            "now": now,
-            "options": options,
-            "changed": bool(changes),
+            "pool": pool.poolid,
+            "slots": pool.slots,
+            "now": done.now,
+            "options": pool.options,
+            "changed": done.is_changed,
             "dry_run": dry_run,
         },
         lambda: lines,
     )
     return 0
-
-
-def _slots(word: str) -> int | None:
-    if word.lower() == "unlimited":
-        return None
-    if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise UsageError(
-            f"{word[:40]!r} is not a number of slots", hint="Give a whole number from 0, or say unlimited."
-        )
-    return int(word)

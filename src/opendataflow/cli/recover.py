@@ -63,15 +63,14 @@ def recover_verb(
       odf recover --json
     """
     from ..insight.recovery import plan
+    from ..steer import carry_out
 
     does = yes and not dry_run and not only_plan
     with up_to_date(app):
         causes = only or None
         made = plan(app.store, causes)
         left = made if does or not watch else plan(app.store, causes, resubmits=False)
-    done: Recovered | None = None
-    if does and (made.resubmit or made.found.expired):
-        done = app.store.recover(made.resubmit, why=why)
+    done = carry_out(app.store, made, why=why) if does else None
     app.show(made.to_data() | {"done": done}, lambda: _lines(made, done), overview=True)
     return _watch(app, left, every) if watch else 0
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT
 from .common import App, Line, confirm, table, verb
 from .selectors import selectors
 
@@ -43,28 +42,21 @@ def _chunk_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return selectors()(function)
 
 
-def _steer(app: App, name: str, statuses: Sequence[str], order: _Order, *, new_ones: bool = False) -> int:
-    from ..insight.selection import select
+def _steer(app: App, name: str, order: _Order) -> int:
+    from ..steer import meant, steer_chunks
 
-    app.store.fold_in()
-    selection = select(app.store, order.selector, statuses=statuses, new_ones=new_ones)
-    steer = getattr(app.store, {"fail": "fail_chunks"}.get(name, name))
+    chunks = meant(app.store, name, order.selector)
 
     def changes(dry_run: bool) -> list[Steered]:
-        return [
-            change
-            for selected in selection
-            for change in steer(*selected, why=order.why, force=order.force, dry_run=dry_run)
-        ]
+        return steer_chunks(app.store, name, chunks, why=order.why, force=order.force, dry_run=dry_run)
 
     return _carry_out(app, name, order, changes)
 
 
 def _remake(app: App, order: _Order) -> int:
-    from ..insight.stale import stale_selected
+    from ..steer import stale_meant
 
-    app.store.fold_in()
-    chunks = stale_selected(app.store, order.selector)
+    chunks = stale_meant(app.store, order.selector)
     return _carry_out(app, "resubmit", order, lambda dry_run: app.store.remake(chunks, why=order.why, dry_run=dry_run))
 
 
@@ -127,7 +119,7 @@ def resubmit_verb(app: App, stale: bool, **how: Any) -> int:
     """
     if stale:
         return _remake(app, _Order(**how))
-    return _steer(app, "resubmit", (READY, FAILED, HOLD, PENDING, RESUBMIT), _Order(**how))
+    return _steer(app, "resubmit", _Order(**how))
 
 
 @verb("hold")
@@ -139,7 +131,7 @@ def hold_verb(app: App, **how: Any) -> int:
       odf hold flights_raw 2013-01-05 --why "waiting for the vendor"
       odf hold flights_clean 2013-02-01..2013-02-28 --yes
     """
-    return _steer(app, "hold", (READY, FAILED, RESUBMIT, PENDING), _Order(**how), new_ones=True)
+    return _steer(app, "hold", _Order(**how))
 
 
 @verb("release")
@@ -151,7 +143,7 @@ def release_verb(app: App, **how: Any) -> int:
       odf release flights_raw 2013-01-05
       odf release flights_raw --all
     """
-    return _steer(app, "release", (HOLD, PENDING), _Order(**how))
+    return _steer(app, "release", _Order(**how))
 
 
 @verb("fail")
@@ -162,7 +154,7 @@ def fail_verb(app: App, **how: Any) -> int:
     \b
       odf fail flights_clean 2013-01-05 --why "half the airports are missing"
     """
-    return _steer(app, "fail", (READY, RESUBMIT, HOLD, PENDING), _Order(**how), new_ones=True)
+    return _steer(app, "fail", _Order(**how))
 
 
 @verb("forget")
@@ -174,4 +166,4 @@ def forget_verb(app: App, **how: Any) -> int:
       odf forget flights_clean 2013-01-05
       odf forget flights_clean --all --yes
     """
-    return _steer(app, "forget", (READY, FAILED, RESUBMIT, HOLD, PENDING), _Order(**how))
+    return _steer(app, "forget", _Order(**how))

@@ -28,7 +28,7 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
       odf rollback flights_clean 2013-01-05
       odf rollback flights_clean 2013-01-05 --to 3 --why "version 4 lost the carriers"
     """
-    from ..run.rollback import rollback
+    from ..steer import rollback
 
     changed = rollback(app.store, app.project, dataset, dataid, to, why=why, dry_run=dry_run)
     would = "would be" if dry_run else "is"

@@ -38,6 +38,7 @@ KINDS = {
     "schema accepted": "new schema accepted",
     "paused": "job paused",
     "resumed": "job resumed",
+    "pool set": "slots changed",
 }
 _OFTEN = ("claimed", "admitted", "published", "announced")
 _RARE = tuple(kind for kind in KINDS if kind not in _OFTEN)

@@ -114,7 +114,7 @@ class Recovery(Session):
                 rescued += ended
             return _recover(tx, catalogue, wanted, rescued, Act(self._who, why), dry_run)
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
 
 def _recover(

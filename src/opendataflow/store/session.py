@@ -20,6 +20,14 @@ from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 _T = TypeVar("_T")
 
 
+class _Undone(Exception):
+    """A transaction that was only tried."""
+
+    def __init__(self, what: Any) -> None:
+        super().__init__()
+        self.what = what
+
+
 def whoami() -> str:
     """Who acts, for the history: user@host:pid."""
     try:
@@ -145,6 +153,24 @@ class Session:
             if self._open is not None and reading:
                 return work(self._open)
             return self._patiently(once, confirm)
+
+    def _do_or_try(self, work: Callable[[Transaction], _T], dry_run: bool) -> _T:
+        """Run one transaction that writes; a dry run is undone, with whatever was folded in on the way."""
+        if not dry_run:
+            return self._do(work)
+
+        def tried(tx: Transaction) -> _T:
+            raise _Undone(work(tx))
+
+        with self._lock:
+            before = self._catalogue, self._revision
+            try:
+                return self._do(tried)
+            except _Undone as undone:
+                what: _T = undone.what
+                return what
+            finally:
+                self._catalogue, self._revision = before  # what was loaded may not have been committed
 
     def _patiently(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
         """Do something with the database, exactly once: the only door to it.

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
-from ..model import RUNNING, Manifest
-from . import announcing, endings, folding, freshness, recalling, records, steering, versions
+from ..model import RUNNING, Manifest, Pool
+from . import announcing, definitions, endings, folding, freshness, recalling, records, steering, versions
 from .announcing import Act, Announcement
 from .backend import ConnectionLost, Retry, Transaction
 from .recalling import Recall
@@ -71,7 +71,7 @@ class SteerVerbs(Session):
             act = Act(self._who, why)
             return steering.steer(tx, catalogue, verb, datasetid, wanted, act, force=force, dry_run=dry_run)
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
     def resubmit(
         self,
@@ -151,7 +151,7 @@ class SteerVerbs(Session):
                 freshness.rolled_back(tx, catalogue, changed, act)
             return changed
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
     def recall(
         self,
@@ -174,7 +174,7 @@ class SteerVerbs(Session):
             how = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
             return recalling.recall(tx, catalogue, (datasetid, dataid), Act(self._who, why), **how)
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
     def remake(
         self, chunks: Iterable[tuple[str, str]], *, why: str | None = None, dry_run: bool = False
@@ -190,9 +190,9 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             return freshness.remake(tx, catalogue, wanted, Act(self._who, why), dry_run=dry_run)
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
-    def cancel(self, runid: int, *, why: str | None = None) -> Run:
+    def cancel(self, runid: int, *, why: str | None = None, dry_run: bool = False) -> Run:
         """End a run wherever it is: its chunk is FAILED at once, and its processes end at its next heartbeat."""
 
         def work(tx: Transaction) -> Run:
@@ -207,7 +207,7 @@ class SteerVerbs(Session):
                 )
             return run
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
     def pause(self, jobid: str, *, why: str | None = None) -> None:
         """Start nothing more of a job until it is resumed; what runs goes on."""
@@ -231,6 +231,22 @@ class SteerVerbs(Session):
             return True
 
         return self._do(work)
+
+    def set_pool(self, pool: Pool, *, why: str | None = None, dry_run: bool = False) -> bool:
+        """Give a pool its number of slots and its hours, with an event; False when it has them already."""
+
+        def work(tx: Transaction) -> bool:
+            catalogue = self._known(tx)
+            before = catalogue.pools.get(pool.poolid)
+            if not definitions.register(tx, catalogue, (), (), [pool], prune=False, dry_run=dry_run):
+                return False
+            told = f"pool {pool.poolid}" + (f": {why}" if why else "")
+            slots = (None if before is None else _slots(before.slots), _slots(pool.slots))
+            event = EventRow("pool set", None, None, None, *slots, who=self._who, why=told)
+            tx.run("events_put", events=as_objects([event]))
+            return True
+
+        return self._do_or_try(work, dry_run)
 
     def pinned_schema(self, datasetid: str) -> str | None:
         """The schema of a dataset's first publish, which the later ones are compared with."""
@@ -312,6 +328,10 @@ class _Undo(Exception):
 
 def _remember(tx: Transaction, kind: str, jobid: str, act: Act) -> None:
     tx.run("events_put", events=as_objects([EventRow(kind, None, None, jobid, None, None, *act)]))
+
+
+def _slots(slots: int | None) -> str:
+    return "unlimited" if slots is None else str(slots)
 
 
 def _listed(dataids: Iterable[str]) -> list[str]:

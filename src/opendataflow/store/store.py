@@ -48,14 +48,6 @@ def _refusing() -> Iterator[None]:
         ) from None
 
 
-class _Undone(Exception):
-    """A transaction that was only tried."""
-
-    def __init__(self, what: Any) -> None:
-        super().__init__()
-        self.what = what
-
-
 class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices, Recovery):
     """The state of all chunks: status, lock, lineage and history in one place.
 
@@ -146,16 +138,9 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
 
         def work(tx: Transaction) -> dict[str, int]:
             with path.open(encoding="utf-8") as file, _refusing():
-                counts = transfer.load(tx, file, self._schema())
-            if dry_run:
-                raise _Undone(counts)
-            return counts
+                return transfer.load(tx, file, self._schema())
 
-        try:
-            counts = self._do(work)
-        except _Undone as undone:
-            tried: dict[str, int] = undone.what
-            return tried
+        counts = self._do_or_try(work, dry_run)
         self._catalogue = None
         return counts
 
@@ -166,16 +151,9 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
         def work(tx: Transaction) -> Imported:
             transfer.refuse_used(tx)
             with _refusing():
-                imported = original.put(tx, found)
-            if dry_run:
-                raise _Undone(imported)
-            return imported
+                return original.put(tx, found)
 
-        try:
-            return self._do(work)
-        except _Undone as undone:
-            taken: Imported = undone.what
-            return taken
+        return self._do_or_try(work, dry_run)
 
     def _schema(self) -> int:
         return migrations.carried(self._backend.dialect)[-1].number
@@ -208,9 +186,9 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
                 definitions.remember_applied(tx, applied, jobs)
             return changes
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
-    def drop_pool(self, poolid: str) -> Pool:
+    def drop_pool(self, poolid: str, *, dry_run: bool = False) -> Pool:
         """Forget a pool that no job runs in; returns what it was."""
 
         def work(tx: Transaction) -> Pool:
@@ -225,7 +203,7 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
             tx.run("pool_drop", poolid=poolid)
             return pool
 
-        return self._do(work)
+        return self._do_or_try(work, dry_run)
 
     # A person's own SQL ------------------------------------------------------------------------------------------
 
