@@ -8,8 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import click
 
 from ..errors import BadConfig, BadDefinition, StoreMissing, UsageError
 from ..model.broken import BrokenDefinition
+from ..model.data import plain as plain
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
@@ -224,25 +224,6 @@ def put(line: Line) -> None:
 def has_colour() -> bool:
     """Whether colours are wanted: only on a terminal, and not with NO_COLOR."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def plain(value: Any) -> Any:
-    """Anything the store hands out, as JSON data."""
-    if hasattr(value, "to_data"):
-        return plain(value.to_data())
-    if isinstance(value, tuple) and type(value).__module__.startswith("opendataflow.store."):
-        return {name: plain(part) for name, part in value._asdict().items() if name != "sort_key"}  # type: ignore[attr-defined]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value) if item.name != "sort_key"}
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Path):
-        return str(value)
-    return value
 
 
 _COMMON = (

@@ -72,6 +72,7 @@ def status_verb(
         app.show(listed, lambda: _chunk_lines(listed, most, at), overview=True)
         return 0
     from ..insight.definitions import broken_facts
+    from ..insight.late import deadlines_missed
     from .matrix import lines, terminal_width
 
     width = terminal_width()
@@ -85,7 +86,7 @@ def status_verb(
 
             result = overview_then(app.store, at, names, width=width, exact=exact, **only)
         broken = broken_facts(app.store.catalogue(), app.project)
-        overdue = _overdue(app, names) if at is None and not any(only.values()) else None
+        overdue = deadlines_missed(app.store, names) if at is None and not any(only.values()) else None
     late = {} if overdue is None else {"late": plain(overdue.late)}
     app.show(
         plain(result) | {"broken": plain(broken)} | late,
@@ -95,15 +96,6 @@ def status_verb(
         overview=True,
     )
     return 0
-
-
-def _overdue(app: App, names: Sequence[str]) -> Lateness | None:
-    """What missed its deadline, where any is declared."""
-    from ..insight.late import is_declared, late
-
-    if not is_declared(app.store.catalogue()):
-        return None
-    return late(app.store, lambda name, dataid, status: not names or name in names, chains=False, only_deadlines=True)
 
 
 def _late_lines(overdue: Lateness | None) -> Iterator[Line]:

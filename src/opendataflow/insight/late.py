@@ -223,3 +223,10 @@ def missed(catalogue: Catalogue, datasetid: str, dataid: str, status: str | None
     """The deadline that a chunk of this status has missed by now; None for one that is READY or not due yet."""
     moment = due_of(catalogue, datasetid, dataid) if status != READY else None
     return moment if moment is not None and moment.timestamp() <= now else None
+
+
+def deadlines_missed(store: Store, named: Sequence[str] = ()) -> Lateness | None:
+    """What of these datasets, or of all, missed its deadline; None where no deadline is declared."""
+    if not is_declared(store.catalogue()):
+        return None
+    return late(store, lambda name, dataid, status: not named or name in named, chains=False, only_deadlines=True)

@@ -18,6 +18,7 @@ import opendataflow
 from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid, OdfError
 from opendataflow.insight.behind import waiting_behind
+from opendataflow.insight.chunk_page import chunk_page
 from opendataflow.insight.content import published_versions
 from opendataflow.insight.diff import diff
 from opendataflow.insight.diff_rows import Comparing
@@ -29,7 +30,7 @@ from opendataflow.insight.flow_of import flow
 from opendataflow.insight.flow_picture import chunks_of_node, flow_picture
 from opendataflow.insight.health import health
 from opendataflow.insight.history import history
-from opendataflow.insight.late import late
+from opendataflow.insight.late import deadlines_missed, late
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.metrics import Metrics
@@ -188,6 +189,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     ],
     overview: overview,
     chunk_list: chunk_list,
+    chunk_page: lambda store: chunk_page(store, after="raw:2013-01-01", n=2),
     lineage: lambda store: lineage(store, "raw", "2013-01-01"),
     flow: lambda store: flow(store, "clean"),
     flow_picture: lambda store: [flow_picture(store), flow_picture(store, around="clean")],
@@ -203,6 +205,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     stale_selected: lambda store: [stale_selected(store, selector) for selector in SELECTORS],
     Metrics: look_again_and_again,
     late: lambda store: [late(store), late(store, most=1)],
+    deadlines_missed: deadlines_missed,
     waiting_behind: lambda store: waiting_behind(store, [("raw", "2013-01-05")]),
     prove: prove_with_rows,
     Watch: look_at_a_drain,
