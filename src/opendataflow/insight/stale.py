@@ -168,15 +168,33 @@ def stale_of_outputs(store: Store, outputs: Iterable[str]) -> tuple[list[ChunkId
 # In the matrix ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The stale chunks that a matrix can show, and whether there may be more of them."""
+
+    chunks: tuple[StaleChunk, ...]
+    more: bool
+
+    def within(self, windows: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
+        """By dataset, the stale dataids between two keys, with their own keys, in order."""
+        found: dict[str, dict[str, str]] = {}
+        for row in self.chunks:
+            low, high = windows.get(row.datasetid, ("", ""))
+            if row.datasetid in windows and low <= row.sort_key <= high:
+                found.setdefault(row.datasetid, {})[row.dataid] = row.sort_key
+        return found
+
+
+def stale_now(store: Store) -> Marked:
+    """The stale chunks of all datasets, as many as a matrix shows."""
+    chunks = tuple(stale_chunks(store, _SHOWN).values())
+    return Marked(chunks, len(chunks) >= _SHOWN // 2)  # a chunk may have been met twice
+
+
 def stale_within(store: Store, windows: Mapping[str, tuple[str, str]]) -> tuple[dict[str, dict[str, str]], bool]:
     """By dataset, the stale dataids between two keys, with their own keys, in order; and whether there may be more."""
-    found: dict[str, dict[str, str]] = {}
-    chunks = stale_chunks(store, _SHOWN)
-    for row in chunks.values():
-        low, high = windows.get(row.datasetid, ("", ""))
-        if row.datasetid in windows and low <= row.sort_key <= high:
-            found.setdefault(row.datasetid, {})[row.dataid] = row.sort_key
-    return found, len(chunks) >= _SHOWN // 2  # a chunk may have been met twice
+    seen = stale_now(store)
+    return seen.within(windows), seen.more
 
 
 def marked(block: Block, partitions: Mapping[str, Partition], stale: Mapping[str, Mapping[str, str]]) -> Block:

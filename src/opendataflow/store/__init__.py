@@ -9,6 +9,7 @@ from .announcing import OUTSIDE
 from .backend import Backend
 from .lineage import Made
 from .links import Descendant, Mark, Recalled, StaleChunk
+from .looking import ChunkStatus, Ends
 from .past import Filter, LastChange, Stretch, Told
 from .period import Attempted, Deed
 from .recalling import Recall
@@ -46,12 +47,14 @@ __all__ = [
     "Attempted",
     "Change",
     "Chunk",
+    "ChunkStatus",
     "ChunkThen",
     "Claim",
     "Current",
     "Deed",
     "Deferred",
     "Descendant",
+    "Ends",
     "Event",
     "Filter",
     "InputRow",

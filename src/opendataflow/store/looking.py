@@ -24,6 +24,21 @@ class Unsettled(NamedTuple):
     status: str
 
 
+class ChunkStatus(NamedTuple):
+    """A chunk and its status."""
+
+    datasetid: str
+    dataid: str
+    status: str
+
+
+class Ends(NamedTuple):
+    """The first and the last dataid of a stretch; None where it has no chunk."""
+
+    first_dataid: str | None
+    last_dataid: str | None
+
+
 class Looking(Session):
     """What is going on, as far as a person wants to know it."""
 
@@ -63,6 +78,22 @@ class Looking(Session):
         """
         rows = self._fetch(SpanCounts._make, "span_counts", spans=compact(spans), most=most)
         return [{"": row.chunks, **row.by_status()} for row in rows]
+
+    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[Ends]:
+        """For each (datasetid, first key, last key): the first and the last dataid."""
+        return self._fetch(Ends._make, "ends_given", spans=compact(spans)) if spans else []
+
+    def span_chunks(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[int]:
+        """For each (datasetid, first key, last key): how many chunks, whatever their status; counting stops at most."""
+        return self._values("span_chunks", spans=compact(spans), most=most) if spans else []
+
+    def chunks_within(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[ChunkStatus]:
+        """At most so many chunks of these spans: (datasetid, first key, last key)."""
+        return self._fetch(ChunkStatus._make, "chunks_within", spans=compact(spans), most=most) if spans else []
+
+    def chunks_of_dataid(self, dataid: str, n: int) -> list[ChunkStatus]:
+        """At most n chunks with this dataid, whatever their dataset."""
+        return self._fetch(ChunkStatus._make, "chunks_of_dataid", dataid=dataid, n=n)
 
     def unsettled_between(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[Unsettled]:
         """At most so many chunks that are not READY, in these spans: (datasetid, first key, last key)."""

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from . import records
 from .backend import Row
+from .figures import NameCount
 from .session import Session
+from .then import stamp
 
 
 class Attempted(NamedTuple):
@@ -62,6 +64,10 @@ class Periods(Session):
     def deeds_between(self, floor: int, last: int, n: int) -> list[Deed]:
         """What people did, and what was refused at the door, after one event and up to another."""
         return self._fetch(deed, "events_by_people", floor=floor, last=last, n=n)
+
+    def event_counts(self, floor: int, since: datetime) -> dict[str, int]:
+        """How many events of each kind happened since a moment, among those after a number."""
+        return dict(self._fetch(NameCount._make, "event_counts", floor=floor, since=stamp(since)))
 
     def newest_rows(self, datasetid: str, n: int) -> list[RowCount]:
         """How many rows the last n chunks of a dataset have, as far as that is known, the last ones first."""

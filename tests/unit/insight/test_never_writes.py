@@ -29,11 +29,14 @@ from opendataflow.insight.explain_then import explain_then
 from opendataflow.insight.flow_of import flow
 from opendataflow.insight.flow_picture import chunks_of_node, flow_picture
 from opendataflow.insight.health import health
+from opendataflow.insight.heat import Wanted, heat
 from opendataflow.insight.history import history
+from opendataflow.insight.incidents import incidents
 from opendataflow.insight.late import deadlines_missed, late
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.metrics import Metrics
+from opendataflow.insight.now import now
 from opendataflow.insight.past import chunk_list_then, overview_then
 from opendataflow.insight.pools import pools
 from opendataflow.insight.progress import Watch, report
@@ -43,6 +46,7 @@ from opendataflow.insight.recovery import causes, plan, progress
 from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
 from opendataflow.insight.run_log import last_of_log, part_of_log, pieces_of_log, search_log
+from opendataflow.insight.search import search
 from opendataflow.insight.selection import scope, select
 from opendataflow.insight.stale import impact, stale_selected
 from opendataflow.insight.why import why
@@ -197,6 +201,10 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     overview_then: look_into_the_past,
     chunks_in: lambda store: list(chunks_in(store, "raw", "", "\x7f")),
     pools: pools,
+    heat: lambda store: [heat(store), heat(store, Wanted(since="2013-01", until="2013-01"), width=5)],
+    incidents: incidents,
+    now: now,
+    search: lambda store: [search(store, text) for text in ("raw", "2013-01-01", "raw 2013-01", "run 1")],
     select: lambda store: [select(store, selector) for selector in SELECTORS],
     diff: compare_versions,
     history: lambda store: [history(store, selector) for selector in SELECTORS],
@@ -243,6 +251,8 @@ INSIDE = {
     "stale.stale_among": impact,
     "stale.stale_of_outputs": why,
     "stale.stale_within": overview,
+    "stale.stale_now": heat,
+    "now.rates": now,
     "stale.why_stale": explain,
     "why.reasons.stale_chunk": why,
     "why.reasons.stale_of_job": why,

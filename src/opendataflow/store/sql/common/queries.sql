@@ -424,6 +424,10 @@ select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' 
 -- The last chunk of a dataset between two positions in the order.
 select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key desc, dataid desc limit 1
 
+-- name: chunks_of_dataid
+-- The chunks of all datasets that have one dataid.
+select datasetid, dataid, status from datastatus where locktype = 'OUT' and dataid = :dataid order by datasetid limit :n
+
 -- name: readers_of_chunk
 -- The relations of all jobs to one chunk.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus

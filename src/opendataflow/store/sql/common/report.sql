@@ -20,3 +20,7 @@ from (select datasetid, dataid, version, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 where m.rows is not null order by s.sort_key desc, s.dataid desc
+
+-- name: event_counts
+-- How many events of each kind happened since a moment, after one number.
+select kind as name, count(*) as n from event where eventid > :floor and at >= :since group by kind

@@ -317,6 +317,33 @@ select
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as pending
 from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
+-- name: ends_given
+-- The first and the last dataid of each given span of a dataset.
+-- PostgreSQL: a list has json values with their positions.
+select
+       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+        and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) order by d.sort_key, d.dataid limit 1) as first_dataid,
+       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+        and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) order by d.sort_key desc, d.dataid desc limit 1) as last_dataid
+from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
+
+-- name: span_chunks
+-- How many chunks each given span of a dataset has, whatever their status; counting stops at :most.
+-- PostgreSQL: a list has json values with their positions.
+select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
+                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as chunks
+from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
+
+-- name: chunks_within
+-- The chunks of given spans of datasets, with their statuses.
+-- PostgreSQL: a list is joined by LATERAL.
+select s.datasetid, s.dataid, s.status
+from json_array_elements(:spans::json) v
+cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
+                    where d.locktype = 'OUT' and d.datasetid = (v ->> 0)
+                      and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2) offset 0) s
+limit :most
+
 -- name: members_put
 -- Give chunks to an incident, unless they belong to one of its kind already.
 -- PostgreSQL: a list has json values.
@@ -332,13 +359,20 @@ join incident_chunk c on c.kind = :kind and c.datasetid = g ->> 0 and c.dataid =
 
 -- name: unsettled_between
 -- Chunks that are not READY, in given spans of datasets, whatever their status.
--- PostgreSQL: a list is joined by LATERAL.
+-- PostgreSQL: a list is joined by LATERAL; for a status that is not written out it would rather read all chunks of the span.
 select s.datasetid, s.dataid, s.status
 from json_array_elements(:spans::json) v
-cross join (values ('RUNNING'), ('FAILED'), ('RESUBMIT'), ('HOLD'), ('PENDING')) w (status)
-cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
-                    where d.status = w.status and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v ->> 0)
-                      and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2) offset 0) s
+cross join lateral (
+    select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT'
+        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
+    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT'
+        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
+    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT'
+        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
+    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT'
+        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
+    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT'
+        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)) s
 limit :most
 
 -- name: statuses_given

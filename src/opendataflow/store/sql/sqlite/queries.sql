@@ -310,6 +310,32 @@ select
                                and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as pending
 from json_each(:spans) v order by v.key
 
+-- name: ends_given
+-- The first and the last dataid of each given span of a dataset.
+-- SQLite: a list is read by json_each.
+select
+       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+        and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 order by d.sort_key, d.dataid limit 1) as first_dataid,
+       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+        and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 order by d.sort_key desc, d.dataid desc limit 1) as last_dataid
+from json_each(:spans) v order by v.key
+
+-- name: span_chunks
+-- How many chunks each given span of a dataset has, whatever their status; counting stops at :most.
+-- SQLite: a list is read by json_each.
+select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
+                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as chunks
+from json_each(:spans) v order by v.key
+
+-- name: chunks_within
+-- The chunks of given spans of datasets, with their statuses.
+-- SQLite: a list is read by json_each.
+select s.datasetid, s.dataid, s.status
+from json_each(:spans) v
+cross join datastatus s indexed by chunks_in_order on s.locktype = 'OUT' and s.datasetid = v.value ->> 0
+                       and s.sort_key >= v.value ->> 1 and s.sort_key <= v.value ->> 2
+limit :most
+
 -- name: members_put
 -- Give chunks to an incident, unless they belong to one of its kind already.
 -- SQLite: a list is read by json_each; WHERE TRUE tells ON CONFLICT from a join.

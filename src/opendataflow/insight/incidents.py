@@ -1,0 +1,199 @@
+"""Incidents: what needs a person, one line for each root cause, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..model import FAILED, HOLD, PENDING, READY, Catalogue
+from ..model.cause import cause_key
+from ..model.printable import one_line
+from ..store import OUTSIDE, Event, Store
+from .absent import MISSING, REFUSED
+from .holdup import Holdup, link_text
+from .late import LATE, Late, late
+from .recovery import Cause, causes
+from .words import count
+
+BROKEN, PAUSED = "BROKEN", "PAUSED"
+# The worst first.
+KINDS = (FAILED, BROKEN, REFUSED, LATE, MISSING, PENDING, HOLD, PAUSED)
+_FOLLOWED = 4000  # chunks that are not READY: of more, nobody asks what waits behind them
+_GROUPED = 2000
+_LATE = 1000
+_CHAINS = 20  # groups of late chunks that are told what holds them up
+_LONGEST = 300
+
+ChunkId = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One thing that needs somebody: what it is, how many chunks it began with, since when, and what waits behind it.
+
+    cause is its number in the plan of `odf recover`; behind is None where nobody counted.
+    """
+
+    kind: str
+    outcome: str
+    text: str
+    n: int
+    at_least: bool
+    since: datetime | None
+    failed_behind: int | None
+    waiting_behind: int | None
+    jobs: tuple[str, ...]
+    datasets: tuple[str, ...]
+    chunk: ChunkId | None  # the first of them
+    cause: int | None = None
+
+    @property
+    def behind(self) -> int | None:
+        """How many chunks fail or wait because of it."""
+        return None if self.waiting_behind is None else self.waiting_behind + (self.failed_behind or 0)
+
+
+def incidents(store: Store) -> tuple[Incident, ...]:
+    """What needs a person now, the worst first: root causes, what is late and missing, and what was refused.
+
+    Its cost depends on what is not READY, up to a few thousand chunks, and not on what is.
+    """
+    catalogue = store.catalogue()
+    found = [
+        *_of_causes(store),
+        *_refused_again(store),
+        *_of_late(store, catalogue),
+        *_of_definitions(catalogue),
+    ]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(each: Incident) -> tuple[int, int, int, str]:
+    return KINDS.index(each.kind), -(each.behind or 0), -each.n, str(each.since or "~")
+
+
+# Root causes --------------------------------------------------------------------------------------------------------
+
+
+def _of_causes(store: Store) -> Iterator[Incident]:
+    counts = store.figures_now().unsettled
+    if sum(each.n for each in counts) <= _FOLLOWED:
+        yield from map(_of_cause, causes(store))
+        return
+    totals: dict[str, int] = {}
+    for each in counts:
+        totals[each.status] = totals.get(each.status, 0) + each.n
+    groups: dict[tuple[str, str], list[ChunkId]] = {}
+    said: dict[tuple[str, str], Incident] = {}
+    seen: dict[str, int] = {}
+    for row in store.unsettled(_GROUPED):
+        if row.status not in (FAILED, HOLD, PENDING):
+            continue
+        seen[row.status] = seen.get(row.status, 0) + 1
+        text = row.detail or "" if row.status == FAILED else ""
+        key = row.status, f"{row.outcome} {cause_key(text, (row.jobid, row.datasetid, row.dataid))}"
+        groups.setdefault(key, []).append((row.datasetid, row.dataid))
+        if key not in said:
+            outcome = row.outcome or "" if row.status == FAILED else ""
+            jobs = (row.jobid,) if row.jobid and row.jobid != OUTSIDE else ()
+            said[key] = Incident(
+                *(row.status, outcome, _line(text), 0, False, row.modified, None, None),
+                *(jobs, (row.datasetid,), (row.datasetid, row.dataid)),
+            )
+    for key, chunks in groups.items():
+        first, status = said[key], key[0]
+        # One group alone has all of its status; of several, each has at least what was looked at.
+        alone = sum(other[0] == status for other in groups) == 1
+        n = totals[status] if alone else len(chunks)
+        datasets = tuple(dict.fromkeys(name for name, _ in chunks))
+        yield Incident(
+            *(first.kind, first.outcome, first.text, n, not alone and seen[status] < totals[status], first.since),
+            *(None, None, first.jobs, datasets, first.chunk),
+        )
+
+
+def _of_cause(cause: Cause) -> Incident:
+    kind = cause.status if cause.status in KINDS else FAILED
+    return Incident(
+        kind,
+        cause.outcome,
+        _line(cause.text),
+        len(cause.chunks),
+        False,
+        cause.since,
+        cause.failed_behind,
+        cause.waiting_behind,
+        cause.jobs,
+        tuple(dict.fromkeys(name for name, _ in cause.chunks)),
+        cause.chunks[0],
+        cause.number,
+    )
+
+
+# Arrivals -----------------------------------------------------------------------------------------------------------
+
+
+def _refused_again(store: Store) -> Iterator[Incident]:
+    """Later deliveries of chunks that are READY which were refused: no root cause, since nothing waits for them."""
+    events = {(str(each.datasetid), str(each.dataid)): each for each in store.refused_arrivals()}
+    known = store.given_chunks(list(events))
+    groups: dict[str, list[Event]] = {}
+    for chunk, event in events.items():
+        if known.get(chunk) == READY:
+            groups.setdefault(f"{event.after} {cause_key(event.why, chunk)}", []).append(event)
+    for some in groups.values():
+        first = some[-1]  # they come newest first
+        chunks = [(str(each.datasetid), str(each.dataid)) for each in some]
+        text = f"a later delivery was refused: {first.why or ''}"
+        datasets = tuple(dict.fromkeys(name for name, _ in reversed(chunks)))
+        yield Incident(
+            *(REFUSED, first.after or "", _line(text), len(some), False, first.at, 0, 0, (), datasets, chunks[-1])
+        )
+
+
+# Late and missing ---------------------------------------------------------------------------------------------------
+
+
+def _of_late(store: Store, catalogue: Catalogue) -> Iterator[Incident]:
+    seen = late(store, chains=False, most=_LATE)
+    groups: dict[tuple[str, str], list[Late]] = {}
+    for each in seen.late:
+        groups.setdefault((each.sign, each.datasetid), []).append(each)
+    held = Holdup(store, catalogue)
+    for number, ((sign, datasetid), some) in enumerate(groups.items()):
+        first = some[0]
+        chain = held.chain(datasetid, first.dataid) if sign == LATE and number < _CHAINS else ()
+        text = link_text(chain[0]) if chain else "nobody has delivered it" if sign == MISSING else ""
+        jobs = tuple(dict.fromkeys(link.jobid for link in chain[:1] if link.jobid))
+        yield Incident(
+            *(sign, "", _line(text), len(some), seen.more, first.due, None, None),
+            *(jobs, (datasetid,), (datasetid, first.dataid)),
+        )
+
+
+# Definitions --------------------------------------------------------------------------------------------------------
+
+
+def _of_definitions(catalogue: Catalogue) -> Iterator[Incident]:
+    for (what, name), broken in catalogue.broken.items():
+        if broken.cause is not None:
+            continue  # what it rests on is named
+        jobs = (name,) if what == "job" else ()
+        datasets = (name,) if what == "dataset" else ()
+        yield Incident(BROKEN, "", _line(broken.message), 1, False, None, None, None, jobs, datasets, None)
+    for jobid, pause in catalogue.paused.items():
+        text = f"by {pause.who.partition('@')[0]}" + (f": {pause.why}" if pause.why else "")
+        yield Incident(PAUSED, "", _line(text), 1, False, pause.since, None, None, (jobid,), (), None)
+
+
+def _line(text: str) -> str:
+    return one_line(text)[:_LONGEST]
+
+
+def in_short(found: Iterable[Incident]) -> str:
+    """How many of each kind, in a few words."""
+    kinds: dict[str, int] = {}
+    for each in found:
+        kinds[each.kind] = kinds.get(each.kind, 0) + 1
+    return ", ".join(f"{n:,} {kind}" for kind, n in kinds.items()) or count(0, "incident")
