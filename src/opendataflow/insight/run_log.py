@@ -7,6 +7,7 @@ the last lines are known here, if the project keeps them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ LAST = 300  # lines that a look at a log begins with
 MOST = 65536  # bytes of one part
 MOST_FOUND = 200  # lines of one search
 _LONGEST_SEARCH = 200  # characters
+_HEADER = 16384  # bytes in which a log says what it is about
+_SPARK_UI = re.compile(rf"# {logs.SPARK_UI}(https?://[A-Za-z0-9.:\[\]_-]+/?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,19 @@ def search_log(store: Store, project: Project, run: Run, wanted: str, n: int = M
         return LogSearch(run.runid, wanted, problem=told.problem, hint=told.hint)
     matches = tuple(LogLine(each.line, each.position, visible(each.text)) for each in found.matches)
     return LogSearch(run.runid, wanted, matches, found.is_all)
+
+
+def spark_ui(store: Store, project: Project, run: Run) -> str:
+    """Where the pages of the Spark application of a run are, while it runs; empty where its log does not say so."""
+    if run.status != RUNNING:
+        return ""
+    for line in part_of_log(store, project, run, 0, _HEADER).text.splitlines():
+        if not line.startswith("#"):
+            return ""  # from here on the job itself speaks
+        found = _SPARK_UI.fullmatch(line)
+        if found:
+            return found[1]
+    return ""
 
 
 def pieces_of_log(store: Store, project: Project, run: Run, *, follow: bool = False) -> Iterator[str]:

@@ -123,6 +123,30 @@ def variables(
     return values
 
 
+def variable_names(catalogue: Catalogue, job: Job) -> dict[str, tuple[str, ...]]:
+    """The names that a script of a job finds in its environment, by dataset, without any value.
+
+    Under "" are those of the run itself and of the job's items. Those of a dataset are there in capitals too.
+    """
+    own = ["dataid", "jobid", "ODF_RUN", "ODF_ATTEMPT", "ODF_ENV", *(f"item_{name}" for name in job.env)]
+    by_file = job.options.get("secrets") == "file"
+    names: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys((*(item.datasetid for item in job.inputs), *job.outputs)):
+        has_password = bool(catalogue.dataset(name).encryptedpass)
+        if has_password and by_file and "ODF_SECRETS" not in own:
+            own.append("ODF_SECRETS")
+        fields = (
+            *FIELDS,
+            "datasetid",
+            "itemtype",
+            "dataid",
+            "location",
+            *["password"] * (has_password and not by_file),
+        )
+        names[name] = tuple(f"{_UNFIT.sub('_', name)}_{field}" for field in fields)
+    return {"": tuple(own), **names}
+
+
 def _location(environment: Environment, dataset: Dataset, chunk: InputChunk) -> str:
     if chunk.manifest is not None and chunk.manifest.location:
         return chunk.manifest.location

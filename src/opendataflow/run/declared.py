@@ -69,8 +69,13 @@ def files_with_jobs(project: Project) -> list[Path]:
 
 def is_mentioned(project: Project, jobid: str, word: str = "@job(") -> bool:
     """Whether the project's code seems to declare this job; nothing is loaded."""
+    return mentioned_in(project, jobid, word) is not None
+
+
+def mentioned_in(project: Project, jobid: str, word: str = "@job") -> Path | None:
+    """The first file that seems to have the function of this job; nothing is loaded."""
     pattern = re.compile(rf"def\s+{re.escape(jobid)}\s*\(|name\s*=\s*[\"']{re.escape(jobid)}[\"']")
-    return any(pattern.search(_text(path)) for path in _files(project, word))
+    return next((path for path in _files(project, word) if pattern.search(_text(path))), None)
 
 
 def has_code(project: Project, jobid: str) -> bool:
@@ -80,9 +85,14 @@ def has_code(project: Project, jobid: str) -> bool:
 
 def foreseen_distrust(project: Project, catalogue: Catalogue, job: Job) -> list[Distrust]:
     """What a run of this job would be refused for as untrusted, without loading any of the project's code."""
-    path = code_of(project, job.jobid)
-    on_spark = "copy" in job.options or (is_for_spark(path) if path else is_mentioned(project, job.jobid))
+    on_spark = foreseen_on_spark(project, job)
     return distrust(project, catalogue, job, project.job(job.jobid), on_spark=on_spark)
+
+
+def foreseen_on_spark(project: Project, job: Job) -> bool:
+    """Whether a run of this job would be one on Spark, without loading any of the project's code."""
+    path = code_of(project, job.jobid)
+    return "copy" in job.options or (is_for_spark(path) if path else is_mentioned(project, job.jobid))
 
 
 def _files(project: Project, word: str) -> Iterator[Path]:

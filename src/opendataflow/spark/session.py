@@ -76,6 +76,11 @@ def app_id(spark: SparkSession) -> str:
     return str(spark.conf.get("spark.app.id", "") or "")
 
 
+def ui_of(spark: SparkSession) -> str:
+    """Where the pages of a running Spark application are; empty where it shows none, or where a server decides."""
+    return "" if is_connect(spark) else str(spark.sparkContext.uiWebUrl or "")
+
+
 def is_alive(spark: SparkSession) -> bool:
     """Whether the session still answers; its Java may have been killed."""
     try:

@@ -11,7 +11,7 @@ from .lineage import Made
 from .links import Descendant, Mark, Recalled, StaleChunk
 from .looking import ChunkStatus, Ends
 from .past import Filter, LastChange, Stretch, Told
-from .period import Attempted, Deed
+from .period import Attempted, Deed, FailedChunk, MadeChunk, Stint
 from .recalling import Recall
 from .records import (
     Announced,
@@ -56,11 +56,13 @@ __all__ = [
     "Descendant",
     "Ends",
     "Event",
+    "FailedChunk",
     "Filter",
     "InputRow",
     "LastChange",
     "Link",
     "Made",
+    "MadeChunk",
     "Mark",
     "Past",
     "Position",
@@ -77,6 +79,7 @@ __all__ = [
     "Sample",
     "StaleChunk",
     "Steered",
+    "Stint",
     "Store",
     "Stretch",
     "Told",

@@ -2,14 +2,19 @@
 
 # No `from __future__ import annotations` here: see records.py.
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..model import Consumed
 from . import records
 from .backend import Row
 from .figures import NameCount
+from .rows import compact
 from .session import Session
 from .then import stamp
+
+_RECENT_RUNS = 20_000
 
 
 class Attempted(NamedTuple):
@@ -54,6 +59,58 @@ class RowCount(NamedTuple):
     published: datetime | None
 
 
+class Stint(NamedTuple):
+    """One attempt as a stint of work; inputs is None where they are too many to tell."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    epoch: int
+    status: str
+    pool: str
+    owner: str
+    started: datetime | None
+    ended: datetime | None
+    outcome: str | None
+    inputs: tuple[Consumed, ...] | None
+
+
+class MadeChunk(NamedTuple):
+    """The current version of a chunk: how much it holds, and when the run that published it began and ended."""
+
+    dataid: str
+    status: str
+    runid: int | None
+    rows: int | None
+    bytes: int | None
+    started: datetime | None
+    ended: datetime | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long its run took; None for what no run made."""
+        return (self.ended - self.started).total_seconds() if self.started and self.ended else None
+
+
+class FailedChunk(NamedTuple):
+    """A chunk that is FAILED, and how its last run ended."""
+
+    dataid: str
+    runid: int | None
+    modified: datetime | None
+    outcome: str | None
+    detail: str | None
+
+
+class Version(NamedTuple):
+    """When a version was published."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    published: Any
+
+
 class Periods(Session):
     """What happened between two numbers of runs or events, the newest first."""
 
@@ -72,6 +129,54 @@ class Periods(Session):
     def newest_rows(self, datasetid: str, n: int) -> list[RowCount]:
         """How many rows the last n chunks of a dataset have, as far as that is known, the last ones first."""
         return self._fetch(row_count, "rows_newest", datasetid=datasetid, n=n)
+
+    def stints_between(self, floor: int, last: int, n: int) -> list[Stint]:
+        """Attempts as stints of work, after one number and up to another."""
+        return self._fetch(stint, "stints_between", floor=floor, last=last, n=n)
+
+    def stints_running(self, n: int) -> list[Stint]:
+        """The same of what runs now."""
+        return self._fetch(stint, "stints_running", n=n)
+
+    def published_given(self, versions: Iterable[Consumed]) -> dict[Consumed, datetime]:
+        """When these versions were published, as far as that is known."""
+        wanted = list(dict.fromkeys(versions))
+        rows = self._fetch(Version._make, "published_given", versions=compact(wanted)) if wanted else []
+        moments = ((Consumed(row.datasetid, row.dataid, row.version), records.moment(row.published)) for row in rows)
+        return {version: moment for version, moment in moments if moment is not None}
+
+    def made_newest(self, datasetid: str, n: int) -> list[MadeChunk]:
+        """The last n chunks of a dataset with what made them, the last one first."""
+        return self._fetch(made_chunk, "made_newest", datasetid=datasetid, n=n)
+
+    def failed_newest(self, datasetid: str, n: int) -> list[FailedChunk]:
+        """The last n chunks of a dataset that are FAILED, the last one first."""
+        return self._fetch(failed_chunk, "failed_newest", datasetid=datasetid, n=n)
+
+    def attempts_failed(self, jobid: str, n: int) -> list[Attempted]:
+        """Attempts of a job that did not end well, newest first, among the last ones of all jobs."""
+        floor = int(self._value("newest_run") or 0) - _RECENT_RUNS
+        return self._fetch(attempted, "attempts_failed_of_job", jobid=jobid, floor=floor, n=n)
+
+
+def stint(row: Row) -> Stint:
+    """A row of the queries stints_between and stints_running."""
+    raw: Any = Stint._make(row)
+    inputs = None if raw.inputs is None else records.consumed(raw.inputs, raw.runid)
+    result: Stint = raw._replace(started=records.moment(raw.started), ended=records.moment(raw.ended), inputs=inputs)
+    return result
+
+
+def made_chunk(row: Row) -> MadeChunk:
+    """A row of query made_newest."""
+    raw = MadeChunk._make(row)
+    return raw._replace(started=records.moment(raw.started), ended=records.moment(raw.ended))
+
+
+def failed_chunk(row: Row) -> FailedChunk:
+    """A row of query failed_newest."""
+    raw = FailedChunk._make(row)
+    return raw._replace(modified=records.moment(raw.modified))
 
 
 def attempted(row: Row) -> Attempted:

@@ -33,6 +33,8 @@ from opendataflow.insight.heat import Wanted, heat
 from opendataflow.insight.history import history
 from opendataflow.insight.incidents import incidents
 from opendataflow.insight.late import deadlines_missed, late
+from opendataflow.insight.job_sheet import job_sheet
+from opendataflow.insight.late import late
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.metrics import Metrics
@@ -47,8 +49,10 @@ from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
 from opendataflow.insight.run_log import last_of_log, part_of_log, pieces_of_log, search_log
 from opendataflow.insight.search import search
+from opendataflow.insight.run_sheet import run_sheet
 from opendataflow.insight.selection import scope, select
 from opendataflow.insight.stale import impact, stale_selected
+from opendataflow.insight.timeline import BY, timeline
 from opendataflow.insight.why import why
 from opendataflow.insight.why_then import why_then
 from opendataflow.model.selector import Selector
@@ -169,6 +173,7 @@ def read_logs(store: Store) -> None:
         pieces_of_log(store, project, run)
 
 
+NOWHERE = without_file(Path("/data"), None)
 SELECTORS = (
     Selector(statuses=("FAILED",)),
     Selector(causes=("exit",), who=("x",)),
@@ -225,12 +230,16 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     causes: plan_a_recovery,
     progress: plan_a_recovery,
     last_of_log: read_logs,
+    job_sheet: lambda store: [job_sheet(store, NOWHERE, name) for name in store.catalogue().jobs],
+    run_sheet: lambda store: [run_sheet(store, NOWHERE, run.runid) for run in store.runs()],
+    timeline: lambda store: [timeline(store, by=by) for by in BY],
     published: ask_where_nothing_is,
     readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
 }
 # These are reached through the functions above.
 INSIDE = {
+    "run_log.spark_ui": run_sheet,
     "run_log.part_of_log": last_of_log,
     "run_log.pieces_of_log": last_of_log,
     "run_log.search_log": last_of_log,

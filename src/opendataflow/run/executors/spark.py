@@ -15,6 +15,7 @@ from ..attempt import cause
 from ..audit import past_of, published_chunks
 from ..heartbeat import Heartbeat
 from ..parts import Attempt, Done
+from ..process.logs import SPARK_UI
 from ..spoken import spoken
 
 if TYPE_CHECKING:
@@ -133,8 +134,11 @@ class Spark:
 
     def _application(self, spark: SparkSession, attempt: Attempt, log: LogFile) -> Application:
         from ...spark.chunks import Application
+        from ...spark.session import ui_of
 
         worker = self.worker
+        if address := ui_of(spark):
+            log.note(f"{SPARK_UI}{address}")
         return Application(
             spark,
             worker.project,

@@ -26,6 +26,7 @@ from ...secrets import Key, Redactor
 from .pruning import KEEP_BYTES, KEEP_DAYS, MARK, NEW, prune_daily
 
 LIMIT = 16 * 2**20
+SPARK_UI = "Spark UI: "  # begins the note that tells where the pages of the application are
 
 _SMALLEST = 64 * 1024  # the header must always fit into the quarter that is kept
 _LONGEST_NAME = 250  # file systems allow 255 bytes, and a log being shortened has four more

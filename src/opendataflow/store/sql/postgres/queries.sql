@@ -687,3 +687,12 @@ select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select l.* from event l where l.datasetid = c.datasetid and l.dataid = c.dataid
                     order by l.eventid desc limit 1) e
+
+-- name: published_given
+-- When these versions were published.
+-- PostgreSQL: a list has json values, and is joined by LATERAL.
+select i.datasetid, i.dataid, i.version, m.published
+from (select v.value ->> 0 as datasetid, v.value ->> 1 as dataid, (v.value ->> 2)::bigint as version
+      from json_array_elements(:versions::json) v (value) offset 0) i
+cross join lateral (select d.published from data_manifest d
+                    where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m

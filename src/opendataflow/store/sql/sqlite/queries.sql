@@ -655,3 +655,10 @@ select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch
 from json_each(:chunks) c
 cross join event e on e.eventid = (select l.eventid from event l where l.datasetid = c.value ->> 0 and l.dataid = c.value ->> 1
                                    order by l.eventid desc limit 1)
+
+-- name: published_given
+-- When these versions were published.
+-- SQLite: a list is read by json_each.
+select m.datasetid, m.dataid, m.version, m.published
+from json_each(:versions) i
+cross join data_manifest m on m.datasetid = i.value ->> 0 and m.dataid = i.value ->> 1 and m.version = i.value ->> 2

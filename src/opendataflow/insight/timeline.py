@@ -1,0 +1,294 @@
+"""Timeline: the runs of a period as bars, one row for each worker, pool or job, and what each of them waited for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+
+from ..errors import UsageError
+from ..model import FAILED, READY, RUNNING, Catalogue, Consumed
+from ..store import Stint, Store
+from .words import count
+
+DEFAULT_PERIOD = timedelta(hours=1)
+LONGEST_PERIOD = timedelta(days=31)
+BY = ("worker", "pool", "job")
+NO_POOL = "no pool"
+_MOST_RUNS = 20_000  # that are looked at
+_MOST_RUNNING = 2000
+_MOST_BARS = 2000  # beyond, those that lie close together are one
+_MOST_LANES = 40
+_MOST_ROWS = 12  # of one lane, each for runs that do not overlap
+_MOST_INPUTS = 20_000  # whose publishing is looked up
+_MARGIN = 2000  # numbers, by which transactions that overlapped may be out of order
+_LOOK_BACK = 5000  # runs before the period, some of which may still run in it
+_CELLS = 400  # parts of the period, where bars are drawn together
+_NOT_GOOD = (FAILED, "LOST")
+_REST = "others"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a run waited for after everything that it reads was READY."""
+
+    ready: datetime
+    seconds: float
+    full: float  # seconds of it in which its pool had no free slot, by the slots that the pool has now
+    read: Consumed  # what came last
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One run, or several that lie close together; its ends are those of the part inside the period."""
+
+    row: int
+    begin: datetime
+    end: datetime
+    status: str  # the worst, where it stands for several
+    runs: int
+    runid: int | None  # None for several
+    jobid: str
+    dataid: str
+    outcome: str
+    wait: Wait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One worker, pool or job: as many rows as runs overlapped, and its bars from left to right."""
+
+    name: str
+    runs: int
+    failed: int
+    busy: float  # seconds of all its runs inside the period
+    rows: int
+    bars: tuple[Bar, ...]
+    slots: int | None = None  # of a pool with a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The runs of a period."""
+
+    since: datetime
+    until: datetime
+    now: datetime
+    by: str
+    runs: int
+    failed: int
+    is_together: bool  # whether bars that lie close together are drawn as one
+    lanes: tuple[Lane, ...]
+    longest_waits: tuple[Bar, ...]
+    remarks: tuple[str, ...]
+
+
+def timeline(
+    store: Store, since: datetime | None = None, until: datetime | None = None, by: str = "worker", jobid: str = ""
+) -> Timeline:
+    """The runs that ran between two moments, or in the last hour, of all jobs or of one."""
+    if by not in BY:
+        raise UsageError(f"{by} is no kind of row", hint=f"Say one of {', '.join(BY)}.")
+    now = datetime.fromtimestamp(store.clock(), UTC)
+    until = min(until, now) if until else now
+    since = since or until - DEFAULT_PERIOD
+    if since >= until:
+        raise UsageError("the period would begin after its end", hint="Say another since, or until with it.")
+    if until - since > LONGEST_PERIOD:
+        raise UsageError("the period is too long", hint=f"Say at most {LONGEST_PERIOD.days} days.")
+    remarks: list[str] = []
+    found = [stint for stint in _stints(store, since, until, remarks) if not jobid or stint.jobid == jobid]
+    bars = [_Bar(stint, since, until) for stint in found]
+    catalogue = store.catalogue()
+    is_together = len(bars) > _MOST_BARS
+    if not is_together:
+        _waits(store, catalogue, bars)
+    else:
+        remarks.append(f"Of {count(len(bars), 'run')}, those that lie close together are one bar.")
+    lanes = tuple(_lanes(catalogue, bars, by, remarks, (since, until) if is_together else None))
+    waited = sorted((bar for bar in bars if bar.wait), key=lambda bar: -(bar.wait.seconds if bar.wait else 0))
+    failed = sum(bar.stint.status in _NOT_GOOD for bar in bars)
+    longest = tuple(bar.bar(0) for bar in waited[:10] if bar.wait and bar.wait.seconds >= 1)
+    return Timeline(since, until, now, by, len(bars), failed, is_together, lanes, longest, tuple(remarks))
+
+
+class _Bar:
+    """A run inside the period, while the drawing is made."""
+
+    __slots__ = ("begin", "end", "stint", "wait")
+
+    def __init__(self, stint: Stint, since: datetime, until: datetime) -> None:
+        self.stint = stint
+        self.begin = max(stint.started or since, since)
+        self.end = max(min(stint.ended or until, until), self.begin)
+        self.wait: Wait | None = None
+
+    def bar(self, row: int) -> Bar:
+        stint = self.stint
+        told = stint.outcome or stint.status
+        return Bar(row, self.begin, self.end, stint.status, 1, stint.runid, stint.jobid, stint.dataid, told, self.wait)
+
+
+def _stints(store: Store, since: datetime, until: datetime, remarks: list[str]) -> list[Stint]:
+    """The runs of a period, the first one first."""
+    # The numbers are a little late rather than early: what is too old goes out by its time.
+    floor, last = store.run_before(since), store.run_before(until)
+    found = store.stints_between(max(floor - _MARGIN - _LOOK_BACK, 0), last, _MOST_RUNS + 1)
+    if len(found) > _MOST_RUNS:
+        found = found[:_MOST_RUNS]
+        remarks.append(f"Only the last {count(_MOST_RUNS, 'run')} of the period are shown.")
+    known = {stint.runid: stint for stint in [*found, *store.stints_running(_MOST_RUNNING)]}
+    inside = (
+        stint
+        for stint in known.values()
+        if stint.started is not None and stint.started < until and _end(stint, until) > since
+    )
+    return sorted(inside, key=lambda stint: (stint.started, stint.runid))
+
+
+def _end(stint: Stint, otherwise: datetime) -> datetime:
+    if stint.ended is None:
+        return otherwise
+    # A run that took no time at all is still seen in the moment in which it ran.
+    return stint.ended + timedelta(microseconds=1)
+
+
+# Waits --------------------------------------------------------------------------------------------------------------
+
+
+def _waits(store: Store, catalogue: Catalogue, bars: Sequence[_Bar]) -> None:
+    """How long each first attempt waited since the last of its inputs was published."""
+    asked: list[Consumed] = []
+    first = [bar for bar in bars if bar.stint.epoch == 1 and bar.stint.inputs]
+    for bar in reversed(first):
+        asked += bar.stint.inputs or ()
+        if len(asked) > _MOST_INPUTS:
+            break
+    published = store.published_given(asked[:_MOST_INPUTS])
+    full = {poolid: _full(bars, poolid, pool.slots) for poolid, pool in catalogue.pools.items() if pool.slots}
+    for bar in first:
+        inputs, started = bar.stint.inputs or (), bar.stint.started
+        if started is None or not all(each in published for each in inputs):
+            continue
+        read = max(inputs, key=lambda each: published[each])
+        ready = published[read]
+        if ready <= started:
+            held = sum(
+                max((min(high, started) - max(low, ready)).total_seconds(), 0.0)
+                for low, high in full.get(bar.stint.pool, ())
+            )
+            bar.wait = Wait(ready, (started - ready).total_seconds(), held, read)
+
+
+def _full(bars: Iterable[_Bar], poolid: str, slots: int) -> list[tuple[datetime, datetime]]:
+    """When all slots of a pool were taken."""
+    edges: list[tuple[datetime, int]] = []
+    for bar in bars:
+        if bar.stint.pool == poolid:
+            edges += [(bar.begin, 1), (bar.end, -1)]
+    taken, since, found = 0, None, []
+    for at, step in sorted(edges):
+        taken += step
+        if taken >= slots and since is None:
+            since = at
+        elif taken < slots and since is not None:
+            if at > since:
+                found.append((since, at))
+            since = None
+    return found
+
+
+# Lanes --------------------------------------------------------------------------------------------------------------
+
+
+def _lanes(
+    catalogue: Catalogue,
+    bars: Sequence[_Bar],
+    by: str,
+    remarks: list[str],
+    together: tuple[datetime, datetime] | None,
+) -> Iterator[Lane]:
+    names = _named(bars, by, remarks)
+    groups: defaultdict[str, list[_Bar]] = defaultdict(list)
+    for bar, name in zip(bars, names, strict=True):
+        groups[name].append(bar)
+    for name in sorted(groups, key=lambda each: (each in (_REST, NO_POOL), each)):
+        group = groups[name]
+        pool = catalogue.pools.get(name) if by == "pool" else None
+        placed = list(_together(group, *together) if together else _placed(group))
+        yield Lane(
+            name,
+            len(group),
+            sum(bar.stint.status in _NOT_GOOD for bar in group),
+            sum((bar.end - bar.begin).total_seconds() for bar in group),
+            max((bar.row for bar in placed), default=0) + 1,
+            tuple(placed),
+            pool.slots if pool else None,
+        )
+
+
+def _named(bars: Sequence[_Bar], by: str, remarks: list[str]) -> list[str]:
+    """The name of the lane of each bar; what would be too many lanes shares one."""
+    if by == "pool":
+        names = [bar.stint.pool or NO_POOL for bar in bars]
+    elif by == "job":
+        names = [bar.stint.jobid for bar in bars]
+    else:
+        names = [bar.stint.owner or "unknown" for bar in bars]
+        if len({*names}) > _MOST_LANES // 2:
+            names = [_machine(name) for name in names]
+            remarks.append("There are many workers: those of one user on one machine share their rows.")
+    most = Counter(names).most_common()
+    if len(most) <= _MOST_LANES:
+        return names
+    kept = {name for name, _ in most[: _MOST_LANES - 1]}
+    remarks.append(f"The {_MOST_LANES - 1} busiest of {count(len(most), by)} have rows of their own.")
+    return [name if name in kept else _REST for name in names]
+
+
+def _machine(owner: str) -> str:
+    """Whose worker it is and where, without the number of its process."""
+    name, colon, number = owner.rpartition(":")
+    return name if colon and number.isdigit() else owner
+
+
+def _placed(bars: Iterable[_Bar]) -> Iterator[Bar]:
+    """Each bar in the first row that is free; beyond the last row they lie upon each other."""
+    busy: list[tuple[datetime, int]] = []  # until when each row is taken
+    free: list[int] = []
+    rows = 0
+    for bar in bars:
+        while busy and busy[0][0] <= bar.begin:
+            heappush(free, heappop(busy)[1])
+        if free:
+            row = heappop(free)
+        else:
+            row, rows = min(rows, _MOST_ROWS - 1), rows + 1
+        heappush(busy, (bar.end, row))
+        yield bar.bar(row)
+
+
+def _together(bars: Iterable[_Bar], since: datetime, until: datetime) -> Iterator[Bar]:
+    """One bar for each part of the period in which something ran."""
+    step = (until - since) / _CELLS
+    cells: defaultdict[int, list[_Bar]] = defaultdict(list)
+    for bar in bars:
+        first = min(int((bar.begin - since) / step), _CELLS - 1)
+        last = min(int((bar.end - since) / step), _CELLS - 1)
+        for cell in range(first, last + 1):
+            cells[cell].append(bar)
+    for cell, group in sorted(cells.items()):
+        begin = since + cell * step
+        if len(group) == 1:
+            only = group[0].bar(0)
+            yield Bar(0, begin, begin + step, only.status, 1, only.runid, only.jobid, only.dataid, only.outcome)
+            continue
+        worst = min((bar.stint.status for bar in group), key=_WORST.index)
+        jobs = {bar.stint.jobid for bar in group}
+        name = jobs.pop() if len(jobs) == 1 else ""
+        yield Bar(0, begin, begin + step, worst, len(group), None, name, "", "")
+
+
+_WORST = ("FAILED", "LOST", "REFUSED", RUNNING, READY)

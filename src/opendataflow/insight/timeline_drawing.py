@@ -1,0 +1,106 @@
+"""A timeline as drawings of SVG: positions are parts of the width, so that it fits every page, and each bar says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from html import escape
+
+from ..model.printable import one_line
+from .timeline import Bar, Lane, Timeline
+from .words import count, duration, took
+
+_STEPS = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)  # seconds
+_MOST_MARKS = 7
+_HEIGHTS = ((2, 18), (5, 12), (12, 8))  # up to so many rows, how high each is
+_KINDS = {"READY": "good", "FAILED": "bad", "LOST": "bad", "RUNNING": "going"}
+_THINNEST = 0.25  # percent of the width
+
+
+def axis(drawn: Timeline, zone: tzinfo) -> str:
+    """The hours or days along the period."""
+    texts = "".join(
+        f'<line x1="{x}%" x2="{x}%" y1="16" y2="22"/><text x="{x}%" y="12" text-anchor="{_anchor(x)}">{text}</text>'
+        for x, text in marks(drawn, zone)
+    )
+    return f'<svg class="axis" width="100%" height="22" aria-hidden="true">{texts}</svg>'
+
+
+def lane(drawn: Timeline, of: Lane, href: Callable[[int], str], zone: tzinfo) -> str:
+    """The bars of one lane; a bar of one run leads to that run."""
+    high = next((height for rows, height in _HEIGHTS if of.rows <= rows), _HEIGHTS[-1][1])
+    grid = "".join(f'<line class="grid" x1="{x}%" x2="{x}%" y1="0" y2="100%"/>' for x, _ in marks(drawn, zone))
+    bars = "".join(_bar(drawn, bar, high, href, zone) for bar in of.bars)
+    told = f"{count(of.runs, 'run')}, {of.failed:,} not good, {duration(of.busy)} of work"
+    label = escape(one_line(f"{of.name}: {told}"))
+    return (
+        f'<svg class="lane" width="100%" height="{of.rows * (high + 3) + 3}" role="group" aria-label="{label}">'
+        f"{grid}{bars}</svg>"
+    )
+
+
+def told(bar: Bar, zone: tzinfo) -> str:
+    """A bar in words."""
+    when = f"{bar.begin.astimezone(zone):%H:%M:%S}"
+    if bar.runid is None:
+        return f"{count(bar.runs, 'run')} of {bar.jobid or 'several jobs'} around {when}, the worst {bar.status}"
+    ran = (bar.end - bar.begin).total_seconds()
+    text = f"run {bar.runid}: {bar.jobid} {bar.dataid} {bar.outcome}, {when}, {took(ran)}"
+    return f"{text}; {waited(bar)}" if bar.wait else text
+
+
+def waited(bar: Bar) -> str:
+    """What a bar waited for, in words."""
+    wait = bar.wait
+    if wait is None:
+        return ""
+    text = f"waited {took(wait.seconds)} after {wait.read.datasetid} {wait.read.dataid} was READY"
+    return f"{text}, {took(wait.full)} of it for a slot of its pool" if wait.full >= 0.05 else text
+
+
+def marks(drawn: Timeline, zone: tzinfo) -> list[tuple[float, str]]:
+    """Where the marks along the period are, in percent of the width, and what they say."""
+    whole = (drawn.until - drawn.since).total_seconds()
+    step = next((step for step in _STEPS if whole / step <= _MOST_MARKS), _STEPS[-1])
+    local = drawn.since.astimezone(zone)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    skipped = int((local - midnight).total_seconds() // step) + 1
+    at = (midnight + timedelta(seconds=skipped * step)).astimezone(UTC)
+    form = "%H:%M" if step < 86400 else "%m-%d"
+    found = []
+    while at < drawn.until:
+        found.append((_x(drawn, at), f"{at.astimezone(zone):{form}}"))
+        at += timedelta(seconds=step)
+    return found
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 4 else "end" if x > 96 else "middle"
+
+
+def _x(drawn: Timeline, at: datetime) -> float:
+    part = (at - drawn.since) / (drawn.until - drawn.since)
+    return round(min(max(part, 0.0), 1.0) * 100, 3)
+
+
+def _bar(drawn: Timeline, bar: Bar, high: int, href: Callable[[int], str], zone: tzinfo) -> str:
+    y = 3 + bar.row * (high + 3)
+    left, right = _x(drawn, bar.begin), _x(drawn, bar.end)
+    wide = max(round(right - left, 3), _THINNEST)
+    left = min(left, 100 - wide)
+    words = escape(one_line(told(bar, zone)))
+    kind = _KINDS.get(bar.status, "other")
+    rect = f'<rect class="{kind}" x="{left:g}%" y="{y}" width="{wide:g}%" height="{high}" rx="2"/>'
+    if bar.runid is None:
+        return f'<g role="img" aria-label="{words}"><title>{words}</title>{rect}</g>'
+    wait = ""
+    if bar.wait:
+        kind = "wait full" if bar.wait.full >= bar.wait.seconds / 2 > 0 else "wait"
+        middle = y + high / 2
+        wait = (
+            f'<line class="{kind}" x1="{_x(drawn, bar.wait.ready)}%" x2="{left:g}%" y1="{middle:g}" y2="{middle:g}"/>'
+        )
+    # The keyboard goes through the table below: a thousand bars would be a thousand stops.
+    return (
+        f'<a href="{escape(href(bar.runid))}" tabindex="-1" aria-label="{words}"><title>{words}</title>{wait}{rect}</a>'
+    )
