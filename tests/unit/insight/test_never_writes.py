@@ -32,9 +32,8 @@ from opendataflow.insight.health import health
 from opendataflow.insight.heat import Wanted, heat
 from opendataflow.insight.history import history
 from opendataflow.insight.incidents import incidents
-from opendataflow.insight.late import deadlines_missed, late
 from opendataflow.insight.job_sheet import job_sheet
-from opendataflow.insight.late import late
+from opendataflow.insight.late import deadlines_missed, late
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.metrics import Metrics
@@ -48,8 +47,8 @@ from opendataflow.insight.recovery import causes, plan, progress
 from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
 from opendataflow.insight.run_log import last_of_log, part_of_log, pieces_of_log, search_log
-from opendataflow.insight.search import search
 from opendataflow.insight.run_sheet import run_sheet
+from opendataflow.insight.search import search
 from opendataflow.insight.selection import scope, select
 from opendataflow.insight.stale import impact, stale_selected
 from opendataflow.insight.timeline import BY, timeline
