@@ -1,7 +1,4 @@
-"""Steering: what a person may do to chunks, runs, jobs and pools. The terminal and the console call the same functions.
-
-Each does one thing, or says what it would do: a dry run writes nothing at all.
-"""
+"""The verbs of whoever steers: each does one thing, or says what it would do. A dry run writes nothing at all."""
 
 from __future__ import annotations
 
@@ -9,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .errors import UnknownRun, UsageError
-from .model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Pool, check_id
+from ..errors import UnknownRun, UsageError
+from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Pool, check_id
 
 if TYPE_CHECKING:
-    from .insight.recovery import Plan
-    from .insight.selection import Selected
-    from .model.selector import Selector
-    from .project import Project
-    from .store import Recall, Recovered, RolledBack, Run, Steered, Store
+    from ..insight.recovery import Plan
+    from ..insight.selection import Selected
+    from ..model.selector import Selector
+    from ..project import Project
+    from ..store import Recall, Recovered, RolledBack, Run, Steered, Store
 
 # verb → the chunks that it means where no status is named, and whether a range means dataids without a chunk too.
 VERBS: dict[str, tuple[tuple[str, ...], bool]] = {
@@ -36,7 +33,7 @@ _MOST_DIGITS = 18  # of a number that both databases can hold
 
 def meant(store: Store, verb: str, selector: Selector) -> list[Selected]:
     """The chunks that a verb would be done to, as the next claim would find them."""
-    from .insight.selection import select
+    from ..insight.selection import select
 
     statuses, new_ones = VERBS[verb]
     with store.as_if_folded():
@@ -76,7 +73,7 @@ def steer(
 
 def stale_meant(store: Store, selector: Selector) -> list[tuple[str, str]]:
     """The stale chunks that a selector means, upstream first."""
-    from .insight.stale import stale_selected
+    from ..insight.stale import stale_selected
 
     with store.as_if_folded():
         return stale_selected(store, selector)
@@ -123,7 +120,7 @@ def rollback(
     dry_run: bool = False,
 ) -> list[RolledBack]:
     """Make an older version of a chunk the current one again, if its files are what was published."""
-    from .run.rollback import rollback
+    from ..run.rollback import rollback
 
     check_id("dataset", datasetid)
     check_id("dataid", dataid)
@@ -252,7 +249,7 @@ def recover(
     store: Store, causes: Sequence[int | str] = (), *, why: str | None = None, dry_run: bool = False
 ) -> tuple[Plan, Recovered | None]:
     """Resubmit the smallest set of chunks that lets everything run; with causes, what these broke. The plan, and what was done."""
-    from .insight.recovery import plan
+    from ..insight.recovery import plan
 
     with store.as_if_folded():
         planned = plan(store, causes or None)
