@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
@@ -13,14 +13,14 @@ from .graph_layout import SIZES, Edge, Layout, Place, layout
 MOST_BOXES = 400  # that are drawn with their names; more than these are a map
 _MOST_LINES = 6000  # arrows of a map
 _MOST_NAMED = 60  # boxes of a map that are links
-_LETTERS = 21  # of a name that a box has room for
+_LETTERS = 19  # of a name that a box has room for
 _MARGIN = 12
 
 _placed = lru_cache(maxsize=8)(layout)  # definitions change rarely, and what is looked at again and again is the whole
 
 
 class Box(NamedTuple):
-    """One node: its id, its kind and state (classes of the style sheet), a sign, two lines, all of it in words, and a link."""
+    """One node: its id, its kind and state (classes of the style sheet), a sign, two lines, and all of it in words."""
 
     id: str
     kind: str
@@ -29,7 +29,6 @@ class Box(NamedTuple):
     name: str
     told: str
     title: str
-    link: str
     is_chosen: bool = False
 
 
@@ -58,6 +57,7 @@ def drawing(
     boxes: Sequence[Box],
     edges: Iterable[Edge],
     title: str,
+    link: Callable[[str], str],
     *,
     part: int | None = None,
     link_of_part: str = "",
@@ -66,17 +66,18 @@ def drawing(
 ) -> Drawing:
     """The boxes and arrows as SVG; above `most` boxes a map of them all, or one part of it with names.
 
-    link_of_part is the address of a part without its number. not_well are the ids of the boxes that a map names.
+    link gives the address of a box by its id; link_of_part is that of a part without its number. not_well are the ids of
+    the boxes that a map has links for.
     """
     placed = _placed(tuple(box.id for box in boxes), tuple(edges))
     if len(boxes) <= most:
-        return Drawing(_detail(boxes, placed, title, None), tuple(box.id for box in boxes))
+        return Drawing(_detail(boxes, placed, title, link, None), tuple(box.id for box in boxes))
     parts = _parts(boxes, placed, not_well, most)
     if part is not None and 1 <= part <= len(parts):
         chosen = parts[part - 1]
         inside = [box for box in boxes if chosen.top <= placed.places[box.id].y < chosen.bottom]
-        return Drawing(_detail(inside, placed, title, chosen), tuple(box.id for box in inside), parts, part)
-    return Drawing(_map(boxes, placed, title, parts, link_of_part, not_well), (), parts, None, True)
+        return Drawing(_detail(inside, placed, title, link, chosen), tuple(box.id for box in inside), parts, part)
+    return Drawing(_map(boxes, placed, title, (parts, link_of_part), (not_well, link)), (), parts, None, True)
 
 
 def cut(name: str, letters: int = _LETTERS) -> str:
@@ -90,14 +91,14 @@ def cut(name: str, letters: int = _LETTERS) -> str:
 # With names ---------------------------------------------------------------------------------------------------------
 
 
-def _detail(boxes: Sequence[Box], placed: Layout, title: str, part: Part | None) -> str:
+def _detail(boxes: Sequence[Box], placed: Layout, title: str, link: Callable[[str], str], part: Part | None) -> str:
     places = placed.places
     inside = {box.id for box in boxes}
     arrows = [path for (a, b), path in placed.paths.items() if a in inside or b in inside]
     top = part.top if part else 0
     bottom = part.bottom - SIZES.down if part else placed.height
     drawn = f'<path class="arrows" d="{"".join(arrows)}"/>{_heads(placed, inside)}'
-    drawn += "".join(_box(box, places[box.id]) for box in boxes)
+    drawn += "".join(_box(box, places[box.id], link(box.id)) for box in boxes)
     return _svg("graph", title, (0, top, placed.width, bottom - top), drawn)
 
 
@@ -109,14 +110,14 @@ def _heads(placed: Layout, inside: set[str]) -> str:
     return f'<path class="heads" d="{"".join(triangles)}"/>'
 
 
-def _box(box: Box, place: Place) -> str:
+def _box(box: Box, place: Place, link: str) -> str:
     chosen = " chosen" if box.is_chosen else ""
     current = ' aria-current="true"' if box.is_chosen else ""
     return (
-        f'<a class="box {escape(box.kind)} is-{escape(box.state)}{chosen}" href="{escape(box.link)}"{current} '
+        f'<a class="box {escape(box.kind)} is-{escape(box.state)}{chosen}" href="{escape(link)}"{current} '
         f'transform="translate({place.x} {place.y})"><title>{escape(box.title)}</title><use href="#box-{escape(box.kind)}"/>'
         f'<text x="14" y="14.5">{escape(cut(box.name))}</text>'
-        f'<text class="told" x="14" y="27.5">{escape(box.sign)} {escape(cut(box.told, 26))}</text></a>'
+        f'<text class="told" x="14" y="27.5">{escape(box.sign)} {escape(cut(box.told, 24))}</text></a>'
     )
 
 
@@ -141,35 +142,35 @@ def _map(
     boxes: Sequence[Box],
     placed: Layout,
     title: str,
-    parts: Sequence[Part],
-    link_of_part: str,
-    not_well: frozenset[str],
+    of_parts: tuple[Sequence[Part], str],
+    of_boxes: tuple[frozenset[str], Callable[[str], str]],
 ) -> str:
+    (parts, link_of_part), (not_well, link) = of_parts, of_boxes
+    # What is much taller than wide would be a thin line on a screen: a map is pressed together.
+    press = min(placed.width / 1.8 / max(placed.height, 1), 1.0)
+    at = {node: place._replace(y=round(place.y * press)) for node, place in placed.places.items()}
+    wide, high = SIZES.width, max(round(SIZES.height * press), 2)
     by_state: dict[str, list[str]] = {}
-    wide, high = SIZES.width, SIZES.height
     for box in boxes:
-        place = placed.places[box.id]
-        by_state.setdefault(box.state, []).append(f"M{place.x} {place.y}h{wide}v{high}h-{wide}z")
-    drawn = [f'<path class="lines" d="{_lines(placed.places, placed.paths)}"/>']
+        by_state.setdefault(box.state, []).append(f"M{at[box.id].x} {at[box.id].y}h{wide}v{high}h-{wide}z")
+    drawn = [f'<path class="lines" d="{_lines(at, placed.paths, high // 2)}"/>']
     drawn += [f'<path class="dots is-{escape(state)}" d="{"".join(some)}"/>' for state, some in by_state.items()]
     for part in parts:
         told = f"Part {part.number} of {len(parts)}: {part.boxes:,} nodes, {part.not_well:,} not well"
+        top, bottom = round(part.top * press), round(part.bottom * press)
         drawn.append(
             f'<a class="part" href="{escape(link_of_part)}{part.number}"><title>{told}</title>'
-            f'<rect x="-{_MARGIN}" y="{part.top - 7}" width="{placed.width + 2 * _MARGIN}" height="{part.bottom - part.top}"/></a>'
+            f'<rect x="-8" y="{top - 2}" width="{placed.width + 16}" height="{bottom - top}"/></a>'
         )
-    named = [box for box in boxes if box.id in not_well][:_MOST_NAMED]
-    for box in named:
-        place = placed.places[box.id]
+    for box in [box for box in boxes if box.id in not_well][:_MOST_NAMED]:
         drawn.append(
-            f'<a class="named is-{escape(box.state)}" href="{escape(box.link)}" transform="translate({place.x} {place.y})">'
-            f'<title>{escape(box.title)}</title><rect width="{wide}" height="{high}"/></a>'
+            f'<a class="named is-{escape(box.state)}" href="{escape(link(box.id))}"><title>{escape(box.title)}</title>'
+            f'<rect x="{at[box.id].x}" y="{at[box.id].y}" width="{wide}" height="{high}"/></a>'
         )
-    return _svg("map", title, (0, 0, placed.width, placed.height), "".join(drawn))
+    return _svg("map", title, (0, 0, placed.width, round(placed.height * press)), "".join(drawn))
 
 
-def _lines(places: Mapping[str, Place], edges: Iterable[Edge]) -> str:
-    middle = SIZES.height // 2
+def _lines(places: Mapping[str, Place], edges: Iterable[Edge], middle: int) -> str:
     lines = []
     for number, (a, b) in enumerate(edges):
         if number >= _MOST_LINES:

@@ -22,6 +22,7 @@ NOT_WELL = (BROKEN, *WORST_FIRST[:-1], LATE, PAUSED, STALE)
 STATES = (*NOT_WELL, RUNNING, READY)  # the worst first
 MOST_COUNTED = 1000  # chunks of one dataset with one status
 _MOST_LISTED = 20
+_MOST_GRAPHS = 8  # that are kept: definitions change rarely
 _OF_JOBS = (FAILED, RESUBMIT, RUNNING)  # what a job did to its outputs, and does
 
 
@@ -80,8 +81,20 @@ class NodeChunks:
     next: tuple[str, ...]
 
 
+_graphs: dict[int, tuple[Catalogue, dict[str, None], tuple[Arrow, ...]]] = {}  # of the last catalogues, by identity
+
+
 def flow_graph(catalogue: Catalogue) -> tuple[dict[str, None], tuple[Arrow, ...]]:
     """The ids of all datasets and jobs along the flow, and what leads where, broken definitions included."""
+    known = _graphs.get(id(catalogue))
+    if known is None or known[0] is not catalogue:
+        while len(_graphs) >= _MOST_GRAPHS:
+            _graphs.pop(next(iter(_graphs)), None)
+        _graphs[id(catalogue)] = known = (catalogue, *_graph(catalogue))
+    return known[1:]
+
+
+def _graph(catalogue: Catalogue) -> tuple[dict[str, None], tuple[Arrow, ...]]:
     nodes: dict[str, None] = dict.fromkeys(f"dataset {name}" for name in datasets_in_order(catalogue))
     arrows: dict[Arrow, None] = {}
     for jobid in catalogue.order():
@@ -118,7 +131,7 @@ def flow_picture(store: Store, *, around: str | None = None, depth: int = 2, onl
     ends = [(arrow.source, arrow.target) for arrow in arrows] if len(shown) < len(ids) else []
     more = {a for a, b in ends if b not in shown} | {b for a, b in ends if a not in shown}
     return Picture(
-        tuple(replace(states[node], has_more=node in more) for node in ids if node in shown),
+        tuple(replace(states[node], has_more=True) if node in more else states[node] for node in ids if node in shown),
         tuple(arrow for arrow in arrows if arrow.source in shown and arrow.target in shown),
         len(ids),
         len(not_well),

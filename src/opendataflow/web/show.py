@@ -39,6 +39,9 @@ SIGNS = {
     "STALE": "≠",
     "LATE": "◷",
     "WARNED": "!",
+    "BROKEN": "⊗",
+    "PAUSED": "■",
+    "RECALLED": "⊘",
 }
 
 

@@ -1,0 +1,201 @@
+"""The page Flow: datasets and jobs from left to right, and the versions that a chunk came from and went into."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from markupsafe import Markup
+from starlette.responses import Response
+
+from ...insight.drawing import MOST_BOXES, Box, Drawing, drawing
+from ...insight.flow_of import Reach
+from ...insight.flow_picture import NOT_WELL, STATES, FlowNode, NodeChunks, Picture, chunks_of_node, flow_picture
+from ...insight.lineage import Lineage, Version, lineage
+from ..show import SIGNS, Addresses, page
+from ..site import site_of
+
+router = APIRouter()
+url = Addresses()
+
+_DEPTHS = (1, 2, 3, 5, 10)
+_MOST_ROWS = 200  # of the table of a map
+_NEIGHBOURS = 4  # that a row names
+_Depth = Annotated[int, Query(ge=1, le=100)]
+_Word = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/flow")
+def flow_page(
+    request: Request,
+    node: _Word = "",
+    around: _Word = "",
+    depth: _Depth = 2,
+    not_well: bool = False,
+    part: Annotated[int | None, Query(ge=1, le=10_000)] = None,
+) -> Response:
+    """Every dataset and job with the worst that is the matter with it; beside them the chunks of one."""
+    around, node = around.strip(), node.strip()
+    chosen: NodeChunks | None = None
+    with site_of(request).reading() as store:
+        picture = flow_picture(store, around=around or None, depth=depth, only_not_well=not_well)
+        if node:
+            chosen = chunks_of_node(store, node)
+    query: dict[str, Any] = {"around": around, "depth": depth if around else None, "not_well": not_well or None}
+    drawn = _drawn(picture, query, part, chosen)
+    shown = {*drawn.shown} or {each.id for each in picture.nodes if not each.is_well}
+    rows = [each for each in picture.nodes if each.id in shown]
+    states = Counter(each.state for each in picture.nodes)
+    return page(
+        request,
+        "flow.html",
+        title=chosen.node.name if chosen else "Flow",
+        picture=picture,
+        around=(picture.around or "").partition(" ")[2],
+        drawn=drawn,
+        svg=Markup(drawn.svg),  # made of escaped parts
+        part_link=url.flow(**query) + ("&" if any(query.values()) else "?") + "part=",
+        states=[(state, states[state]) for state in (*STATES, None) if states[state]],
+        rows=_rows(rows[:_MOST_ROWS] if drawn.is_map else rows, picture, query),
+        more_rows=max(len(rows) - _MOST_ROWS, 0) if drawn.is_map else 0,
+        chosen=chosen,
+        close=url.flow(**query, part=part),
+        depths=_DEPTHS,
+        depth=depth,
+        not_well=not_well,
+    )
+
+
+def _drawn(picture: Picture, query: dict[str, Any], part: int | None, chosen: NodeChunks | None) -> Drawing:
+    is_map = len(picture.nodes) > MOST_BOXES and part is None
+    boxes = [
+        Box(
+            node.id,
+            node.kind,
+            node.state or "NONE",
+            SIGNS.get(node.state or "", "·"),
+            node.name,
+            node.words + " …" * node.has_more,
+            f"{node.kind} {node.name}: {node.words}" + "; it goes on" * node.has_more,
+            chosen is not None and node.id == chosen.node.id,
+        )
+        for node in picture.nodes
+    ]
+    return drawing(
+        boxes,
+        [(arrow.source, arrow.target) for arrow in picture.edges],
+        "Datasets and jobs, from left to right",
+        lambda node: _link(node, query, part, is_map=is_map),
+        part=part,
+        link_of_part=url.flow(**query) + ("&" if any(query.values()) else "?") + "part=",
+        not_well=frozenset(node.id for node in picture.nodes if node.state in NOT_WELL),
+    )
+
+
+def _link(node: str, query: dict[str, Any], part: int | None, *, is_map: bool = False) -> str:
+    """Where the chunks of a node are shown beside the graph; from a map, with what is around it."""
+    if is_map:
+        return url.flow(around=node, depth=2, node=node)
+    return url.flow(**query, part=part, node=node)
+
+
+def _rows(nodes: Iterable[FlowNode], picture: Picture, query: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same graph as a table, for whoever cannot see it."""
+    before: dict[str, list[str]] = {}
+    after: dict[str, list[str]] = {}
+    for arrow in picture.edges:
+        before.setdefault(arrow.target, []).append(arrow.source.partition(" ")[2])
+        after.setdefault(arrow.source, []).append(arrow.target.partition(" ")[2])
+    return [
+        {
+            "node": node,
+            "link": _link(node.id, query, None),
+            "before": _named(before.get(node.id, ())),
+            "after": _named(after.get(node.id, ())),
+        }
+        for node in nodes
+    ]
+
+
+def _named(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - _NEIGHBOURS:,} more" if len(every) > _NEIGHBOURS else ""
+    return ", ".join(every[:_NEIGHBOURS]) + more
+
+
+# Versions -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/flow/{datasetid}/{dataid}")
+def versions_page(
+    request: Request,
+    datasetid: str,
+    dataid: str,
+    version: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    depth: _Depth = 10,
+    part: Annotated[int | None, Query(ge=1, le=10_000)] = None,
+) -> Response:
+    """The versions that really went into a chunk and came out of it."""
+    with site_of(request).reading() as store:
+        found = lineage(store, datasetid, dataid, version, Reach(depth=depth))
+    query = {"version": version, "depth": depth if depth != 10 else None}
+    link = url.flow(datasetid, dataid, **query)
+    links = {each.id: url.flow(each.datasetid, each.dataid, version=each.version or None) for each in found.nodes}
+    drawn = drawing(
+        [_box(each, found) for each in found.nodes],
+        [(edge.source, edge.target) for edge in found.edges],
+        f"Versions that went into {datasetid} {dataid}, and that came out of it",
+        lambda node: links[node],
+        part=part,
+        link_of_part=link + ("&" if any(query.values()) else "?") + "part=",
+        not_well=frozenset(each.id for each in found.nodes if each.id == found.root or each.is_recalled),
+    )
+    shown = {*drawn.shown}
+    return page(
+        request,
+        "flow_versions.html",
+        title=f"Versions of {datasetid} {dataid}",
+        topics=(f"chunk:{datasetid}/{dataid}", *(f"chunk:{n.datasetid}/{n.dataid}" for n in found.nodes[1:100])),
+        found=found,
+        root=next(each for each in found.nodes if each.id == found.root),
+        drawn=drawn,
+        part_link=link + ("&" if any(query.values()) else "?") + "part=",
+        svg=Markup(drawn.svg),  # made of escaped parts
+        rows=[each for each in found.nodes if not drawn.shown or each.id in shown][:_MOST_ROWS],
+        more_rows=max(len(shown or found.nodes) - _MOST_ROWS, 0),
+        depths=_DEPTHS,
+        depth=depth,
+    )
+
+
+def _box(each: Version, found: Lineage) -> Box:
+    state = version_state(each)
+    words = f"version {each.version}" if each.version else "not published"
+    by = " ".join(filter(None, (each.jobid, f"run {each.runid}" if each.runid else "")))
+    now = "" if each.is_current or not each.version else f", now {each.current or 'none'}"
+    return Box(
+        each.id,
+        "version",
+        state,
+        SIGNS.get(state, "·"),
+        each.datasetid,
+        f"{each.dataid} v{each.version}{now}{' …' * each.has_more}",
+        f"{each.datasetid} {each.dataid} {words}{now}: {state_words(each)}" + (f", by {by}" if by else ""),
+        each.id == found.root,
+    )
+
+
+def version_state(each: Version) -> str:
+    """The state of a version: recalled, that of its chunk while it stands, or none when it is an older one."""
+    if each.is_recalled:
+        return "RECALLED"
+    return (each.status or "NONE") if each.is_current else "NONE"
+
+
+def state_words(each: Version) -> str:
+    """The same in words."""
+    if each.is_recalled:
+        return "recalled"
+    return (each.status or "not there") if each.is_current else "not the current version"
