@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from ..errors import BadConfig, Forbidden, NoSuchPage, OdfError, UsageError
-from . import pages
+from . import api, pages
 from .guard import Guard
 from .live import Live
 from .problems import problem_response
@@ -45,6 +45,7 @@ def make_app(site: Site) -> FastAPI:
     app.state.site = site
     for found in sorted(iter_modules(pages.__path__), key=lambda each: each.name):
         app.include_router(import_module(f"{pages.__name__}.{found.name}").router, include_in_schema=False)
+    app.include_router(api.router)
     app.mount("/static", StaticFiles(directory=STATIC))
 
     async def said(request: Request, problem: Any) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...model import YES
+from ...project import Project
 from ...run.context import Vault
 from ...store import Store
 from .chunk import about_chunk
@@ -14,11 +15,16 @@ from .reasons import Reason, Why, by_script, cannot_run_here, only_its_caller_kn
 __all__ = ["Reason", "Why", "why"]
 
 
-def why(store: Store, jobid: str, dataid: str | None = None, vault: Vault | None = None) -> Why:
-    """What stands in the way of a job, or of one dataid of it; with a vault also what its project and key say."""
+def why(
+    store: Store, jobid: str, dataid: str | None = None, vault: Vault | None = None, project: Project | None = None
+) -> Why:
+    """What stands in the way of a job, or of one dataid of it; with a vault also what its project and key say.
+
+    Whoever only looks, and has no key, gives the project alone.
+    """
     catalogue = store.catalogue()
     job = catalogue.job(jobid)
-    project = vault.project if vault is not None else None
+    project = vault.project if vault is not None else project
     known = store, catalogue, job
     answer = about_job(*known, project) if dataid is None else about_chunk(*known, dataid, project)
     if project is not None and only_its_caller_knows_its_script(project, job):
