@@ -70,6 +70,30 @@ def columns(
     return _svg("columns", "".join(drawn), title, told, width, height, stretch=True)
 
 
+def bars(
+    values: Sequence[tuple[float | None, str]],
+    title: str,
+    told: str,
+    *,
+    usual: float | None = None,
+    height: int = 96,
+) -> str:
+    """A bar for each value, which says its words when it is pointed at, and a line at what is usual; as wide as there is room."""
+    top = max([value for value, _ in values if value is not None] + [usual or 0.0]) or 1.0
+    step = 100 / max(len(values), 1)
+    drawn = []
+    for number, (value, words) in enumerate(values):
+        tall = max((value or 0.0) / top * (height - 6), 1.5)
+        kind = "none" if value is None else "far" if usual and not usual / 3 <= value <= usual * 3 else "value"
+        box = f'x="{number * step + step * 0.08:.3f}%" y="{height - tall:.1f}" width="{step * 0.84:.3f}%" height="{tall:.1f}"'
+        drawn.append(f'<rect class="{kind}" {box}><title>{escape(words)}</title></rect>')
+    if usual:
+        y = f"{height - usual / top * (height - 6):.1f}"
+        drawn.append(f'<line class="usual" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
+    words = f"<title>{escape(title)}</title><desc>{escape(told)}</desc>"
+    return f'<svg class="bars" role="img" width="100%" height="{height}">{words}{"".join(drawn)}</svg>'
+
+
 def _svg(kind: str, drawn: str, title: str, told: str, width: int, height: int, *, stretch: bool = False) -> str:
     ratio = ' preserveAspectRatio="none"' if stretch else ""
     words = f"<title>{escape(title)}</title><desc>{escape(told)}</desc>"

@@ -21,15 +21,34 @@ def page(report: Report, about: Mapping[str, str], zone: tzinfo) -> str:
     return _Page(report, about, zone).html()
 
 
+def contents(report: Report, zone: tzinfo) -> str:
+    """What the page tells below its heading, for whoever has a heading and a style of his own."""
+    return _Page(report, {}, zone).contents()
+
+
+def period(report: Report, zone: tzinfo) -> str:
+    """From when to when, and what it is compared with, as HTML."""
+    return _Page(report, {}, zone).period()
+
+
 class _Page:
     def __init__(self, report: Report, about: Mapping[str, str], zone: tzinfo) -> None:
         self._report, self._about, self._zone = report, about, zone
 
     def html(self) -> str:
+        title = f"{self._about.get('project', '')} report {self._at(self._report.until)}".strip()
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+            f"<title>{_text(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+            f"{self._head()}\n{self.contents()}\n</main>\n</body>\n</html>\n"
+        )
+
+    def contents(self) -> str:
         report = self._report
-        title = f"{self._about.get('project', '')} report {self._at(report.until)}".strip()
         parts = [
-            self._head(),
             self._tiles(),
             self._timeline(),
             self._causes(report.causes),
@@ -42,15 +61,7 @@ class _Page:
             _rows(report.rows),
             _foot(report.remarks),
         ]
-        return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n'
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-            f"<title>{_text(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
-            + "\n".join(filter(None, parts))
-            + "\n</main>\n</body>\n</html>\n"
-        )
+        return "\n".join(filter(None, parts))
 
     def _at(self, moment: datetime | None, form: str = "%Y-%m-%d %H:%M") -> str:
         return moment.astimezone(self._zone).strftime(form) if moment else ""
@@ -63,15 +74,18 @@ class _Page:
         return f"{begin} to {end.removeprefix(begin[:6])}"
 
     def _head(self) -> str:
-        report, about = self._report, self._about
+        about = self._about
         where = " · ".join(_text(about[name]) for name in ("environment", "store") if about.get(name))
+        return f'<header><p class="soft">{where}</p><h1>{_text(about.get("project") or "Report")}</h1>{self.period()}</header>'
+
+    def period(self) -> str:
+        report = self._report
         only = f'<p class="soft">Only {_text(" ".join(report.selected))}</p>' if report.selected else ""
         span = length((report.until - report.since).total_seconds())
         zone = _text(report.until.astimezone(self._zone).tzname() or "")
         return (
-            f'<header><p class="soft">{where}</p><h1>{_text(about.get("project") or "Report")}</h1>'
             f'<p class="period">{self._at(report.since)} to {self._at(report.until)} '
-            f'<span class="soft">{zone}, {span}; compared with the {span.removeprefix("1 ")} before</span></p>{only}</header>'
+            f'<span class="soft">{zone}, {span}; compared with the {span.removeprefix("1 ")} before</span></p>{only}'
         )
 
     def _tiles(self) -> str:

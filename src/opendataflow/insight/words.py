@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from ..model import QUESTIONS
+from ..model.printable import clean
 from .axis import DataidRange
 
 _SHOWN = 5
+_HOW_A_SCRIPT_ENDED = re.compile(r"^exit code -?[0-9]+ after [0-9.]+ s: ")
 _MOST_RANGES = 20  # that a command line names
 
 
@@ -36,6 +39,16 @@ def length(seconds: float) -> str:
     """The length of a period: 7 days, 8.0 h."""
     days = round(seconds / 86400)
     return count(days, "day") if days and abs(seconds - days * 86400) < 3700 else duration(seconds)
+
+
+def gist(detail: str | None, most: int = 200) -> str:
+    """What a failure says in one line: of a script that was cut off in the middle of its words, the last one."""
+    lines = [line.strip() for line in clean(detail or "").splitlines() if line.strip()]
+    if not lines:
+        return ""
+    is_script = len(lines) > 1 and _HOW_A_SCRIPT_ENDED.match(lines[0])
+    line = lines[-1] if is_script else _HOW_A_SCRIPT_ENDED.sub("", lines[0], 1)
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def many(n: int, most: int | None = None) -> str:

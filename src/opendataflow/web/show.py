@@ -15,7 +15,7 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from ..insight.words import count, duration
+from ..insight.words import count, duration, gist, took
 from ..model.printable import visible
 from .access import Visitor
 from .site import Site, site_of
@@ -95,6 +95,10 @@ class Addresses:
     def report(self, **query: object) -> str:
         """The report of a period."""
         return _address("report", **query)
+
+    def report_file(self, **query: object) -> str:
+        """The same as a file."""
+        return _address("report", "file", **query)
 
     def search(self, **query: object) -> str:
         """What a text finds."""
@@ -193,6 +197,8 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "when": _when,
     "ago": _ago,
     "duration": lambda seconds: "" if seconds is None else duration(seconds),
+    "took": took,
+    "gist": gist,
     "count": count,
     "number": lambda n: "" if n is None else f"{n:,}",
     "sign": lambda status: SIGNS.get(status or "", "·"),
