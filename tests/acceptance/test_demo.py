@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 from xml.etree import ElementTree
 
 import pytest
 
-from opendataflow.cli.demo import _make
-from tests.support.shell import Shell, statuses
+from opendataflow.cli.demo import make
+from tests.support.shell import Answer, Shell, statuses
 
 DAYS = [f"2013-01-0{number}" for number in range(1, 6)]
 BROKEN, STALE = "2013-01-02", "2013-01-05"
@@ -23,12 +26,29 @@ def home(tmp_path: Path) -> Shell:
     return Shell(tmp_path, patience=500)
 
 
+def served(home: Shell, *arguments: str, **extra: str) -> tuple[Answer, str]:
+    """The demo, until its console is open; what it told, and what the console says of itself."""
+    process = home.start("demo", "--serve", *arguments, **extra)
+    assert process.stderr is not None
+    told = ""
+    for line in process.stderr:
+        told += line
+        if found := re.search(r"the console is at (\S+)", line):
+            with urlopen(f"{found[1]}about") as answer:
+                about = answer.read().decode()
+            process.send_signal(signal.SIGINT)
+            break
+    out, rest = process.communicate(timeout=home.patience)
+    assert process.returncode == 0, told + rest
+    return Answer(0, out, told + rest), about
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_the_demo_breaks_in_three_ways_and_heals(home: Shell) -> None:
-    told = home.odf("demo", "--days", "5", "--json", ODF_STORE="sqlite:///elsewhere.db")
+    told, about = served(home, "--days", "5", "--json", ODF_STORE="sqlite:///elsewhere.db")
     demo = Shell(home.folder / "odf-demo")
     assert not (home.folder / "elsewhere.db").exists(), "the demo has a store of its own"
 
@@ -74,17 +94,21 @@ def test_the_demo_breaks_in_three_ways_and_heals(home: Shell) -> None:
         assert noise not in told.err
     assert not (demo.folder / "spark-warehouse").exists()
 
+    # At its end the console shows it.
+    assert "odf serve --listen" in told.err
+    assert "<dd>flights</dd>" in about
+
     # It does not run over what is there.
     assert "--again" in home.odf("demo", code=2).err
     assert "READY" in statuses(demo).values()
 
 
 def test_a_demo_starts_over_and_keeps_what_it_did_not_make(tmp_path: Path) -> None:
-    _make(tmp_path, 5, again=False)
+    make(tmp_path, 5, again=False)
     assert f'end = "{DAYS[-1]}"' in (tmp_path / "dataflow.toml").read_text()
     home = Shell(tmp_path)
     mine, old = home.write("notes.txt", "mine"), home.write("data/flights/old.parquet", "old")
-    _make(tmp_path, 40, again=True)
+    make(tmp_path, 40, again=True)
     assert mine.exists()
     assert not old.exists()
     assert 'end = "2013-02-09"' in (tmp_path / "dataflow.toml").read_text()
@@ -110,10 +134,15 @@ def test_a_folder_that_is_not_a_demo_is_left_alone(home: Shell) -> None:
 
 
 def test_the_story_can_be_read_without_running_it(home: Shell) -> None:
-    told = home.odf("demo", "--dry-run").out
+    told = home.odf("demo", "--dry-run", "--serve").out
     assert "kill -9" in told
+    assert "odf serve" in told
     assert "RESUBMIT" in told
     assert not list(home.folder.iterdir())
+
+
+def test_a_browser_is_opened_only_where_a_console_is(home: Shell) -> None:
+    assert "odf demo --serve --open" in home.odf("demo", "--open", code=2).err
 
 
 def test_without_java_nothing_is_made(home: Shell) -> None:

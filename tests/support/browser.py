@@ -208,3 +208,21 @@ def draining(shell: Shell, *arguments: str) -> Iterator[subprocess.Popen[bytes]]
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def barriers(page: Page, axe: str) -> list[str]:
+    """What keeps somebody out of a page who cannot see it or has no mouse: serious and critical findings of axe."""
+    page.evaluate(axe)
+    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")
+    return [
+        f"{page.url}: {one['id']} ({one['impact']}): {one['help']}: {node['html'][:300]} {node['failureSummary'][:300]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"][:3]
+    ]
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels a page is wider than its window."""
+    wide: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return wide

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
+from opendataflow.cli.door import open_door
 from tests.support.shell import Shell
 
 DAYS = [f"2025-11-{day:02d}" for day in range(1, 13)]
@@ -9,6 +14,7 @@ FAILED = DAYS[4:7]
 HELD = DAYS[8]
 STALE = DAYS[2]
 RECALLED = DAYS[0]
+REFUSED = "2025-11-13"
 
 _TOML = """
 [project]
@@ -89,15 +95,26 @@ def open_shop(shell: Shell) -> None:
     shell.script("jobs/crawl.sh", 'for n in 1 2 3 4; do echo "tick $dataid.$n"; sleep 0.1; done')
     for day in DAYS:
         deliver(shell, day, "broken" if day in FAILED else "fine")
-    shell.odf("apply", "--yes")
-    shell.odf("discover", "orders")
-    shell.odf("drain", code=1)
-    deliver(shell, STALE, "fine\nand corrected")
-    shell.odf("ready", "orders", STALE)
-    shell.odf("hold", "report", HELD, "--yes", "--why", "the vendor sends it again")
-    shell.odf("recall", "orders", RECALLED, "--yes", "--why", "half of the orders are missing")
-    shell.write(f"data/orders/{DAYS[-1][:-2]}13.csv", (shell.folder / f"data/orders/{DAYS[-1]}.csv").read_text())
-    shell.odf("discover", "orders", code=11)
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(shell.folder)
+        for name in [name for name in os.environ if name.startswith(("ODF_", "PASSKEY"))]:
+            here.delenv(name)
+        for name, value in shell.environment.items():
+            here.setenv(name, value)
+        _type("apply", "--yes")
+        _type("discover", "orders")
+        _type("drain", code=1)
+        deliver(shell, STALE, "fine\nand corrected")
+        _type("ready", "orders", STALE)
+        _type("hold", "report", HELD, "--yes", "--why", "the vendor sends it again")
+        _type("recall", "orders", RECALLED, "--yes", "--why", "half of the orders are missing")
+        shell.write(f"data/orders/{REFUSED}.csv", (shell.folder / f"data/orders/{DAYS[-1]}.csv").read_text())
+        _type("discover", "orders", code=11)
+
+
+def _type(*words: str, code: int = 0) -> None:
+    """One command line, without a process of its own: there are many of them."""
+    assert open_door(list(words)) == code, words
 
 
 def deliver(shell: Shell, day: str, text: str) -> None:

@@ -22,6 +22,8 @@ import click
 
 from ..errors import BadConfig, JobFailed, MissingDependency, UsageError, install_command
 from .common import App, has_colour, verb
+from .run import terminating
+from .serve import require_web
 from .setup import TEMPLATES
 
 if TYPE_CHECKING:
@@ -39,8 +41,10 @@ _PATIENCE = 120.0  # seconds; a lease is ten
 @click.option("--days", type=click.IntRange(5, 365), default=31, show_default=True, help="How many days of 2013.")
 @click.option("--again", is_flag=True, help="Start an earlier demo over; its results are removed first.")
 @click.option("--dry-run", is_flag=True, help="Tell the story, and run nothing.")
+@click.option("--serve", is_flag=True, help="Look at the result in the console at the end, until Ctrl-C.")
+@click.option("--open", "opens", is_flag=True, help="With --serve, at a terminal: open a browser there.")
 @click.argument("folder", default="odf-demo", type=click.Path(path_type=Path, file_okay=False))
-def demo_verb(app: App, folder: Path, days: int, again: bool, dry_run: bool) -> int:
+def demo_verb(app: App, folder: Path, days: int, again: bool, dry_run: bool, serve: bool, opens: bool) -> int:
     """A real pipeline on Spark: New York's flights of 2013 and their weather, from files by day to a plot by month.
 
     One day arrives as yesterday's file again, one has broken rows, and a worker is killed at work. Then the causes are
@@ -48,18 +52,25 @@ def demo_verb(app: App, folder: Path, days: int, again: bool, dry_run: bool) -> 
 
     \b
       odf demo
+      odf demo --serve
       odf demo --days 365 flights
     """
+    if opens and not serve:
+        raise UsageError("--open opens what --serve serves", hint="Say both: odf demo --serve --open")
     if app.store_url or app.env:
         raise UsageError(
             "the demo has a store and an environment of its own", hint="Leave out --store and --env: odf demo"
         )
     if not dry_run:
         _check_machine()
-        _make(folder, days, again)
+        if serve:
+            require_web()
+        make(folder, days, again)
     story = Story(folder.absolute(), days, sys.stderr if app.as_json else sys.stdout, dry_run)
     story.run()
     app.show(story.facts())
+    if serve:
+        _serve(story, opens)
     return 0
 
 
@@ -278,6 +289,26 @@ Try next, after: cd {shlex.quote(folder)}{path}
         story.line(f"  {_styled(command, fg='cyan')}")
 
 
+def _serve(story: Story, opens: bool) -> None:
+    story.say("All of it in a browser: the days, what happened to them, and how they hang together. Ctrl-C ends it.")
+    words = ["serve", "--listen", "127.0.0.1:0", *["--open"] * opens]
+    story.prompt(f"odf {' '.join(words)}")
+    if story.dry_run:
+        return
+    with terminating():
+        server = subprocess.Popen(
+            [sys.executable, "-m", "opendataflow", *words], cwd=story.folder, env=_environment(), stdout=story.out
+        )
+        try:
+            code = server.wait()
+        except KeyboardInterrupt:  # from a terminal, the console has heard it too
+            server.terminate()
+            server.wait()
+            return
+    if code:
+        raise JobFailed(f"the demo stops: the console ended with {code}", hint="Look at it again: odf serve")
+
+
 PARTS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("A pipeline", _pipeline),
     ("Data arrives, and not all of it is right", _arrival),
@@ -322,7 +353,7 @@ def _check_machine() -> None:
         raise MissingDependency(f"the demo runs on Spark, and {java.problem}", hint=INSTALL_JAVA)
 
 
-def _make(folder: Path, days: int, again: bool) -> None:
+def make(folder: Path, days: int, again: bool) -> None:
     """Put the project into an empty folder, or into one where a demo is to start over."""
     source = TEMPLATES / "demo"
     if folder.is_dir() and any(folder.iterdir()):

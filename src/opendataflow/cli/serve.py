@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 
 import click
 
@@ -20,7 +21,8 @@ from .run import terminating
     help="HOST:PORT, or only a port; 0 takes a free one. Default: listen in [web] of dataflow.toml, or 127.0.0.1:8460.",
 )
 @click.option("--read-only", is_flag=True, help="Nobody may change anything, whoever it is.")
-def serve_verb(app: App, listen: str | None, read_only: bool) -> int:
+@click.option("--open", "opens", is_flag=True, help="At a terminal: open a browser there.")
+def serve_verb(app: App, listen: str | None, read_only: bool, opens: bool) -> int:
     """The console: what is ready, what is stuck and why, and the buttons that heal it, in a browser.
 
     It shows what the other verbs answer, as it changes. Only this machine can reach it, unless [web] in dataflow.toml
@@ -35,7 +37,7 @@ def serve_verb(app: App, listen: str | None, read_only: bool) -> int:
         raise UsageError(
             "odf serve answers browsers", hint="Programs find the same facts under /api/v1 of the console."
         )
-    _require()
+    require_web()
     from ..web.access import Access, check_address
     from ..web.app import listening, make_app, serve
     from ..web.site import PATIENCE, Site, Stores
@@ -49,11 +51,18 @@ def serve_verb(app: App, listen: str | None, read_only: bool) -> int:
     access = Access(web, address, user=_user(), read_only=read_only)
     site = Site(app.project, app.about(), Stores(lambda: app.another_store(PATIENCE)), access, app.redact)
     site.say, site.debug = app.say, app.debug
+
+    def started() -> None:
+        where = f"http://{_shown(address)}/"
+        app.say(f"the console is at {where}  (Ctrl-C stops it)")
+        if opens and sys.stdout.isatty():
+            import webbrowser
+
+            webbrowser.open(where)
+
     try:
         with terminating():
-            serve(
-                make_app(site), at, lambda: app.say(f"the console is at http://{_shown(address)}/  (Ctrl-C stops it)")
-            )
+            serve(make_app(site), at, started)
     except KeyboardInterrupt:
         app.say("stopped")
     finally:
@@ -61,7 +70,8 @@ def serve_verb(app: App, listen: str | None, read_only: bool) -> int:
     return 0
 
 
-def _require() -> None:
+def require_web() -> None:
+    """Refuse where the extra web is not installed."""
     try:
         import fastapi  # noqa: F401
         import jinja2  # noqa: F401
