@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -95,26 +97,32 @@ def open_shop(shell: Shell) -> None:
     shell.script("jobs/crawl.sh", 'for n in 1 2 3 4; do echo "tick $dataid.$n"; sleep 0.1; done')
     for day in DAYS:
         deliver(shell, day, "broken" if day in FAILED else "fine")
+    with at_prompt(shell) as odf:
+        odf("apply", "--yes")
+        odf("discover", "orders")
+        odf("drain", code=1)
+        deliver(shell, STALE, "fine\nand corrected")
+        odf("ready", "orders", STALE)
+        odf("hold", "report", HELD, "--yes", "--why", "the vendor sends it again")
+        odf("recall", "orders", RECALLED, "--yes", "--why", "half of the orders are missing")
+        shell.write(f"data/orders/{REFUSED}.csv", (shell.folder / f"data/orders/{DAYS[-1]}.csv").read_text())
+        odf("discover", "orders", code=11)
+
+
+@contextmanager
+def at_prompt(shell: Shell) -> Iterator[Callable[..., None]]:
+    """Many commands in the folder of a shell, without a process for each of them."""
+
+    def odf(*words: str, code: int = 0) -> None:
+        assert open_door(list(words)) == code, words
+
     with pytest.MonkeyPatch.context() as here:
         here.chdir(shell.folder)
         for name in [name for name in os.environ if name.startswith(("ODF_", "PASSKEY"))]:
             here.delenv(name)
         for name, value in shell.environment.items():
             here.setenv(name, value)
-        _type("apply", "--yes")
-        _type("discover", "orders")
-        _type("drain", code=1)
-        deliver(shell, STALE, "fine\nand corrected")
-        _type("ready", "orders", STALE)
-        _type("hold", "report", HELD, "--yes", "--why", "the vendor sends it again")
-        _type("recall", "orders", RECALLED, "--yes", "--why", "half of the orders are missing")
-        shell.write(f"data/orders/{REFUSED}.csv", (shell.folder / f"data/orders/{DAYS[-1]}.csv").read_text())
-        _type("discover", "orders", code=11)
-
-
-def _type(*words: str, code: int = 0) -> None:
-    """One command line, without a process of its own: there are many of them."""
-    assert open_door(list(words)) == code, words
+        yield odf
 
 
 def deliver(shell: Shell, day: str, text: str) -> None:

@@ -1,0 +1,59 @@
+"""Every page: for whoever cannot see it or has no mouse, on a phone, in both colours, and without JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.browser import BROWSER, Console, Visit, axe_source, barriers, overflow, visiting
+from tests.support.shell import Shell
+from tests.support.shop import DAYS, FAILED
+
+pytestmark = BROWSER
+PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
+
+PAGES = {
+    "about": "/about",
+    "flow": "/flow",
+    "a node of the flow": "/flow?node=job:load",
+    "the versions of a chunk": f"/flow/report/{DAYS[3]}",
+    "resubmit": f"/act/resubmit?dataset=loaded&dataid={FAILED[0]}",
+    "recall": f"/act/recall?dataset=loaded&dataid={DAYS[3]}&cascade=1",
+    "no such page": "/nowhere",
+}
+
+
+@pytest.fixture(scope="module")
+def windows(chromium: Browser, console: Console) -> Iterator[dict[str, Visit]]:
+    """One window for each way of looking, for all pages."""
+    with (
+        visiting(chromium, console, color_scheme="light") as light,
+        visiting(chromium, console, color_scheme="dark") as dark,
+        visiting(chromium, console, **PHONE) as phone,
+        visiting(chromium, console, java_script_enabled=False) as plain,
+    ):
+        found = {"light": light, "dark": dark, "phone": phone, "plain": plain}
+        for visit in found.values():
+            visit.forgive("status of 404")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def axe(shell: Shell) -> str:
+    """The text of axe, on one store: both have the same pages."""
+    return axe_source() if str(shell.store_url).startswith("sqlite") else ""
+
+
+@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+def test_a_page_is_for_everybody(windows: dict[str, Visit], axe: str, path: str) -> None:
+    for name in ("light", "dark"):
+        page = windows[name].open(path)
+        assert overflow(page) == 0
+        if axe:
+            assert barriers(page, axe) == []
+    assert overflow(windows["phone"].open(path)) == 0
+    with_script = " ".join(windows["light"].page.locator("main h1").all_inner_texts())
+    assert with_script
+    assert " ".join(windows["plain"].open(path).locator("main h1").all_inner_texts()) == with_script
