@@ -164,7 +164,7 @@ def _of_late(store: Store, catalogue: Catalogue) -> Iterator[Incident]:
     for number, ((sign, datasetid), some) in enumerate(groups.items()):
         first = some[0]
         chain = held.chain(datasetid, first.dataid) if sign == LATE and number < _CHAINS else ()
-        text = link_text(chain[0]) if chain else "nobody has delivered it" if sign == MISSING else ""
+        text = link_text(chain[0]) if chain else "expected, and not delivered" if sign == MISSING else ""
         jobs = tuple(dict.fromkeys(link.jobid for link in chain[:1] if link.jobid))
         yield Incident(
             *(sign, "", _line(text), len(some), seen.more, first.due, None, None),

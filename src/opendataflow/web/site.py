@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from fastapi import Request
 
 from ..store import Store
+from .kept import Kept
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -65,6 +66,7 @@ class Site:
     redact: Callable[[str], str]
     say: Callable[[str], None] = lambda line: None
     debug: bool = False
+    kept: Kept = field(default_factory=Kept)
     live: Live = field(init=False)
 
     @property
@@ -81,8 +83,11 @@ class Site:
     @contextmanager
     def acting(self, who: str) -> Iterator[Store]:
         """A store in which somebody does something: the history names him."""
-        with self.stores.lent() as store, store.acting_as(who):
-            yield store
+        try:
+            with self.stores.lent() as store, store.acting_as(who):
+                yield store
+        finally:
+            self.kept.forget()
 
 
 def site_of(request: Request) -> Site:

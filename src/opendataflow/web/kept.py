@@ -1,0 +1,106 @@
+"""Kept: answers that take long are found once for all browsers, and shown again for a moment.
+
+An answer is shown for half a second without a look at the store. After that it is shown as long as nothing has happened, at
+most for five seconds, since a change by SQL tells nobody. While things happen, finding it may take a tenth of the time: an
+answer that took 10 ms is at most a second old, one that took 500 ms at most five. Whoever does something here sees it at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from ..store import Store
+
+if TYPE_CHECKING:
+    from .site import Site
+
+_LEAST = 0.5  # seconds
+_WHILE_QUIET = 5.0
+_WHILE_BUSY = (1.0, 10.0)  # at least and at most
+_TIMES = 10  # as long as it took
+_ANSWERS = 100
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[_T]):
+    """What was found, how old it is, and in how many seconds a newer one can be had; 0 where nothing is newer."""
+
+    value: _T
+    seconds: float
+    again: float
+
+
+@dataclass
+class _Found:
+    value: object
+    at: float
+    took: float
+    newest: int
+
+
+class Kept:
+    """The answers of one console."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._found: OrderedDict[Hashable, _Found] = OrderedDict()
+        self._locks: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._round = 0
+
+    def forget(self) -> None:
+        """Somebody did something here: whoever looks next sees it."""
+        with self._lock:
+            self._found.clear()
+            self._round += 1
+
+    def answer(self, site: Site, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
+        """What the store says to this question, or said a moment ago."""
+        with self._lock:
+            found, own = self._found.get(key), self._locks.setdefault(key, threading.Lock())
+        if found is not None and self._clock() - found.at < _LEAST:
+            return self._told(found, found.newest)
+        # Whoever comes while somebody looks already gets what there is.
+        if not own.acquire(blocking=found is None):
+            return self._told(cast(_Found, found), -1)
+        try:
+            return self._looked(site, key, find)
+        finally:
+            own.release()
+
+    def _looked(self, site: Site, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
+        with site.reading() as store:
+            newest = store.newest_event()
+            with self._lock:
+                found, begun = self._found.get(key), self._round
+            if found is not None and self._clock() - found.at < self._lasts(found, newest):
+                return self._told(found, newest)
+            start = self._clock()
+            value = find(store)
+        made = _Found(value, self._clock(), self._clock() - start, newest)
+        with self._lock:
+            if begun == self._round:
+                self._found[key] = made
+                self._found.move_to_end(key)
+            while len(self._found) > _ANSWERS:
+                gone, _ = self._found.popitem(last=False)
+                self._locks.pop(gone, None)
+        return Answer(value, 0.0, 0.0)
+
+    def _lasts(self, found: _Found, newest: int) -> float:
+        """For how many seconds an answer is good enough."""
+        least, most = _WHILE_BUSY
+        busy = min(max(least, _TIMES * found.took), most)
+        return busy if newest != found.newest else max(busy, _WHILE_QUIET)
+
+    def _told(self, found: _Found, newest: int) -> Answer[_T]:
+        age = self._clock() - found.at
+        again = 0.0 if newest == found.newest else max(self._lasts(found, newest) - age, 0.1)
+        return Answer(cast(_T, found.value), age, again)
