@@ -218,7 +218,7 @@ DEEDS = [
     ("cancel", {"job": "make"}, "operator", "cancelled"),
     ("pause", {"job": "make", "why": "later"}, "operator", "paused"),
     ("resume", {"job": "use"}, "operator", "resumed"),
-    ("pool", {"pool": "etl", "slots": 0}, "admin", None),
+    ("pool", {"pool": "etl", "slots": 0}, "operator", None),
     ("recover", {"why": "over"}, "operator", "resubmitted"),
 ]
 

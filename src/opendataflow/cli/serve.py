@@ -22,7 +22,11 @@ from .run import terminating
 )
 @click.option("--read-only", is_flag=True, help="Nobody may change anything, whoever it is.")
 @click.option("--open", "opens", is_flag=True, help="At a terminal: open a browser there.")
-def serve_verb(app: App, listen: str | None, read_only: bool, opens: bool) -> int:
+@click.option("--new-token", metavar="NAME", help="Print a new token for NAME once, and the lines for dataflow.toml.")
+@click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), help="What NAME may do. Default: viewer.")
+def serve_verb(
+    app: App, listen: str | None, read_only: bool, opens: bool, new_token: str | None, role: str | None
+) -> int:
     """The console: what is ready, what is stuck and why, and the buttons that heal it, in a browser.
 
     It shows what the other verbs answer, as it changes. Only this machine can reach it, unless [web] in dataflow.toml
@@ -32,7 +36,12 @@ def serve_verb(app: App, listen: str | None, read_only: bool, opens: bool) -> in
       odf serve
       odf serve --read-only
       odf serve --listen 127.0.0.1:9000
+      odf serve --new-token ann --role operator
     """
+    if new_token is not None:
+        return _new_token(app, new_token, role or "viewer")
+    if role is not None:
+        raise UsageError("--role is of a token", hint="Name who gets it: --new-token NAME")
     if app.as_json:
         raise UsageError(
             "odf serve answers browsers", hint="Programs find the same facts under /api/v1 of the console."
@@ -67,6 +76,21 @@ def serve_verb(app: App, listen: str | None, read_only: bool, opens: bool) -> in
         app.say("stopped")
     finally:
         at.close()
+    return 0
+
+
+def _new_token(app: App, name: str, role: str) -> int:
+    from ..model import check_id
+    from ..project.section import quoted
+    from ..project.web import new_token
+
+    check_id("token", name)
+    token, hash = new_token()
+    lines = [f"[web.token.{quoted(name)}]", f'role = "{role}"', f'hash = "{hash}"']
+    app.show({"name": name, "role": role, "hash": hash, "token": token}, lambda: [token])
+    app.say("this is the token: it is shown once, and nobody can find it out again. For dataflow.toml:")
+    for line in lines:
+        app.say(f"  {line}")
     return 0
 
 

@@ -96,6 +96,8 @@ def of(kind: Any) -> Schema:
 
 def _tuple(kinds: Sequence[Any], names: Sequence[str] = ()) -> Schema:
     parts = [of(kind) for kind in kinds]
+    if not names and all(part == parts[0] for part in parts):
+        return array(parts[0]) | {"minItems": len(parts), "maxItems": len(parts)}
     for part, name in zip(parts, names, strict=False):
         if "$ref" not in part:
             part["title"] = name

@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from ... import steer
 from ...errors import Forbidden, UsageError
-from ...project.web import ADMIN, OPERATOR
 from ...store import Recall, Recovered, RolledBack, Steered, Store
 from ..access import Visitor
+from ..actions import ACTIONS
 from ..site import site_of
 from .asking import LAST, LAST_VERSION, Chosen, Function, IdText, LineText, answer, responses
 from .happening import PLAN
@@ -100,8 +100,9 @@ class RecoverOrder(Order):
     cause: list[LineText] = Field([], max_length=100, description="Numbers of causes in the plan, or what they say.")
 
 
-def _verb(name: str, role: str, schema: Schema) -> Callable[[Function], Function]:
-    """An address that does something, for visitors of this role."""
+def _verb(name: str, schema: Schema) -> Callable[[Function], Function]:
+    """An address that does something, for visitors whose role the console's own table allows it."""
+    role = ACTIONS[name].role
 
     def decorate(function: Function) -> Function:
         said, _, more = (function.__doc__ or "").partition("\n")
@@ -120,9 +121,10 @@ def _verb(name: str, role: str, schema: Schema) -> Callable[[Function], Function
     return decorate
 
 
-def _acting(request: Request, role: str) -> AbstractContextManager[Store]:
+def _acting(request: Request, verb: str) -> AbstractContextManager[Store]:
     """The store, with the visitor as who does it; FORBIDDEN when he may not."""
     visitor: Visitor = request.state.visitor
+    role = ACTIONS[verb].role
     if not visitor.may(role):
         raise Forbidden(f"this needs the role {role}", hint="Ask somebody who has it.")
     return site_of(request).acting(visitor.who)
@@ -133,10 +135,10 @@ def _acting(request: Request, role: str) -> AbstractContextManager[Store]:
 _STEERED = table(_DONE | {"changed": of(list[Steered])})
 
 
-def _steer(request: Request, verb: str, role: str, order: ChunksOrder) -> Response:
+def _steer(request: Request, verb: str, order: ChunksOrder) -> Response:
     selector = order.selector(site_of(request).project, everything=order.all)
     how: dict[str, Any] = {"why": order.why, "dry_run": order.dry_run}
-    with _acting(request, role) as store:
+    with _acting(request, verb) as store:
         if isinstance(order, ResubmitOrder) and order.stale:
             changed = steer.remake(store, selector, **how)
         else:
@@ -144,52 +146,52 @@ def _steer(request: Request, verb: str, role: str, order: ChunksOrder) -> Respon
     return answer(request, {"verb": verb, "dry_run": order.dry_run, "changed": changed})
 
 
-@_verb("resubmit", OPERATOR, _STEERED)
+@_verb("resubmit", _STEERED)
 def post_resubmit(request: Request, order: ResubmitOrder) -> Response:
     """Have chunks produced again, before anything new: `odf resubmit`."""
-    return _steer(request, "resubmit", OPERATOR, order)
+    return _steer(request, "resubmit", order)
 
 
-@_verb("hold", OPERATOR, _STEERED)
+@_verb("hold", _STEERED)
 def post_hold(request: Request, order: ChunksOrder) -> Response:
     """Set chunks aside: nobody reads or produces them: `odf hold`."""
-    return _steer(request, "hold", OPERATOR, order)
+    return _steer(request, "hold", order)
 
 
-@_verb("release", OPERATOR, _STEERED)
+@_verb("release", _STEERED)
 def post_release(request: Request, order: ChunksOrder) -> Response:
     """Restore held chunks to the status that they had before: `odf release`."""
-    return _steer(request, "release", OPERATOR, order)
+    return _steer(request, "release", order)
 
 
-@_verb("fail", OPERATOR, _STEERED)
+@_verb("fail", _STEERED)
 def post_fail(request: Request, order: ChunksOrder) -> Response:
     """Mark chunks as bad until they are produced again: `odf fail`."""
-    return _steer(request, "fail", OPERATOR, order)
+    return _steer(request, "fail", order)
 
 
-@_verb("forget", ADMIN, _STEERED)
+@_verb("forget", _STEERED)
 def post_forget(request: Request, order: ChunksOrder) -> Response:
     """Reset chunks to never produced; their history stays: `odf forget`."""
-    return _steer(request, "forget", ADMIN, order)
+    return _steer(request, "forget", order)
 
 
-@_verb("rollback", ADMIN, table(_DONE | {"changed": of(list[RolledBack])}))
+@_verb("rollback", table(_DONE | {"changed": of(list[RolledBack])}))
 def post_rollback(request: Request, order: RollbackOrder) -> Response:
     """Go back to an older version of a chunk: `odf rollback`."""
     site = site_of(request)
     how: dict[str, Any] = {"why": order.why, "dry_run": order.dry_run}
-    with _acting(request, ADMIN) as store:
+    with _acting(request, "rollback") as store:
         changed = steer.rollback(store, site.project, order.dataset, order.dataid, order.to, **how)
     return answer(request, {"verb": "rollback", "dry_run": order.dry_run, "changed": changed})
 
 
-@_verb("recall", ADMIN, with_more(Recall, _DONE))
+@_verb("recall", with_more(Recall, _DONE))
 def post_recall(request: Request, order: RecallOrder) -> Response:
     """Call published data back: no job reads it again: `odf recall`."""
     steer.check_reason(order.why)
     how: dict[str, Any] = {"cascade": order.cascade, "hold": order.hold, "dry_run": order.dry_run}
-    with _acting(request, ADMIN) as store:
+    with _acting(request, "recall") as store:
         done = steer.recall(store, order.dataset, order.dataid, why=order.why, **how)
     return answer(request, {"verb": "recall", "dry_run": order.dry_run, **done._asdict()})
 
@@ -197,31 +199,31 @@ def post_recall(request: Request, order: RecallOrder) -> Response:
 # Runs, jobs, pools ---------------------------------------------------------------------------------------------------
 
 
-@_verb("cancel", OPERATOR, table({"run": COUNT, "jobid": TEXT, "dataid": TEXT, "owner": TEXT, "dry_run": FLAG}))
+@_verb("cancel", table({"run": COUNT, "jobid": TEXT, "dataid": TEXT, "owner": TEXT, "dry_run": FLAG}))
 def post_cancel(request: Request, order: CancelOrder) -> Response:
     """End a run, on whichever machine it is: `odf cancel`."""
     if (order.run is None) == (order.job is None):
         raise UsageError("which run?", hint="Name the number of a run, or a job.")
     meant = order.job if order.job is not None else str(order.run)
-    with _acting(request, OPERATOR) as store:
+    with _acting(request, "cancel") as store:
         done = steer.cancel(store, meant, order.dataid, why=order.why, dry_run=order.dry_run).run
     facts = {"run": done.runid, "jobid": done.jobid, "dataid": done.dataid, "owner": done.owner}
     return answer(request, facts | {"dry_run": order.dry_run})
 
 
-@_verb("pause", OPERATOR, table({"jobid": TEXT, "paused": FLAG, "why": maybe(TEXT), "dry_run": FLAG}))
+@_verb("pause", table({"jobid": TEXT, "paused": FLAG, "why": maybe(TEXT), "dry_run": FLAG}))
 def post_pause(request: Request, order: JobOrder) -> Response:
     """Start nothing more of a job until it is resumed: `odf pause`."""
-    with _acting(request, OPERATOR) as store:
+    with _acting(request, "pause") as store:
         jobid = steer.pause(store, order.job, why=order.why, dry_run=order.dry_run)
     facts = {"jobid": jobid, "paused": not order.dry_run, "why": order.why, "dry_run": order.dry_run}
     return answer(request, facts)
 
 
-@_verb("resume", OPERATOR, table({"jobid": TEXT, "paused": FLAG, "was_paused": FLAG, "dry_run": FLAG}))
+@_verb("resume", table({"jobid": TEXT, "paused": FLAG, "was_paused": FLAG, "dry_run": FLAG}))
 def post_resume(request: Request, order: JobOrder) -> Response:
     """Let a paused job go on: `odf resume`."""
-    with _acting(request, OPERATOR) as store:
+    with _acting(request, "resume") as store:
         was_paused = steer.resume(store, order.job, why=order.why, dry_run=order.dry_run)
     facts = {"jobid": order.job, "paused": False, "was_paused": was_paused, "dry_run": order.dry_run}
     return answer(request, facts)
@@ -230,19 +232,19 @@ def post_resume(request: Request, order: JobOrder) -> Response:
 _POOL = {"pool": TEXT, "slots": maybe(COUNT), "now": maybe(COUNT), "options": TABLE, "changed": FLAG, "dry_run": FLAG}
 
 
-@_verb("pool", ADMIN, table(_POOL))
+@_verb("pool", table(_POOL))
 def post_pool(request: Request, order: PoolOrder) -> Response:
     """Set how many chunks of a pool may run at once, across all machines: `odf pool set`."""
     slots = "unlimited" if order.slots is None else str(order.slots)
-    with _acting(request, ADMIN) as store:
+    with _acting(request, "pool") as store:
         done = steer.set_pool(store, order.pool, slots, why=order.why, dry_run=order.dry_run)
     facts = {"pool": done.pool.poolid, "slots": done.pool.slots, "now": done.now, "options": dict(done.pool.options)}
     return answer(request, facts | {"changed": done.is_changed, "dry_run": order.dry_run})
 
 
-@_verb("recover", OPERATOR, table(PLAN | {"done": maybe(of(Recovered))}))
+@_verb("recover", table(PLAN | {"done": maybe(of(Recovered))}))
 def post_recover(request: Request, order: RecoverOrder) -> Response:
     """Resubmit the fewest chunks that let everything run, in one transaction: `odf recover --yes`."""
-    with _acting(request, OPERATOR) as store:
+    with _acting(request, "recover") as store:
         plan, done = steer.recover(store, order.cause, why=order.why, dry_run=order.dry_run)
     return answer(request, plan.to_data() | {"done": done})
