@@ -179,7 +179,7 @@ def watch(url: str, watchers: int, ready: Any, over: Any, heard: Any) -> None:
             if not part:
                 sys.exit("the server hung up")
             bytes_heard += len(part)
-    heard.put(bytes_heard / watchers)
+    heard.put(bytes_heard / max(watchers, 1))
 
 
 @contextmanager

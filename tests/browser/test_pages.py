@@ -19,6 +19,12 @@ PAGES = {
     "flow": "/flow",
     "a node of the flow": "/flow?node=job:load",
     "the versions of a chunk": f"/flow/report/{DAYS[3]}",
+    "job": "/job/load",
+    "job that never ran": "/job/crawl",
+    "run that failed": "/run/{failed}",
+    "timeline": "/timeline",
+    "timeline by pool": "/timeline?since=1d&by=pool",
+    "report": "/report",
     "resubmit": f"/act/resubmit?dataset=loaded&dataid={FAILED[0]}",
     "recall": f"/act/recall?dataset=loaded&dataid={DAYS[3]}&cascade=1",
     "no such page": "/nowhere",
@@ -46,14 +52,22 @@ def axe(shell: Shell) -> str:
     return axe_source() if str(shell.store_url).startswith("sqlite") else ""
 
 
+@pytest.fixture(scope="module")
+def failed(shop: Shell) -> str:
+    """The number of a run that failed."""
+    return str(shop.odf("sql", "select max(runid) as n from run where status = 'FAILED'", "--json").data[0]["n"])
+
+
 @pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
-def test_a_page_is_for_everybody(windows: dict[str, Visit], axe: str, path: str) -> None:
+def test_a_page_is_for_everybody(windows: dict[str, Visit], axe: str, failed: str, path: str) -> None:
+    path = path.replace("{failed}", failed)
     for name in ("light", "dark"):
         page = windows[name].open(path)
         assert overflow(page) == 0
         if axe:
             assert barriers(page, axe) == []
     assert overflow(windows["phone"].open(path)) == 0
+    # Whoever has no JavaScript finds the same page.
     with_script = " ".join(windows["light"].page.locator("main h1").all_inner_texts())
     assert with_script
     assert " ".join(windows["plain"].open(path).locator("main h1").all_inner_texts()) == with_script
