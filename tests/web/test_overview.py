@@ -273,6 +273,19 @@ def test_an_answer_is_found_again_when_something_happened_and_time_has_passed(si
     assert kept.answer(site, "x", find).value == 5
 
 
+def test_a_page_that_was_told_of_a_change_knows_that_its_answer_is_older(site: Site, flow: Store) -> None:
+    clock = Clock()
+    kept = Kept(clock)
+    assert kept.answer(site, "x", lambda store: 1).again == 0
+    flow.hold("raw", ["2026-03-07"])
+    kept.noticed(flow.newest_event())
+    clock.now += 0.1
+    told = kept.answer(site, "x", lambda store: 2)
+    assert (told.value, round(told.again, 1)) == (1, 0.9)
+    clock.now += told.again + 0.1
+    assert kept.answer(site, "x", lambda store: 2).value == 2
+
+
 def test_what_takes_long_is_looked_for_less_often(site: Site, flow: Store) -> None:
     clock = Clock()
     kept = Kept(clock)

@@ -1,8 +1,9 @@
 """Kept: answers that take long are found once for all browsers, and shown again for a moment.
 
-An answer is shown for half a second without a look at the store. After that it is shown as long as nothing has happened, at
-most for five seconds, since a change by SQL tells nobody. While things happen, finding it may take a tenth of the time: an
-answer that took 10 ms is at most a second old, one that took 500 ms at most five. Whoever does something here sees it at once.
+Whether anything has happened is asked at most twice a second. An answer is shown as long as nothing has, at most for five
+seconds or twenty times as long as it took to find, since a change by SQL tells nobody. While things happen, finding it may take
+a tenth of the time: an answer that took 10 ms is at most a second old, one that took 500 ms at most five. Whoever does
+something here sees it at once, and a page that is told of a change never gets an answer from before without knowing.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from ..store import Store
 if TYPE_CHECKING:
     from .site import Site
 
-_LEAST = 0.5  # seconds
-_WHILE_QUIET = 5.0
-_WHILE_BUSY = (1.0, 10.0)  # at least and at most
-_TIMES = 10  # as long as it took
+_EVERY = 0.5  # seconds between two questions whether anything has happened
+_WHILE_QUIET = 5.0, 20, 30.0  # seconds at least, times as long as it took, seconds at most
+_WHILE_BUSY = 1.0, 10, 10.0
 _ANSWERS = 100
 
 _T = TypeVar("_T")
@@ -54,6 +54,12 @@ class Kept:
         self._locks: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
         self._round = 0
+        self._newest, self._asked = -1, -_EVERY  # the newest event that is known of, and when somebody asked
+
+    def noticed(self, newest: int) -> None:
+        """Pages are about to be told of this event: no answer from before it is taken for one of now."""
+        with self._lock:
+            self._newest = max(self._newest, newest)
 
     def forget(self) -> None:
         """Somebody did something here: whoever looks next sees it."""
@@ -65,11 +71,12 @@ class Kept:
         """What the store says to this question, or said a moment ago."""
         with self._lock:
             found, own = self._found.get(key), self._locks.setdefault(key, threading.Lock())
-        if found is not None and self._clock() - found.at < _LEAST:
-            return self._told(found, found.newest)
+            is_known = self._clock() - self._asked < _EVERY
+        if found is not None and is_known and self._is_good(found):
+            return self._told(found)
         # Whoever comes while somebody looks already gets what there is.
         if not own.acquire(blocking=found is None):
-            return self._told(cast(_Found, found), -1)
+            return self._told(cast(_Found, found))
         try:
             return self._looked(site, key, find)
         finally:
@@ -79,9 +86,10 @@ class Kept:
         with site.reading() as store:
             newest = store.newest_event()
             with self._lock:
+                self._newest, self._asked = newest, self._clock()
                 found, begun = self._found.get(key), self._round
-            if found is not None and self._clock() - found.at < self._lasts(found, newest):
-                return self._told(found, newest)
+            if found is not None and self._is_good(found):
+                return self._told(found)
             start = self._clock()
             value = find(store)
         made = _Found(value, self._clock(), self._clock() - start, newest)
@@ -94,13 +102,15 @@ class Kept:
                 self._locks.pop(gone, None)
         return Answer(value, 0.0, 0.0)
 
-    def _lasts(self, found: _Found, newest: int) -> float:
-        """For how many seconds an answer is good enough."""
-        least, most = _WHILE_BUSY
-        busy = min(max(least, _TIMES * found.took), most)
-        return busy if newest != found.newest else max(busy, _WHILE_QUIET)
+    def _is_good(self, found: _Found) -> bool:
+        return self._clock() - found.at < self._lasts(found)
 
-    def _told(self, found: _Found, newest: int) -> Answer[_T]:
+    def _lasts(self, found: _Found) -> float:
+        """For how many seconds an answer is good enough."""
+        least, times, most = _WHILE_QUIET if found.newest == self._newest else _WHILE_BUSY
+        return min(max(least, times * found.took), most)
+
+    def _told(self, found: _Found) -> Answer[_T]:
         age = self._clock() - found.at
-        again = 0.0 if newest == found.newest else max(self._lasts(found, newest) - age, 0.1)
+        again = 0.0 if found.newest == self._newest else max(self._lasts(found) - age, 0.1)
         return Answer(cast(_T, found.value), age, again)

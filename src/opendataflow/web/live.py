@@ -86,6 +86,7 @@ class Live:
                     self._tell(_event("store", {"lost": False}))
                     topics, is_lost = [EVERYTHING], False
                 if topics:
+                    self._site.kept.noticed(newest)
                     self._tell(_event("change", {"topics": topics, "newest": newest}))
                 seen = newest
             except OdfError as problem:
