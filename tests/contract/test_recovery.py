@@ -193,6 +193,23 @@ def test_one_cause_alone_is_recovered(flow: Store) -> None:
         plan(flow, 3)
 
 
+def test_what_only_has_to_be_taken_is_not_stuck(flow: Store) -> None:
+    for day in ("12", "13"):
+        fail(flow, "extract", f"2025-11-{day}", "x")
+    made = plan(flow)
+    flow.recover(made.resubmit)
+    drain(flow, "extract")
+    now = progress(flow, made)
+    assert (now.runs, now.done, now.waiting, now.stuck, now.is_over) == (6, 2, 4, 0, False)
+    flow.pause("sum")
+    drain(flow, "load")
+    now = progress(flow, made)
+    assert (now.done, now.stuck, now.is_over) == (4, 2, True)
+    flow.resume("sum")
+    drain(flow, "sum")
+    assert progress(flow, made).done == 6
+
+
 def test_some_causes_are_recovered_and_named_by_what_does_not_change(flow: Store) -> None:
     flow.announce("feed", ["2025-11-14"])
     for day, text in (("12", "x"), ("13", "y"), ("14", "z")):

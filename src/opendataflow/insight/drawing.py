@@ -112,10 +112,11 @@ def _heads(placed: Layout, inside: set[str]) -> str:
 
 def _box(box: Box, place: Place, link: str) -> str:
     chosen = " chosen" if box.is_chosen else ""
+    shape = "job" if box.kind == "job" else "dataset"
     current = ' aria-current="true"' if box.is_chosen else ""
     return (
         f'<a class="box {escape(box.kind)} is-{escape(box.state)}{chosen}" href="{escape(link)}"{current} '
-        f'transform="translate({place.x} {place.y})"><title>{escape(box.title)}</title><use href="#box-{escape(box.kind)}"/>'
+        f'transform="translate({place.x} {place.y})"><title>{escape(box.title)}</title><use href="#box-{shape}"/>'
         f'<text x="14" y="14.5">{escape(cut(box.name))}</text>'
         f'<text class="told" x="14" y="27.5">{escape(box.sign)} {escape(cut(box.told, 24))}</text></a>'
     )

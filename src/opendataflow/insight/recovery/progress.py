@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...model import FAILED, READY, RUNNING
@@ -10,7 +11,9 @@ from ...store import Store
 from ..words import duration
 from .estimate import estimate
 from .graph import graph
+from .nodes import NEW, Graph, Node
 from .plan import Plan, heal
+from .ways import ChunkId, Ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,30 @@ def progress(store: Store, plan: Plan) -> Progress:
     if open_chunks:
         found = graph(store)
         healed = [node for node in heal(found, lambda node: False) if node.chunks[0] in open_chunks]
-        seconds = estimate(store, found, healed).seconds
+        known = {chunk for node in found.nodes.values() for chunk in node.chunks}
+        coming = _coming(found, [chunk for chunk in plan.follows if chunk in open_chunks and chunk not in known])
+        seconds = estimate(store, found, [*healed, *coming]).seconds
         # What hangs behind a new failure, or behind people, does not come by itself any more.
-        stuck = len(open_chunks) - len(healed)
+        stuck = len(open_chunks) - len(healed) - len(coming)
     running = counts[RUNNING]
     done = counts[READY]
     return Progress(
         len(plan.follows), done, running, stuck, max(len(plan.follows) - done - running - stuck, 0), seconds
     )
+
+
+def _coming(found: Graph, chunks: Iterable[ChunkId]) -> list[Node]:
+    """Runs that only somebody has to take: what they need is READY, or comes from another one of them."""
+    ways = Ways(found.catalogue)
+    nodes: dict[ChunkId, Node] = {}
+    for chunk in chunks:
+        job = found.catalogue.producer(chunk[0])
+        if job is not None and job.jobid not in found.catalogue.paused:
+            nodes[chunk] = Node((job.jobid, job.outputs[0], chunk[1]), job, NEW, (chunk,))
+    made = {(name, chunk[1]): node for chunk, node in nodes.items() if node.job for name in node.job.outputs}
+    for node in nodes.values():
+        inputs = ways.inputs(node.job, node.dataid) if node.job else []
+        node.needs = [made[each] for each in dict.fromkeys(inputs) if each in made and made[each] is not node]
+        for need in node.needs:
+            need.feeds.append(node)
+    return list(nodes.values())
