@@ -13,7 +13,7 @@ from opendataflow.insight import timeline as module
 from opendataflow.insight.job_sheet import job_sheet
 from opendataflow.insight.run_sheet import run_sheet
 from opendataflow.insight.timeline import timeline
-from opendataflow.insight.timeline_drawing import axis, lane
+from opendataflow.insight.timeline_drawing import axis, lane, queue
 from opendataflow.model import Retry
 from opendataflow.project import Project, without_file
 from tests.support.flows import chain, claim_one, dataset, job, produce
@@ -216,6 +216,10 @@ def test_a_wait_is_told_with_what_came_last_and_the_full_pool(store: Store) -> N
     drawn = lane(found, found.lanes[0], lambda runid: f"/run/{runid}", UTC)
     assert f'href="/run/{drained[3].runid}"' in drawn
     assert 'class="wait full"' in drawn
+    assert found.queue is not None
+    assert (found.queue.most, max(found.queue.for_slot)) == (2, 1)
+    assert found.queue.waiting[9:11] == (0, 2)
+    assert "At most 2 runs waited at the same time, 1 of them for a slot" in queue(found.queue)
     assert "waited 15 min after product 2 was READY, 10 min of it for a slot of its pool" in drawn
     assert "style" not in drawn + axis(found, UTC)
     assert ">10:10<" in axis(found, UTC)

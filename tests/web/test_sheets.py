@@ -125,6 +125,7 @@ def test_a_log_is_searched_paged_followed_and_downloaded(client: TestClient) -> 
     assert "1 line holds" in found
     assert "No line holds" in shown(client, "/run/1?q=nothing")
     assert "<mark>&lt;script&gt;</mark>" in shown(client, "/run/2?q=%3Cscript%3E")
+    assert '>begin\n<mark id="hit">&lt;script&gt;alert(1)' in shown(client, "/run/2?q=needle&at=6")
     assert ">two\nthree\n</pre>" in shown(client, "/run/1?at=4")
     assert client.get("/run/3/log/part?at=0").json() | {"size": 0} == {
         "runid": 3,
@@ -203,6 +204,7 @@ def test_the_report_is_a_page_of_the_console_and_a_file(client: TestClient) -> N
     text = shown(client, "/report?since=1d&job=make")
     assert "<style" not in text
     assert "What failed" in text
+    assert '<a href="/job/make">make</a>' in text
     assert "/report/file?since=1d&amp;job=make" in text
     file = client.get("/report/file?since=1d")
     assert file.headers["content-disposition"].startswith('attachment; filename="report-')

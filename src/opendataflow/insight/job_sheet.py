@@ -274,12 +274,13 @@ def _middle(values: Iterable[float | None]) -> float | None:
 
 def _causes(store: Store, job: Job) -> list[FailedFor]:
     """Why runs of a job failed lately, and why chunks are FAILED now, grouped by what they say."""
-    runs: dict[tuple[str, str], list[Attempted]] = {}
+    runs: dict[_Key, list[Attempted]] = {}
+    keys = _Keys(job.jobid)
     for run in store.attempts_failed(job.jobid, _MOST_FAILED):
-        runs.setdefault(_key(job, run.dataid, run.outcome or run.status, run.detail), []).append(run)
-    now: dict[tuple[str, str], list[tuple[str, int | None, datetime | None, str]]] = {}
+        runs.setdefault(keys.of(run.dataid, run.outcome or run.status, run.detail), []).append(run)
+    now: dict[_Key, list[tuple[str, int | None, datetime | None, str]]] = {}
     for chunk in store.failed_newest(job.outputs[0], _MOST_FAILED):
-        key = _key(job, chunk.dataid, chunk.outcome or "FAILED", chunk.detail)
+        key = keys.of(chunk.dataid, chunk.outcome or "FAILED", chunk.detail)
         now.setdefault(key, []).append((chunk.dataid, chunk.runid, chunk.modified, chunk.detail or ""))
     causes = []
     for key in {**now, **runs}:
@@ -287,10 +288,23 @@ def _causes(store: Store, job: Job) -> list[FailedFor]:
         first = lately[0] if lately else None
         example, runid, last = (first.detail, first.runid, first.ended) if first else (failed[0][3], *failed[0][1:3])
         names = dict.fromkeys([dataid for dataid, *_ in failed] or [run.dataid for run in lately])
-        text = (example or "")[:_LONGEST]
-        causes.append(FailedFor(key[0], text, runid, len(lately), len(failed), tuple(names)[:_NAMED], last))
+        causes.append(FailedFor(key[0], example or "", runid, len(lately), len(failed), tuple(names)[:_NAMED], last))
     return sorted(causes, key=lambda cause: (-cause.failed_now, -cause.runs, cause.outcome))[:_MOST_CAUSES]
 
 
-def _key(job: Job, dataid: str, outcome: str, detail: str | None) -> tuple[str, str]:
-    return outcome, cause_key(detail, (job.jobid, dataid))
+_Key = tuple[str, str]
+_DIGITS = str.maketrans("123456789", "000000000")
+
+
+class _Keys:
+    """What failures have in common; texts that differ only in digits are looked at once."""
+
+    def __init__(self, jobid: str) -> None:
+        self._jobid, self._known = jobid, dict[str, str]()
+
+    def of(self, dataid: str, outcome: str, detail: str | None) -> _Key:
+        text = detail or ""
+        looks = text.replace(dataid, "").translate(_DIGITS)
+        if looks not in self._known:
+            self._known[looks] = cause_key(text, (self._jobid, dataid))
+        return outcome, self._known[looks]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from html import escape
 
@@ -15,15 +15,20 @@ from .words import change, count, duration, length, took
 _SHOWN = 3  # names in a cell
 _CELL = tuple[str, str]  # what stands in it, as HTML, and its classes
 
+Address = Callable[..., str]  # of "job" and its id, "dataset" and its id, or "chunk" and both its ids
+
 
 def page(report: Report, about: Mapping[str, str], zone: tzinfo) -> str:
     """The page: about says whose report it is, zone in which time zone its times are."""
     return _Page(report, about, zone).html()
 
 
-def contents(report: Report, zone: tzinfo) -> str:
-    """What the page tells below its heading, for whoever has a heading and a style of his own."""
-    return _Page(report, {}, zone).contents()
+def contents(report: Report, zone: tzinfo, address: Address) -> str:
+    """What the page tells below its heading, for whoever has a heading, a style and pages of his own.
+
+    address says where the page of a job, a dataset or a chunk is.
+    """
+    return _Page(report, {}, zone, address).contents()
 
 
 def period(report: Report, zone: tzinfo) -> str:
@@ -32,8 +37,8 @@ def period(report: Report, zone: tzinfo) -> str:
 
 
 class _Page:
-    def __init__(self, report: Report, about: Mapping[str, str], zone: tzinfo) -> None:
-        self._report, self._about, self._zone = report, about, zone
+    def __init__(self, report: Report, about: Mapping[str, str], zone: tzinfo, address: Address | None = None) -> None:
+        self._report, self._about, self._zone, self._address = report, about, zone, address
 
     def html(self) -> str:
         title = f"{self._about.get('project', '')} report {self._at(self._report.until)}".strip()
@@ -55,10 +60,10 @@ class _Page:
             self._late(report.late),
             self._deeds("By hand", report.deeds, "Nobody forced, recalled, resubmitted or held anything."),
             self._deeds("Refused at the door", report.refused, ""),
-            _jobs("Most often failing", report.failing, "No job failed.", with_cause=True),
-            _jobs("Slowest", report.slowest, "No run ended well."),
-            _all_jobs(report.jobs),
-            _rows(report.rows),
+            self._jobs("Most often failing", report.failing, "No job failed.", with_cause=True),
+            self._jobs("Slowest", report.slowest, "No run ended well."),
+            self._all_jobs(report.jobs),
+            self._rows(report.rows),
             _foot(report.remarks),
         ]
         return "\n".join(filter(None, parts))
@@ -149,7 +154,7 @@ class _Page:
             return ""
         rows = [
             [
-                (_text(f"{each.datasetid} {each.dataid}"), "main"),
+                (self._link(f"{each.datasetid} {each.dataid}", "chunk", each.datasetid, each.dataid), "main"),
                 (self._at(each.due), "when wide"),
                 (self._at(each.ready) if each.ready else f"<strong>{_text(each.status or 'MISSING')}</strong>", "when"),
                 (duration(each.seconds_late), "n warn"),
@@ -173,57 +178,57 @@ class _Page:
         ]
         return _section(heading, _table(("what", "chunks", "of", "by", "when"), rows))
 
+    def _jobs(self, heading: str, jobs: Sequence[JobReport], none: str, *, with_cause: bool = False) -> str:
+        return _section(heading, self._job_table(jobs, with_cause) if jobs else f'<p class="none">{none}</p>')
 
-def _jobs(heading: str, jobs: Sequence[JobReport], none: str, *, with_cause: bool = False) -> str:
-    return _section(heading, _job_table(jobs, with_cause) if jobs else f'<p class="none">{none}</p>')
+    def _job_table(self, jobs: Sequence[JobReport], with_cause: bool = False) -> str:
+        names = ("job", "runs", "failed", "took", "before", "trend", "longest", "last runs")
+        return _table(names, [self._job(job, with_cause) for job in jobs])
 
+    def _job(self, job: JobReport, with_cause: bool) -> list[_CELL]:
+        trend = job.trend
+        drawn = ""
+        if len(job.took) > 1:
+            told = f"From {took(min(job.took))} to {took(max(job.took))}; the last took {took(job.took[-1])}."
+            drawn = line(job.took, f"How long runs of {one_line(job.jobid)} took", told, width=120, height=24)
+        cause = _small(job.cause) if with_cause else ""
+        return [
+            (f"{self._link(job.jobid, 'job', job.jobid)}{cause}", "main"),
+            (f"{job.counts.runs:,}", "n"),
+            (f"{job.counts.failed:,}", "n bad" if job.counts.failed else "n"),
+            (took(job.seconds), "n"),
+            (took(job.seconds_before), "n wide"),
+            (change(trend), f"n {_judged(trend)}"),
+            (took(job.longest), "n wide"),
+            (drawn, "drawn wide"),
+        ]
 
-def _job_table(jobs: Sequence[JobReport], with_cause: bool = False) -> str:
-    names = ("job", "runs", "failed", "took", "before", "trend", "longest", "last runs")
-    return _table(names, [_job(job, with_cause) for job in jobs])
+    def _all_jobs(self, jobs: Sequence[JobReport]) -> str:
+        if not jobs:
+            return ""
+        return f"<details><summary>All {count(len(jobs), 'job')} that ran</summary>{self._job_table(jobs)}</details>"
 
+    def _rows(self, datasets: Sequence[Rows]) -> str:
+        if not datasets:
+            return _section("Rows", '<p class="none">No dataset knows how many rows its chunks have.</p>')
+        return _section("Rows", f'<ul class="plots">{"".join(map(self._plot, datasets))}</ul>')
 
-def _job(job: JobReport, with_cause: bool) -> list[_CELL]:
-    trend = job.trend
-    drawn = ""
-    if len(job.took) > 1:
-        told = f"From {took(min(job.took))} to {took(max(job.took))}; the last took {took(job.took[-1])}."
-        drawn = line(job.took, f"How long runs of {one_line(job.jobid)} took", told, width=120, height=24)
-    cause = _small(job.cause) if with_cause else ""
-    return [
-        (f"{_text(job.jobid)}{cause}", "main"),
-        (f"{job.counts.runs:,}", "n"),
-        (f"{job.counts.failed:,}", "n bad" if job.counts.failed else "n"),
-        (took(job.seconds), "n"),
-        (took(job.seconds_before), "n wide"),
-        (change(trend), f"n {_judged(trend)}"),
-        (took(job.longest), "n wide"),
-        (drawn, "drawn wide"),
-    ]
+    def _plot(self, each: Rows) -> str:
+        last = f"{each.rows[-1]:,} rows in {each.dataids[-1]}"
+        usual = f", usually {each.usual:,.0f}" if each.usual is not None else ""
+        span = f"{count(len(each.rows), 'chunk')} from {each.dataids[0]} to {each.dataids[-1]}"
+        drawn = line(each.rows, f"Rows of {one_line(each.datasetid)}", one_line(f"{span}; {last}{usual}."))
+        far = each.change
+        is_far = far is not None and abs(far) >= 0.5
+        mark = f' <span class="{"warn" if is_far else "soft"}">{change(far)}</span>' if far is not None else ""
+        below = f"<p><strong>{each.rows[-1]:,}</strong>{mark}<small>{_text(span)}</small></p>"
+        return f"<li><h3>{self._link(each.datasetid, 'dataset', each.datasetid)}</h3>{drawn}{below}</li>"
 
-
-def _all_jobs(jobs: Sequence[JobReport]) -> str:
-    if not jobs:
-        return ""
-    return f"<details><summary>All {count(len(jobs), 'job')} that ran</summary>{_job_table(jobs)}</details>"
-
-
-def _rows(datasets: Sequence[Rows]) -> str:
-    if not datasets:
-        return _section("Rows", '<p class="none">No dataset knows how many rows its chunks have.</p>')
-    return _section("Rows", f'<ul class="plots">{"".join(map(_plot, datasets))}</ul>')
-
-
-def _plot(each: Rows) -> str:
-    last = f"{each.rows[-1]:,} rows in {each.dataids[-1]}"
-    usual = f", usually {each.usual:,.0f}" if each.usual is not None else ""
-    span = f"{count(len(each.rows), 'chunk')} from {each.dataids[0]} to {each.dataids[-1]}"
-    drawn = line(each.rows, f"Rows of {one_line(each.datasetid)}", one_line(f"{span}; {last}{usual}."))
-    far = each.change
-    is_far = far is not None and abs(far) >= 0.5
-    mark = f' <span class="{"warn" if is_far else "soft"}">{change(far)}</span>' if far is not None else ""
-    below = f"<p><strong>{each.rows[-1]:,}</strong>{mark}<small>{_text(span)}</small></p>"
-    return f"<li><h3>{_text(each.datasetid)}</h3>{drawn}{below}</li>"
+    def _link(self, text: str, *named: str) -> str:
+        """A name, which leads to its page where there is one."""
+        if self._address is None or not all(named):
+            return _text(text)
+        return f'<a href="{escape(self._address(*named))}">{_text(text)}</a>'
 
 
 def _foot(remarks: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ LAST = 300  # lines that a look at a log begins with
 MOST = 65536  # bytes of one part
 MOST_FOUND = 200  # lines of one search
 _LONGEST_SEARCH = 200  # characters
+_BEFORE = 1500  # bytes that are shown before a line that was found
 _HEADER = 16384  # bytes in which a log says what it is about
 _SPARK_UI = re.compile(rf"# {logs.SPARK_UI}(https?://[A-Za-z0-9.:\[\]_-]+/?)")
 
@@ -89,6 +90,15 @@ def part_of_log(store: Store, project: Project, run: Run, position: int, most: i
         return _part(run, log_parts.part(path, position, min(most, MOST)))
     except (OdfError, OSError) as problem:
         return _without(run, problem)
+
+
+def before_in_log(store: Store, project: Project, run: Run, position: int) -> str:
+    """A few lines that stand before a position of a run's log; nothing where it cannot be read."""
+    try:
+        path, _ = _where(store, project, run)
+        return visible(log_parts.lines_before(path, position, _BEFORE).text) if path is not None else ""
+    except (OdfError, OSError):
+        return ""
 
 
 def search_log(store: Store, project: Project, run: Run, wanted: str, n: int = MOST_FOUND) -> LogSearch:

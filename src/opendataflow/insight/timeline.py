@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
+from math import ceil
 
 from ..errors import UsageError
-from ..model import FAILED, READY, RUNNING, Catalogue, Consumed
+from ..model import FAILED, READY, RUNNING, Consumed
 from ..store import Stint, Store
 from .words import count
 
@@ -26,8 +27,11 @@ _MOST_INPUTS = 20_000  # whose publishing is looked up
 _MARGIN = 2000  # numbers, by which transactions that overlapped may be out of order
 _LOOK_BACK = 5000  # runs before the period, some of which may still run in it
 _CELLS = 400  # parts of the period, where bars are drawn together
+_PARTS = 120  # in which those that wait are counted
 _NOT_GOOD = (FAILED, "LOST")
 _REST = "others"
+
+_Full = Mapping[str, Sequence[tuple[datetime, datetime]]]  # when all slots of a pool were taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,19 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Queue:
+    """How many runs that could have begun waited in each of many equal parts of the period, and how many of them for a slot."""
+
+    waiting: tuple[int, ...]
+    for_slot: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """How many waited when most did."""
+        return max(self.waiting, default=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """One worker, pool or job: as many rows as runs overlapped, and its bars from left to right."""
 
@@ -67,6 +84,7 @@ class Lane:
     rows: int
     bars: tuple[Bar, ...]
     slots: int | None = None  # of a pool with a limit
+    queue: Queue | None = None  # of a pool or a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +99,7 @@ class Timeline:
     failed: int
     is_together: bool  # whether bars that lie close together are drawn as one
     lanes: tuple[Lane, ...]
+    queue: Queue | None  # of all; None where too many runs are drawn to tell
     longest_waits: tuple[Bar, ...]
     remarks: tuple[str, ...]
 
@@ -103,15 +122,29 @@ def timeline(
     bars = [_Bar(stint, since, until) for stint in found]
     catalogue = store.catalogue()
     is_together = len(bars) > _MOST_BARS
+    queues: _Queues | None = None
     if not is_together:
-        _waits(store, catalogue, bars)
+        full = {poolid: _full(bars, poolid, pool.slots) for poolid, pool in catalogue.pools.items() if pool.slots}
+        _waits(store, bars, full)
+        queues = _Queues(since, until, full)
     else:
         remarks.append(f"Of {count(len(bars), 'run')}, those that lie close together are one bar.")
-    lanes = tuple(_lanes(catalogue, bars, by, remarks, (since, until) if is_together else None))
+    groups = _groups(bars, by, remarks)
+    lanes = tuple(
+        _lane(
+            name,
+            group,
+            list(_placed(group) if queues else _together(group, since, until)),
+            catalogue.pools[name].slots if by == "pool" and name in catalogue.pools else None,
+            queues.of(group) if queues and by != "worker" else None,
+        )
+        for name, group in groups.items()
+    )
     waited = sorted((bar for bar in bars if bar.wait), key=lambda bar: -(bar.wait.seconds if bar.wait else 0))
     failed = sum(bar.stint.status in _NOT_GOOD for bar in bars)
     longest = tuple(bar.bar(0) for bar in waited[:10] if bar.wait and bar.wait.seconds >= 1)
-    return Timeline(since, until, now, by, len(bars), failed, is_together, lanes, longest, tuple(remarks))
+    queue = queues.of(bars) if queues else None
+    return Timeline(since, until, now, by, len(bars), failed, is_together, lanes, queue, longest, tuple(remarks))
 
 
 class _Bar:
@@ -158,7 +191,7 @@ def _end(stint: Stint, otherwise: datetime) -> datetime:
 # Waits --------------------------------------------------------------------------------------------------------------
 
 
-def _waits(store: Store, catalogue: Catalogue, bars: Sequence[_Bar]) -> None:
+def _waits(store: Store, bars: Sequence[_Bar], full: _Full) -> None:
     """How long each first attempt waited since the last of its inputs was published."""
     asked: list[Consumed] = []
     first = [bar for bar in bars if bar.stint.epoch == 1 and bar.stint.inputs]
@@ -167,7 +200,6 @@ def _waits(store: Store, catalogue: Catalogue, bars: Sequence[_Bar]) -> None:
         if len(asked) > _MOST_INPUTS:
             break
     published = store.published_given(asked[:_MOST_INPUTS])
-    full = {poolid: _full(bars, poolid, pool.slots) for poolid, pool in catalogue.pools.items() if pool.slots}
     for bar in first:
         inputs, started = bar.stint.inputs or (), bar.stint.started
         if started is None or not all(each in published for each in inputs):
@@ -200,33 +232,47 @@ def _full(bars: Iterable[_Bar], poolid: str, slots: int) -> list[tuple[datetime,
     return found
 
 
+class _Queues:
+    """Counts who waits in each part of the period."""
+
+    def __init__(self, since: datetime, until: datetime, full: _Full) -> None:
+        self._since, self._step = since, (until - since) / _PARTS
+        self._full = {
+            poolid: {part for low, high in spans for part in self._parts(low, high)} for poolid, spans in full.items()
+        }
+
+    def of(self, bars: Iterable[_Bar]) -> Queue:
+        waiting, for_slot = [0] * _PARTS, [0] * _PARTS
+        for bar in bars:
+            if bar.wait:
+                full = self._full.get(bar.stint.pool, ())
+                for part in self._parts(bar.wait.ready, bar.begin):
+                    waiting[part] += 1
+                    for_slot[part] += part in full
+        return Queue(tuple(waiting), tuple(for_slot))
+
+    def _parts(self, low: datetime, high: datetime) -> range:
+        """The parts whose middle lies between two moments."""
+        first = ceil((low - self._since) / self._step - 0.5)
+        last = ceil((high - self._since) / self._step - 0.5)
+        return range(max(first, 0), min(last, _PARTS))
+
+
 # Lanes --------------------------------------------------------------------------------------------------------------
 
 
-def _lanes(
-    catalogue: Catalogue,
-    bars: Sequence[_Bar],
-    by: str,
-    remarks: list[str],
-    together: tuple[datetime, datetime] | None,
-) -> Iterator[Lane]:
-    names = _named(bars, by, remarks)
+def _groups(bars: Sequence[_Bar], by: str, remarks: list[str]) -> dict[str, list[_Bar]]:
     groups: defaultdict[str, list[_Bar]] = defaultdict(list)
-    for bar, name in zip(bars, names, strict=True):
+    for bar, name in zip(bars, _named(bars, by, remarks), strict=True):
         groups[name].append(bar)
-    for name in sorted(groups, key=lambda each: (each in (_REST, NO_POOL), each)):
-        group = groups[name]
-        pool = catalogue.pools.get(name) if by == "pool" else None
-        placed = list(_together(group, *together) if together else _placed(group))
-        yield Lane(
-            name,
-            len(group),
-            sum(bar.stint.status in _NOT_GOOD for bar in group),
-            sum((bar.end - bar.begin).total_seconds() for bar in group),
-            max((bar.row for bar in placed), default=0) + 1,
-            tuple(placed),
-            pool.slots if pool else None,
-        )
+    return {name: groups[name] for name in sorted(groups, key=lambda each: (each in (_REST, NO_POOL), each))}
+
+
+def _lane(name: str, group: Sequence[_Bar], placed: Sequence[Bar], slots: int | None, queue: Queue | None) -> Lane:
+    failed = sum(bar.stint.status in _NOT_GOOD for bar in group)
+    busy = sum((bar.end - bar.begin).total_seconds() for bar in group)
+    rows = max((bar.row for bar in placed), default=0) + 1
+    return Lane(name, len(group), failed, busy, rows, tuple(placed), slots, queue)
 
 
 def _named(bars: Sequence[_Bar], by: str, remarks: list[str]) -> list[str]:

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from html import escape
 
 from ..model.printable import one_line
-from .timeline import Bar, Lane, Timeline
+from .timeline import Bar, Lane, Queue, Timeline
 from .words import count, duration, took
 
 _STEPS = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)  # seconds
 _MOST_MARKS = 7
 _HEIGHTS = ((2, 18), (5, 12), (12, 8))  # up to so many rows, how high each is
 _KINDS = {"READY": "good", "FAILED": "bad", "LOST": "bad", "RUNNING": "going"}
+_QUEUE = 26.0
 _THINNEST = 0.25  # percent of the width
 
 
@@ -34,9 +35,29 @@ def lane(drawn: Timeline, of: Lane, href: Callable[[int], str], zone: tzinfo) ->
     told = f"{count(of.runs, 'run')}, {of.failed:,} not good, {duration(of.busy)} of work"
     label = escape(one_line(f"{of.name}: {told}"))
     return (
-        f'<svg class="lane" width="100%" height="{of.rows * (high + 3) + 3}" role="group" aria-label="{label}">'
+        f'<svg class="lane" width="100%" height="{of.rows * (high + 4) + 4}" role="group" aria-label="{label}">'
         f"{grid}{bars}</svg>"
     )
+
+
+def queue(of: Queue) -> str:
+    """How many waited along the period: those for a slot of their pool below, the others upon them."""
+    wide = 100 / max(len(of.waiting), 1)
+    drawn = []
+    for number, (waiting, for_slot) in enumerate(zip(of.waiting, of.for_slot, strict=True)):
+        high = _QUEUE
+        for kind, n in (("full", for_slot), ("wait", waiting - for_slot)):
+            if n:
+                tall = max(n / of.most * (_QUEUE - 2), 1.5)
+                high -= tall
+                drawn.append(
+                    f'<rect class="{kind}" x="{number * wide:.2f}%" y="{max(high, 0):.1f}" '
+                    f'width="{wide:.2f}%" height="{tall:.1f}"/>'
+                )
+    told = (
+        f"At most {count(of.most, 'run')} waited at the same time, {max(of.for_slot, default=0):,} of them for a slot"
+    )
+    return f'<svg class="queue" role="img" width="100%" height="{_QUEUE}"><title>{told}</title>{"".join(drawn)}</svg>'
 
 
 def told(bar: Bar, zone: tzinfo) -> str:
@@ -84,13 +105,14 @@ def _x(drawn: Timeline, at: datetime) -> float:
 
 
 def _bar(drawn: Timeline, bar: Bar, high: int, href: Callable[[int], str], zone: tzinfo) -> str:
-    y = 3 + bar.row * (high + 3)
+    y = 4 + bar.row * (high + 4)
     left, right = _x(drawn, bar.begin), _x(drawn, bar.end)
     wide = max(round(right - left, 3), _THINNEST)
     left = min(left, 100 - wide)
     words = escape(one_line(told(bar, zone)))
     kind = _KINDS.get(bar.status, "other")
-    rect = f'<rect class="{kind}" x="{left:g}%" y="{y}" width="{wide:g}%" height="{high}" rx="2"/>'
+    more = 2 if kind == "bad" else 0  # which is seen without colours
+    rect = f'<rect class="{kind}" x="{left:g}%" y="{y - more}" width="{wide:g}%" height="{high + 2 * more}" rx="2"/>'
     if bar.runid is None:
         return f'<g role="img" aria-label="{words}"><title>{words}</title>{rect}</g>'
     wait = ""

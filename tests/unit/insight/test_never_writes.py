@@ -46,7 +46,7 @@ from opendataflow.insight.read import readable
 from opendataflow.insight.recovery import causes, plan, progress
 from opendataflow.insight.report import report as period_report
 from opendataflow.insight.rows import published
-from opendataflow.insight.run_log import last_of_log, part_of_log, pieces_of_log, search_log
+from opendataflow.insight.run_log import before_in_log, last_of_log, part_of_log, pieces_of_log, search_log
 from opendataflow.insight.run_sheet import run_sheet
 from opendataflow.insight.search import search
 from opendataflow.insight.selection import scope, select
@@ -167,6 +167,7 @@ def read_logs(store: Store) -> None:
     project, run = without_file(Path("/data"), None), store.runs()[0]
     assert last_of_log(store, project, run).problem
     assert part_of_log(store, project, run, 0).problem
+    assert before_in_log(store, project, run, 9) == ""
     assert search_log(store, project, run, "x").problem
     with pytest.raises(OdfError):
         pieces_of_log(store, project, run)
@@ -239,6 +240,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 # These are reached through the functions above.
 INSIDE = {
     "run_log.spark_ui": run_sheet,
+    "run_log.before_in_log": last_of_log,
     "run_log.part_of_log": last_of_log,
     "run_log.pieces_of_log": last_of_log,
     "run_log.search_log": last_of_log,

@@ -57,6 +57,18 @@ def part(path: str | os.PathLike[str], position: int, most: int = 65536) -> Part
         return log.part(start, data)
 
 
+def lines_before(path: str | os.PathLike[str], position: int, most: int) -> Part:
+    """The whole lines that end at a position, at most so many bytes."""
+    with _Log(path) as log:
+        end = min(log.offset(max(position, 0)), log.size)
+        start = max(end - most, 0)
+        data = log.read(start, end - start)
+        if start:
+            start += data.find(b"\n") + 1
+            data = data[data.find(b"\n") + 1 :]
+        return log.part(start, data)
+
+
 def last_lines(path: str | os.PathLike[str], lines: int, most: int = 65536) -> Part:
     """The last so many lines of a log, at most so many bytes."""
     with _Log(path) as log:

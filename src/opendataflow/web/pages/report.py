@@ -11,7 +11,7 @@ from ...insight.report import report
 from ...insight.reported import Report
 from ...model.selector import Selector
 from ..period import Period, beside, period_of
-from ..show import page
+from ..show import Addresses, page
 from ..site import Site, site_of
 
 router = APIRouter()
@@ -30,7 +30,7 @@ def report_of_period(request: Request, since: str = "", until: str = "", dataset
         title="Report",
         # They escape what others wrote.
         period=Markup(report_page.period(found, site.zone)),
-        contents=Markup(report_page.contents(found, site.zone)),
+        contents=Markup(report_page.contents(found, site.zone, _address)),
         meant=meant,
         chosen={"dataset": dataset.strip(), "job": job.strip()},
         last=_LAST,
@@ -54,3 +54,8 @@ def _found(site: Site, since: str, until: str, dataset: str, job: str) -> tuple[
     selector = Selector(datasets=datasets, jobs=jobs, since=meant.begin, until=meant.end)
     with site.reading() as store:
         return meant, report(store, selector)
+
+
+def _address(kind: str, *names: str) -> str:
+    found: str = getattr(Addresses(), kind)(*names)
+    return found

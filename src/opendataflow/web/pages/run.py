@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ...errors import UnknownRun
-from ...insight.run_log import LogSearch, last_of_log, part_of_log, pieces_of_log, search_log
+from ...insight.run_log import LogSearch, before_in_log, last_of_log, part_of_log, pieces_of_log, search_log
 from ...insight.run_sheet import run_sheet
 from ...model.printable import visible
 from ..show import page
@@ -29,6 +29,7 @@ def run_page(request: Request, runid: str, q: str = "", at: str = "") -> Respons
         sheet = run_sheet(store, site.project, number)
         found = search_log(store, site.project, sheet.run, q.strip()) if q.strip() else None
         position = _position(at)
+        before = before_in_log(store, site.project, sheet.run, position) if found and position else ""
         if position is None:
             log = last_of_log(store, site.project, sheet.run)
         else:
@@ -43,6 +44,7 @@ def run_page(request: Request, runid: str, q: str = "", at: str = "") -> Respons
         log=replace(log, text=site.redact(log.text)),
         found=_marked(site, found) if found else None,
         searched=found,
+        before=site.redact(before),
         is_end=position is None,
     )
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from ...insight.timeline import BY, timeline
-from ...insight.timeline_drawing import axis, lane
+from ...insight.timeline import BY, Queue, timeline
+from ...insight.timeline_drawing import axis, lane, queue
 from ...model import check_id
 from ..period import beside, period_of
 from ..show import Addresses, page
@@ -40,7 +40,8 @@ def timeline_page(request: Request, since: str = "", until: str = "", by: str = 
         drawn=found,
         # They escape what others wrote.
         axis=Markup(axis(found, site.zone)),
-        lanes=[(each, Markup(lane(found, each, href, site.zone))) for each in found.lanes],
+        lanes=[(each, Markup(lane(found, each, href, site.zone)), _queue(each.queue)) for each in found.lanes],
+        queue=_queue(found.queue),
         listed=runs[:_LISTED],
         more=max(len(runs) - _LISTED, 0),
         meant=meant,
@@ -49,3 +50,7 @@ def timeline_page(request: Request, since: str = "", until: str = "", by: str = 
         last=_LAST,
         beside=list(beside(site, found.since, found.until)),
     )
+
+
+def _queue(of: Queue | None) -> Markup:
+    return Markup(queue(of) if of is not None and of.most else "")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opendataflow.errors import UnknownRun
-from opendataflow.run.process.log_parts import last_lines, part, search
+from opendataflow.run.process.log_parts import last_lines, lines_before, part, search
 from opendataflow.run.process.logs import LogFile
 
 
@@ -74,6 +74,14 @@ def test_positions_stay_when_a_log_is_shortened(tmp_path: Path) -> None:
     assert told.count("bytes left out …") == 1
     (found,) = search(log.path, "line 00006999", 9).matches
     assert part(log.path, found.position, 14).text == "line 00006999\n"
+
+
+def test_the_lines_before_a_position_are_whole(tmp_path: Path) -> None:
+    path = written(tmp_path, "one\ntwo\nthree\nfour\n")
+    assert lines_before(path, 14, 1000).text == "one\ntwo\nthree\n"
+    assert lines_before(path, 14, 8).text == "three\n"
+    assert lines_before(path, 0, 8).text == ""
+    assert lines_before(path, 10**9, 7).text == "four\n"
 
 
 def test_a_search_tells_lines_and_positions_and_is_bounded(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ left join run r on r.runid = m.runid order by s.sort_key desc, s.dataid desc
 
 -- name: failed_newest
 -- The last chunks of a dataset that are FAILED, the last one first, with how their runs ended; the second condition on status names the partial index.
-select s.dataid, s.runid, s.modified, r.outcome, substr(r.detail, 1, 1000) as detail
+select s.dataid, s.runid, s.modified, r.outcome, substr(r.detail, 1, 4000) as detail
 from (select dataid, runid, modified, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and status = 'FAILED' and status <> 'READY' order by sort_key desc limit :n) s
 left join run r on r.runid = s.runid order by s.sort_key desc
 
 -- name: attempts_failed_of_job
 -- Attempts of one job that did not end well, newest first, after a number; || keeps the planner from sorting all attempts of the job.
-select runid, jobid, dataid, status, owner, forced, started, ended, outcome, substr(detail, 1, 1000) as detail
+select runid, jobid, dataid, status, owner, forced, started, ended, outcome, substr(detail, 1, 4000) as detail
 from run where jobid || '' = :jobid and runid > :floor and status not in ('READY', 'RUNNING') order by runid desc limit :n
