@@ -14,7 +14,7 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import links, notices, past, period, queries, records, rows
+from opendataflow.store import links, notices, past, period, queries, records, rows, sheets
 from opendataflow.store.postgres import check
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
@@ -229,6 +229,8 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "row_count": period.RowCount,
         "stint": period.Stint,
         "made_chunk": period.MadeChunk,
+        "chunk_line": sheets.ChunkLine,
+        "columns": sheets.Columns,
         "failed_chunk": period.FailedChunk,
         "told": past.Told,
         "records.published": records.ManifestRow,

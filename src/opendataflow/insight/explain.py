@@ -111,7 +111,7 @@ def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = 
     if chunk is None:
         # A chunk that cannot be is an error, one that is not yet is a fact.
         check_dataid(dataset.partition, dataid, datasetid)
-    producer = _producer(catalogue, datasetid) or (
+    producer = producer_of(catalogue, datasetid) or (
         chunk.jobid if chunk and chunk.runid and chunk.jobid != OUTSIDE else None
     )
     versions = store.manifests(datasetid, dataid)
@@ -121,21 +121,17 @@ def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = 
     status = chunk.status if chunk else None
     lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
-    place, validated = _looks(dataset, chunk, published, project)
     recalled = tuple(store.recalled([(datasetid, dataid)]))
-    if by := next((each for each in recalled if chunk and each.version == chunk.version), None):
-        validated = Look(f"version {by.version} was recalled by {by.who}: {by.why}")
-    facts = _facts(store, dataset, dataid, chunk, sources)._replace(place=place, validated=validated)
-    answers = answer_reader(facts)
+    answers = answers_now(store, dataset, dataid, Standing(chunk, published, sources, recalled), project)
     refusal = events[-1] if events and (events[-1].kind, events[-1].jobid) == ("refused", OUTSIDE) else None
     refused = f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else ""
     meaning = lock.meaning if lock else "set aside by a person"
     if chunk is None and refusal is not None:
         answers, meaning = (
-            _with_refusal(answers, f"{datasetid} {dataid}", refusal),
+            with_refusal(answers, f"{datasetid} {dataid}", refusal),
             f"it came and was refused: {refused}",
         )
-    elif chunk is None and _is_expected(store, catalogue, dataset, dataid):
+    elif chunk is None and is_expected(store, catalogue, dataset, dataid):
         meaning = f"{meaning}, although it is expected by now"
     return Explanation(
         datasetid,
@@ -167,12 +163,41 @@ def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = 
     )
 
 
-def _producer(catalogue: Catalogue, datasetid: str) -> str | None:
+class Standing(NamedTuple):
+    """What stands of a chunk: its row, the manifest of its version, what that was made from, and what was recalled."""
+
+    chunk: Chunk | None
+    published: Published | None
+    sources: tuple[Source, ...]
+    recalled: tuple[Recalled, ...]
+
+
+def answers_now(
+    store: Seen, dataset: Dataset, dataid: str, standing: Standing, project: Project | None
+) -> tuple[Answer, ...]:
+    """The five questions for a job that reads the chunk; where a project is given, with a look at the data."""
+    chunk = standing.chunk
+    place, validated = _looks(dataset, chunk, standing.published, project)
+    if by := next((each for each in standing.recalled if chunk and each.version == chunk.version), None):
+        validated = Look(f"version {by.version} was recalled by {by.who}: {by.why}")
+    facts = _facts(store, dataset, dataid, chunk, standing.sources)
+    return answer_reader(facts._replace(place=place, validated=validated))
+
+
+def is_expected(store: Seen, catalogue: Catalogue, dataset: Dataset, dataid: str) -> bool:
+    """Whether a chunk should be there by now."""
+    last = last_expected(catalogue, dataset, store.clock())
+    begin = dataset.partition.start
+    number = ordinal(dataset.partition, dataid) if last is not None else 0
+    return last is not None and number <= last and (begin is None or number >= ordinal(dataset.partition, begin))
+
+
+def producer_of(catalogue: Catalogue, datasetid: str) -> str | None:
     """The job that produces a dataset; rejected rows come from whoever produces the good ones."""
     return catalogue.producer_id(datasetid) or catalogue.producer_id(datasetid.removesuffix(REJECTED))
 
 
-def _with_refusal(answers: tuple[Answer, ...], here: str, refusal: Event) -> tuple[Answer, ...]:
+def with_refusal(answers: tuple[Answer, ...], here: str, refusal: Event) -> tuple[Answer, ...]:
     """The answers about a chunk that came and was refused: the question that it failed is the one that says no."""
     asked = {question.no: question.name for question in QUESTIONS}.get(refusal.after or "")
     whys = {"ready": f"{here} came and was refused", asked: f"{refusal.why} (refused at {when(refusal.at)})"}
@@ -180,13 +205,6 @@ def _with_refusal(answers: tuple[Answer, ...], here: str, refusal: Event) -> tup
         Answer(answer.question, False, answer.evidence, whys[answer.question]) if answer.question in whys else answer
         for answer in answers
     )
-
-
-def _is_expected(store: Seen, catalogue: Catalogue, dataset: Dataset, dataid: str) -> bool:
-    last = last_expected(catalogue, dataset, store.clock())
-    begin = dataset.partition.start
-    number = ordinal(dataset.partition, dataid) if last is not None else 0
-    return last is not None and number <= last and (begin is None or number >= ordinal(dataset.partition, begin))
 
 
 def _sources(store: Seen, published: Published | None, runs: list[Run], chunk: Chunk | None) -> tuple[Source, ...]:

@@ -178,7 +178,8 @@ def _of_recall(store: Store, recall: Recall, chunk: tuple[str, str], *, cascade:
     again = sum(change.after == RESUBMIT for change in recall.changed)
     if again:
         yield f"{count(again, 'chunk')} {are(again)} made again, upstream first."
-        yield "What no job produces waits until it is delivered anew."
+        if any(store.catalogue().producer_id(change.datasetid) is None for change in recall.changed):
+            yield "What no job produces waits until it is delivered anew."
     if hold:
         yield "On HOLD, it stays recalled until somebody releases it; then it is made again."
     if recall.lost:

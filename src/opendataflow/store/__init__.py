@@ -36,6 +36,7 @@ from .records import (
     Steered,
 )
 from .recovery import Postponed, Recovered, RefusedRun, Took, Unsettled
+from .sheets import ChunkLine, Columns
 from .store import Store
 from .then import ChunkThen
 
@@ -47,9 +48,11 @@ __all__ = [
     "Attempted",
     "Change",
     "Chunk",
+    "ChunkLine",
     "ChunkStatus",
     "ChunkThen",
     "Claim",
+    "Columns",
     "Current",
     "Deed",
     "Deferred",

@@ -24,6 +24,7 @@ from .recovery import Recovery
 from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
+from .sheets import Sheets
 from .steer_verbs import SteerVerbs
 from .then import Then
 
@@ -48,7 +49,7 @@ def _refusing() -> Iterator[None]:
         ) from None
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices, Recovery):
+class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices, Recovery, Sheets):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..insight.words import are, count
+from ..model.moment import parse_moment
 from ..model.selector import KEYS, Selector
+from ..model.timezone import time_zone
 from ..steer import foreseen, verbs
 from ..steer.foreseen import Foreseen
 from .access import ADMIN, OPERATOR
@@ -53,11 +56,15 @@ class Given:
             raise UsageError(f"a reason has at most {LONGEST_REASON} characters", hint="Say it in a few words.")
         return reason or None
 
-    @property
-    def selector(self) -> Selector:
-        """The chunks that are meant, in the words of all selectors."""
-        named = {part: self.many(key) for key, part in KEYS.items() if self.many(key)}
-        return replace(Selector(**named), everything=self.has("all"))  # type: ignore[arg-type]
+    def selector(self, project: Project) -> Selector:
+        """The chunks or events that are meant, in the words of all selectors; times are those of the project's zone."""
+        named: dict[str, Any] = {part: self.many(key) for key, part in KEYS.items() if self.many(key)}
+        zone, now = time_zone(project.timezone), datetime.now(UTC)
+        if since := self.text("since"):
+            named["since"] = parse_moment(since, now, zone)
+        if until := self.text("until"):
+            named["until"] = parse_moment(until, now, zone, end=True)
+        return Selector(**named, everything=self.has("all"))
 
     @property
     def target(self) -> str:
@@ -106,24 +113,26 @@ def _changed(changes: Sequence[Steered], done: str) -> str:
 
 def _steering(verb: str, done: str) -> dict[str, Callable[[Store, Project, Given], object]]:
     def preview(store: Store, project: Project, given: Given) -> Foreseen:
-        return foreseen.foresee_chunks(store, verb, given.selector, force=given.has("force"))
+        return foreseen.foresee_chunks(store, verb, given.selector(project), force=given.has("force"))
 
     def act(store: Store, project: Project, given: Given) -> str:
-        return _changed(verbs.steer(store, verb, given.selector, why=given.why, force=given.has("force")), done)
+        return _changed(
+            verbs.steer(store, verb, given.selector(project), why=given.why, force=given.has("force")), done
+        )
 
     return {"preview": preview, "act": act}
 
 
 def _foresee_resubmit(store: Store, project: Project, given: Given) -> Foreseen:
     if given.has("stale"):
-        return foreseen.foresee_remake(store, given.selector)
-    return foreseen.foresee_chunks(store, "resubmit", given.selector, force=given.has("force"))
+        return foreseen.foresee_remake(store, given.selector(project))
+    return foreseen.foresee_chunks(store, "resubmit", given.selector(project), force=given.has("force"))
 
 
 def _resubmit(store: Store, project: Project, given: Given) -> str:
     if given.has("stale"):
-        return _changed(verbs.remake(store, given.selector, why=given.why), "resubmitted")
-    done = verbs.steer(store, "resubmit", given.selector, why=given.why, force=given.has("force"))
+        return _changed(verbs.remake(store, given.selector(project), why=given.why), "resubmitted")
+    done = verbs.steer(store, "resubmit", given.selector(project), why=given.why, force=given.has("force"))
     return _changed(done, "resubmitted")
 
 
@@ -189,7 +198,7 @@ def _recover(store: Store, project: Project, given: Given) -> str:
     return f"{count(n, 'chunk')} {are(n)} RESUBMIT now{left}"
 
 
-_CHUNKS = (*KEYS, "all", "stale")
+_CHUNKS = (*KEYS, "since", "until", "all", "stale")
 _ONE_CHUNK = ("dataset", "dataid")
 _FORCE = Choice("force", "Take RUNNING chunks away from their runs, which then cannot publish")
 

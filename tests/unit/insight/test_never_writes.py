@@ -19,7 +19,9 @@ from opendataflow import Dataset, Partition, Pool, Store, insight
 from opendataflow.errors import BadDataid, OdfError
 from opendataflow.insight.behind import waiting_behind
 from opendataflow.insight.chunk_page import chunk_page
+from opendataflow.insight.chunk_sheet import chunk_sheet
 from opendataflow.insight.content import published_versions
+from opendataflow.insight.dataset_sheet import dataset_sheet
 from opendataflow.insight.diff import diff
 from opendataflow.insight.diff_rows import Comparing
 from opendataflow.insight.doctor import examine
@@ -199,6 +201,14 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     overview: overview,
     chunk_list: chunk_list,
     chunk_page: lambda store: chunk_page(store, after="raw:2013-01-01", n=2),
+    chunk_sheet: lambda store: [
+        chunk_sheet(store, NOWHERE, name, dataid, look=True)
+        for name in store.catalogue().datasets
+        if name != "today"
+        for dataid in ("2013-01-01", "2013-01-02", "2013-01-05")
+        if store.catalogue().dataset(name).partition.type == "day"
+    ],
+    dataset_sheet: lambda store: [dataset_sheet(store, name, status="FAILED") for name in store.catalogue().datasets],
     lineage: lambda store: lineage(store, "raw", "2013-01-01"),
     flow: lambda store: flow(store, "clean"),
     flow_picture: lambda store: [flow_picture(store), flow_picture(store, around="clean")],
@@ -239,6 +249,8 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 }
 # These are reached through the functions above.
 INSIDE = {
+    "explain.answers_now": explain,
+    "explain.is_expected": explain,
     "run_log.spark_ui": run_sheet,
     "run_log.before_in_log": last_of_log,
     "run_log.part_of_log": last_of_log,

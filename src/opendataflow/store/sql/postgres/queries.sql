@@ -696,3 +696,12 @@ from (select v.value ->> 0 as datasetid, v.value ->> 1 as dataid, (v.value ->> 2
       from json_array_elements(:versions::json) v (value) offset 0) i
 cross join lateral (select d.published from data_manifest d
                     where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m
+
+-- name: schemas_back
+-- The columns of the current versions of the last chunks of a dataset, the last one first.
+-- PostgreSQL: a text is cast to json.
+select s.dataid, m.version, m.published, m.body::json ->> 'schema' as columns
+from (select datasetid, dataid, version, sort_key from datastatus
+      where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+order by s.sort_key desc, s.dataid desc

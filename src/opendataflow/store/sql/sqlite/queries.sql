@@ -662,3 +662,12 @@ cross join event e on e.eventid = (select l.eventid from event l where l.dataset
 select m.datasetid, m.dataid, m.version, m.published
 from json_each(:versions) i
 cross join data_manifest m on m.datasetid = i.value ->> 0 and m.dataid = i.value ->> 1 and m.version = i.value ->> 2
+
+-- name: schemas_back
+-- The columns of the current versions of the last chunks of a dataset, the last one first.
+-- SQLite: what is not JSON is left out by json_valid.
+select s.dataid, m.version, m.published, case when json_valid(m.body) then m.body ->> '$.schema' end as columns
+from (select datasetid, dataid, version, sort_key from datastatus
+      where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
+cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+order by s.sort_key desc, s.dataid desc

@@ -1,0 +1,395 @@
+"""The sheet of a chunk: everything that its page tells, by a bounded number of look-ups, whatever the store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import NamedTuple
+
+from ..errors import OdfError
+from ..model import (
+    FAILED,
+    OUT_LOCKS,
+    READY,
+    RUNNING,
+    YES,
+    Catalogue,
+    Dataset,
+    Job,
+    Manifest,
+    check_dataid,
+    sort_key,
+)
+from ..project import Project
+from ..store import OUTSIDE, Chunk, ChunkLine, Event, Published, Recalled, Run, Store
+from .changed import ways_to_accept
+from .explain import Source, Standing, answers_now, is_expected, producer_of, with_refusal
+from .late import missed
+from .run_log import LogPart, last_of_log
+from .run_sheet import Asked, asked
+from .stale import stale_among, why_stale
+from .why import Reason, why
+from .why.reasons import ways_to_produce, who_runs
+from .words import when
+
+_VERSIONS = 10
+_RUNS = 20
+_EVENTS = 100
+_TOLD = 15  # events that are shown
+_SOURCES = 200
+_MADE = 100
+_EARLIER = 30  # chunks that it is compared with
+_LOG = 25  # lines
+
+ChunkId = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One published version, and what became of it."""
+
+    version: int
+    published: datetime | None
+    jobid: str
+    runid: int | None
+    manifest: Manifest
+    is_current: bool
+    is_removed: bool
+    recalled: Recalled | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk beside this one: the version that was read or made, what stands there now, and whether that is stale."""
+
+    datasetid: str
+    dataid: str
+    version: int
+    status: str | None
+    version_now: int | None
+    is_stale: bool = False
+    jobid: str | None = None
+    runid: int | None = None
+
+    @property
+    def is_other(self) -> bool:
+        """Whether another version stands now."""
+        return self.version_now is not None and self.version_now != self.version
+
+
+class ReadBy(NamedTuple):
+    """A job that reads the dataset, and how far it is with this chunk: its status and the version; None for not yet."""
+
+    jobid: str
+    status: str | None
+    version: int | None
+
+
+class Counted(NamedTuple):
+    """How many rows one chunk has."""
+
+    dataid: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The row counts of the chunks before this one, oldest first, and of this one, if anybody counted them."""
+
+    earlier: tuple[Counted, ...]
+    own: int | None
+
+    @property
+    def usual(self) -> float | None:
+        """What is in the middle of the earlier ones."""
+        return median(each.rows for each in self.earlier) if self.earlier else None
+
+    @property
+    def difference(self) -> float | None:
+        """By which part of the usual this one differs."""
+        usual = self.usual
+        return (self.own - usual) / usual if self.own is not None and usual else None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One time at which the five questions were asked, and answered."""
+
+    eventid: int
+    at: datetime | None
+    kind: str
+    runid: int | None
+    verdict: str
+    answers: tuple[Asked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSheet:
+    """Everything that the page of a chunk tells."""
+
+    datasetid: str
+    dataid: str
+    status: str | None
+    meaning: str
+    chunk: Chunk | None
+    producer: str | None
+    stale: tuple[str, ...]
+    missed: datetime | None
+    refused: str
+    reasons: tuple[Reason, ...]  # what keeps it from being READY
+    answers: tuple[Asked, ...]  # of a job that reads it now
+    ways_out: tuple[str, ...]
+    has_looked: bool
+    askings: tuple[Asking, ...]  # newest first
+    versions: tuple[Version, ...]
+    more_versions: bool
+    rows: Rows
+    made_from: tuple[Piece, ...]
+    more_sources: int
+    made: tuple[Piece, ...]
+    more_made: bool
+    read_by: tuple[ReadBy, ...]
+    runs: tuple[Run, ...]
+    log: LogPart | None
+    events: tuple[Event, ...]  # newest first
+    more_events: bool
+    previous: str | None
+    next: str | None
+
+    @property
+    def current(self) -> Version | None:
+        """The version that stands."""
+        return next((version for version in self.versions if version.is_current), None)
+
+    @property
+    def recalled(self) -> tuple[Recalled, ...]:
+        """Which of the versions listed somebody called back."""
+        return tuple(version.recalled for version in self.versions if version.recalled)
+
+    @property
+    def running(self) -> Run | None:
+        """The run that holds it now."""
+        return next((run for run in self.runs if run.status == RUNNING), None)
+
+
+def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, look: bool = False) -> ChunkSheet:
+    """The sheet of a chunk that is or could be; with look, also what its data is like now."""
+    catalogue = store.catalogue()
+    dataset = catalogue.dataset(datasetid)
+    chunk = store.chunk(datasetid, dataid)
+    if chunk is None:
+        check_dataid(dataset.partition, dataid, datasetid)  # a chunk that cannot be is an error
+    producer = producer_of(catalogue, datasetid)
+    manifests = _manifests(store, datasetid, dataid, chunk)
+    published = next((each for each in manifests if chunk and each.version == chunk.version), None)
+    runs = _runs(store, producer, chunk, dataid)
+    events = store.last_events(datasetid, dataid, _EVENTS)
+    recalled = tuple(store.recalled([(datasetid, dataid)])) if manifests or chunk else ()
+    sources, more_sources = _sources(store, published, runs, chunk)
+    made, more_made = _made(store, datasetid, dataid, manifests, chunk)
+    stale = why_stale(store, datasetid, dataid) if chunk and chunk.status == READY else ()
+    standing = Standing(chunk, published, tuple(Source(*each) for each in _as_sources(sources)), recalled)
+    answers = answers_now(store, dataset, dataid, standing, project if look else None)
+    refusal = events[0] if events and (events[0].kind, events[0].jobid) == ("refused", OUTSIDE) else None
+    if chunk is None and refusal is not None:
+        answers = with_refusal(answers, f"{datasetid} {dataid}", refusal)
+    earlier, following = _around(store, dataset, dataid, chunk)
+    return ChunkSheet(
+        datasetid,
+        dataid,
+        chunk.status if chunk else None,
+        _meaning(store, catalogue, dataset, dataid, chunk),
+        chunk,
+        producer,
+        stale,
+        missed(catalogue, datasetid, dataid, chunk.status if chunk else None, store.clock())
+        if "deadline" in dataset.options
+        else None,
+        f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else "",
+        tuple(_reasons(store, catalogue, dataset, dataid, chunk, runs)),
+        tuple(map(asked, answers)),
+        ways_to_accept(catalogue, answers),
+        look,
+        tuple(_askings(events)),
+        tuple(_versions(store, manifests, chunk, recalled)),
+        len(manifests) >= _VERSIONS,
+        _rows(earlier, published),
+        sources,
+        more_sources,
+        made,
+        more_made,
+        tuple(_read_by(store, catalogue, datasetid, dataid)),
+        tuple(runs),
+        last_of_log(store, project, runs[0], _LOG) if runs and runs[0].log else None,
+        tuple(events[:_TOLD]),
+        len(events) > _TOLD,
+        earlier[0].dataid if earlier else None,
+        following,
+    )
+
+
+def _meaning(store: Store, catalogue: Catalogue, dataset: Dataset, dataid: str, chunk: Chunk | None) -> str:
+    lock = OUT_LOCKS.get(chunk.status if chunk else None)
+    meaning = lock.meaning if lock else "set aside by a person"
+    is_late = chunk is None and is_expected(store, catalogue, dataset, dataid)
+    return f"{meaning}, although it is expected by now" if is_late else meaning
+
+
+def _manifests(store: Store, datasetid: str, dataid: str, chunk: Chunk | None) -> list[Published]:
+    """The newest versions, and the current one if it is older than they are."""
+    newest = store.newest_manifests(datasetid, dataid, _VERSIONS)
+    if chunk and chunk.version and newest and all(each.version != chunk.version for each in newest):
+        current = store.manifest(datasetid, dataid, chunk.version)
+        newest += [current] if current else []
+    return newest
+
+
+def _runs(store: Store, producer: str | None, chunk: Chunk | None, dataid: str) -> list[Run]:
+    jobid = producer or (chunk.jobid if chunk and chunk.runid and chunk.jobid != OUTSIDE else None)
+    return store.runs(jobid=jobid, dataid=dataid, n=_RUNS) if jobid else []
+
+
+def _versions(
+    store: Store, manifests: Sequence[Published], chunk: Chunk | None, recalled: Iterable[Recalled]
+) -> Iterator[Version]:
+    by_version = {each.version: each for each in recalled}
+    removed = store.removed_versions(*manifests[0][:2]) if manifests else set()
+    for each in manifests:
+        yield Version(
+            each.version,
+            each.published,
+            each.jobid,
+            each.runid,
+            each.manifest,
+            chunk is not None and chunk.version == each.version,
+            each.version in removed,
+            by_version.get(each.version),
+        )
+
+
+# What it was made from, and what was made from it -------------------------------------------------------------------
+
+
+def _sources(
+    store: Store, published: Published | None, runs: Sequence[Run], chunk: Chunk | None
+) -> tuple[tuple[Piece, ...], int]:
+    consumed = published.manifest.inputs if published else ()
+    if not consumed and chunk is not None:
+        consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
+    shown = consumed[:_SOURCES]
+    chunks = [(item.datasetid, item.dataid) for item in shown]
+    now, stale = store.current(chunks), stale_among(store, chunks)
+    pieces = []
+    for item, here in zip(shown, chunks, strict=True):
+        there = now.get(here)
+        is_stale = here in stale and there is not None and there.status == READY
+        pieces.append(Piece(*item, there.status if there else None, there.version if there else None, is_stale))
+    return tuple(pieces), len(consumed) - len(shown)
+
+
+def _as_sources(pieces: Iterable[Piece]) -> Iterator[tuple[str, str, int, str | None, int | None]]:
+    return ((each.datasetid, each.dataid, each.version, each.status, each.version_now) for each in pieces)
+
+
+def _made(
+    store: Store, datasetid: str, dataid: str, manifests: Sequence[Published], chunk: Chunk | None
+) -> tuple[tuple[Piece, ...], bool]:
+    """What stands now and was made from one of the versions that are listed."""
+    versions = {each.version for each in manifests} | ({chunk.version} if chunk else set())
+    links = store.made_of([(datasetid, dataid, version) for version in sorted(versions)], _MADE)
+    chunks = list(dict.fromkeys((link.datasetid, link.dataid) for link in links))
+    now = store.current(chunks)
+    standing = [
+        link
+        for link in links
+        if (here := now.get((link.datasetid, link.dataid))) is not None and here.version == link.version
+    ]
+    stale = stale_among(store, [(link.datasetid, link.dataid) for link in standing])
+    pieces = [
+        Piece(
+            link.datasetid,
+            link.dataid,
+            link.in_version,
+            now[link.datasetid, link.dataid].status,
+            link.version,
+            (link.datasetid, link.dataid) in stale and now[link.datasetid, link.dataid].status == READY,
+            link.jobid,
+            link.runid,
+        )
+        for link in standing
+    ]
+    return tuple(pieces[:_MADE]), len(links) >= _MADE
+
+
+def _read_by(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) -> Iterator[ReadBy]:
+    rows = {row.jobid: row for row in store.readers(datasetid, dataid)}
+    for job, _ in catalogue.consumers(datasetid):
+        row = rows.pop(job.jobid, None)
+        yield ReadBy(job.jobid, row.status if row else None, row.version if row else None)
+    for row in rows.values():  # a job that no longer reads this dataset still did
+        yield ReadBy(row.jobid, row.status, row.version)
+
+
+# What is in the way, and what was answered --------------------------------------------------------------------------
+
+
+def _reasons(
+    store: Store,
+    catalogue: Catalogue,
+    dataset: Dataset,
+    dataid: str,
+    chunk: Chunk | None,
+    runs: Sequence[Run],
+) -> Iterator[Reason]:
+    status = chunk.status if chunk else None
+    job: Job | None = catalogue.producer(dataset.datasetid)
+    if status == READY:
+        return
+    if status == RUNNING:
+        run = next((run for run in runs if run.status == RUNNING), None)
+        if run is not None:
+            yield Reason(RUNNING, who_runs(store, run), (f"odf log {run.runid}",) if run.log else ())
+        return
+    if job is None:
+        commands = ways_to_produce(catalogue, dataset.datasetid, dataid)
+        here = f"{dataset.datasetid} {dataid}"
+        if status is None:
+            yield Reason("MISSING", f"{here} comes from outside, and nobody announced it so far", commands)
+        elif status == FAILED:
+            yield Reason(FAILED, f"{here} comes from outside: it has to be delivered and announced again", commands)
+        return
+    try:
+        yield from (each for each in why(store, job.jobid, dataid).reasons if each.name != YES or status is None)
+    except OdfError as problem:  # a dataid that the job cannot have
+        yield Reason(problem.name, problem.message)
+
+
+def _askings(events: Iterable[Event]) -> Iterator[Asking]:
+    """Each run once, with what was answered last; what was refused before a run began, each time."""
+    met: set[int] = set()
+    for event in events:
+        if event.receipt is None or (event.runid is not None and event.runid in met):
+            continue
+        if event.runid is not None:
+            met.add(event.runid)
+        answers = tuple(map(asked, event.receipt.answers))
+        yield Asking(event.eventid, event.at, event.kind, event.runid, event.receipt.verdict, answers)
+
+
+# Beside it ----------------------------------------------------------------------------------------------------------
+
+
+def _around(store: Store, dataset: Dataset, dataid: str, chunk: Chunk | None) -> tuple[list[ChunkLine], str | None]:
+    """The chunks before it, the nearest first, and the next one."""
+    key = chunk.sort_key if chunk else sort_key(dataset.partition, dataid)
+    earlier = store.lines_back(dataset.datasetid, _EARLIER, before=(key, dataid))
+    here = chunk or Chunk(dataset.datasetid, dataid, "", "", None, 0, 0, None, 0, None, None, None, key)
+    following = store.chunks(dataset.datasetid, after=here, n=1)
+    return earlier, following[0].dataid if following else None
+
+
+def _rows(earlier: Sequence[ChunkLine], published: Published | None) -> Rows:
+    counted = tuple(Counted(line.dataid, line.rows) for line in reversed(earlier) if line.rows is not None)
+    return Rows(counted, published.manifest.rows if published else None)
