@@ -16,6 +16,11 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "i
 
 PAGES = {
     "about": "/about",
+    "overview": "/",
+    "overview of a month": f"/?from={DAYS[0][:7]}&to={DAYS[0][:7]}",
+    "overview of nothing": "/?status=PENDING",
+    "search": "/search?q=load",
+    "search for nothing": "/search?q=nosuchthing",
     "flow": "/flow",
     "a node of the flow": "/flow?node=job:load",
     "the versions of a chunk": f"/flow/report/{DAYS[3]}",

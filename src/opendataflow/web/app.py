@@ -22,7 +22,6 @@ from . import api, pages
 from .guard import Guard
 from .live import Live
 from .problems import problem_response
-from .protocol import CarefulProtocol
 from .show import STATIC
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def serve(app: FastAPI, at: socket.socket, started: Callable[[], None]) -> None:
     """Serve until somebody stops it."""
     config = uvicorn.Config(
         app,
-        http=CarefulProtocol,
+        http="h11",
         ws="none",
         log_config=None,
         log_level="critical",  # the guard says what went wrong, without secrets

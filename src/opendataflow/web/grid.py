@@ -70,8 +70,9 @@ def _head(block: Block, ways: Sequence[str]) -> str:
     labels = [column.label for column in block.columns]
     parts = [_is_period(label) for label in labels]
     if not all(parts):
-        # Four digits of a year fit side by side; everything else stands upright.
-        kind = "" if all(len(label) <= 4 for label in labels) else ' class="up"'
+        # Years and short numbers fit side by side; everything else stands upright.
+        is_short = all(len(label) <= 2 for label in labels) or block.each == "one year"
+        kind = "" if is_short else ' class="up"'
         cells = "".join(
             f'<th scope="col"{kind}>{_look(label, label, way)}</th>' for label, way in zip(labels, ways, strict=True)
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from . import chunks, description, happening, verbs
+from . import chunks, description, glance, happening, verbs
 
 router = APIRouter(prefix=description.PREFIX)
-for part in (description.router, chunks.router, happening.router, verbs.router):
+for part in (description.router, glance.router, chunks.router, happening.router, verbs.router):
     router.include_router(part)
