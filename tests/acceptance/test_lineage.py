@@ -73,6 +73,18 @@ def test_the_flow_of_a_dataset_counts_statuses(odf: Odf, between: str) -> None:
     ]
 
 
+def test_the_whole_flow_shows_what_is_the_matter_with_each_node(odf: Odf, store: Store, between: str) -> None:
+    store.fail(claim_one(store, "make", force=True, dataid="2"), detail="no")
+    lines = odf("lineage").out.splitlines()
+    assert lines[:3] == ["raw  READY", "product  1 FAILED", "report  1 STALE"]
+    assert lines[-1] == "3 of 5 are not well; see: odf recover"
+    facts = odf("lineage", "--json").data
+    assert {node["id"]: node["state"] for node in facts["nodes"]}["job make"] == "FAILED"
+    assert {"source": "job make", "target": "dataset product", "mapping": ""} in facts["edges"]
+    assert odf("lineage", "--mermaid").out.startswith("flowchart LR")
+    assert odf("lineage", "--up", code=None).code == 2
+
+
 def test_mermaid_is_a_flowchart(odf: Odf, between: str) -> None:
     assert odf("lineage", "product", "--down", "--mermaid").out.splitlines() == [
         "flowchart LR",

@@ -112,6 +112,7 @@ def test_the_picture_can_be_that_of_what_is_around_a_node(store: Store) -> None:
         "dataset d1",
         "job j1",
     }
+    assert flow_picture(store, around="job:j0", depth=1).around == "job j0"
     with pytest.raises(UnknownDataset):
         flow_picture(store, around="nothing")
 

@@ -14,6 +14,7 @@ from .common import App, Line, Segment, up_to_date, verb
 
 if TYPE_CHECKING:
     from ..insight.flow_of import Flow, Node, Reach
+    from ..insight.flow_picture import Picture
     from ..insight.lineage import Lineage, Version
 
 _WIDTH = 20  # children of one node
@@ -26,22 +27,32 @@ _WIDTH = 20  # children of one node
 @click.option("--version", type=click.IntRange(1), help="This version of the chunk instead of the current one.")
 @click.option("--mermaid", is_flag=True, help="As a Mermaid flowchart, for a page or a ticket.")
 @at_option
-@click.argument("dataset")
+@click.argument("dataset", required=False)
 @click.argument("dataid", required=False)
 def lineage_verb(
-    app: App, dataset: str, dataid: str | None, version: int | None, mermaid: bool, moment: str | None, **reach: Any
+    app: App,
+    dataset: str | None,
+    dataid: str | None,
+    version: int | None,
+    mermaid: bool,
+    moment: str | None,
+    **reach: Any,
 ) -> int:
     """Where a chunk or a dataset comes from, and where it goes, through any number of jobs.
 
     With a DATAID: the versions that really went in and came out, each with its job and run, and whether it is still the
-    current one. Without: the datasets and jobs of the flow, with how many chunks have which status.
+    current one. Without: the datasets and jobs of the flow, with how many chunks have which status. Without a DATASET: the
+    whole flow, with the worst that is the matter with each dataset and job.
 
     \b
+      odf lineage
       odf lineage flights_clean
       odf lineage flights_clean 2013-01-05 --up
       odf lineage flights_clean 2013-01-05 --mermaid
       odf lineage flights_clean 2013-01-05 --at yesterday
     """
+    if dataset is None:
+        return _whole_flow(app, version, moment, mermaid, **reach)
     datasetid = check_id("dataset", dataset)
     at = moment_of(app, moment)
     if dataid is None:
@@ -152,6 +163,40 @@ def _mermaid_of_versions(lineage: Lineage) -> Iterator[Line]:
         for edge in lineage.edges
     ]
     return flowchart(boxes, joins)
+
+
+# Everything ---------------------------------------------------------------------------------------------------------
+
+
+def _whole_flow(app: App, version: int | None, moment: str | None, mermaid: bool, **reach: Any) -> int:
+    from ..insight.flow_picture import flow_picture
+
+    if version is not None or moment is not None or reach["up"] or reach["down"]:
+        raise UsageError("--up, --down, --version and --at are of a dataset", hint="Name the DATASET too.")
+    with up_to_date(app):
+        picture = flow_picture(app.store)
+    app.show(picture, lambda: _mermaid_of_picture(picture) if mermaid else _picture_lines(picture))
+    return 0
+
+
+def _picture_lines(picture: Picture) -> Iterator[Line]:
+    for node in picture.nodes:
+        name = (f"job {node.name}", "") if node.kind == "job" else (node.name, "strong")
+        yield [name, (f"  {node.words}", node.state or "faint")]
+    if not picture.nodes:
+        yield "no datasets and jobs; declare them in dataflow.toml, then: odf apply"
+    elif picture.not_well:
+        yield f"{picture.not_well:,} of {picture.total:,} are not well; see: odf recover"
+
+
+def _mermaid_of_picture(picture: Picture) -> Iterator[Line]:
+    from ..insight.mermaid import Box, Join, flowchart
+
+    boxes = [
+        Box(node.id, (node.name, node.words), "round" if node.kind == "job" else "box", "" if node.is_well else "bad")
+        for node in picture.nodes
+    ]
+    return flowchart(boxes, [Join(edge.source, edge.target) for edge in picture.edges])
 
 
 # A dataset ----------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def _graph(catalogue: Catalogue) -> tuple[dict[str, None], tuple[Arrow, ...]]:
 def flow_picture(store: Store, *, around: str | None = None, depth: int = 2, only_not_well: bool = False) -> Picture:
     """Every dataset and job, or those around one of them, so many jobs far; or only those that are not well.
 
-    around is the id of a node, "dataset X" or "job X", or the name alone.
+    around is the id of a node, "dataset X" or "job X", also with a colon, or the name alone.
     """
     catalogue = store.catalogue()
     ids, arrows = flow_graph(catalogue)
@@ -142,9 +142,9 @@ def flow_picture(store: Store, *, around: str | None = None, depth: int = 2, onl
 
 
 def node_id(ids: Iterable[str], word: str) -> str:
-    """The id of the node that is meant: by its id, or by its name alone, where a dataset comes before a job."""
+    """The id of the node that is meant: by its id, also as job:X, or by its name alone, where a dataset comes before a job."""
     known = {*ids}
-    for each in (word, f"dataset {word}", f"job {word}"):
+    for each in (word, word.replace(":", " ", 1), f"dataset {word}", f"job {word}"):
         if each in known:
             return each
     if not word.strip():

@@ -22,6 +22,7 @@ from . import api, pages
 from .guard import Guard
 from .live import Live
 from .problems import problem_response
+from .protocol import CarefulProtocol
 from .show import STATIC
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def serve(app: FastAPI, at: socket.socket, started: Callable[[], None]) -> None:
     """Serve until somebody stops it."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=CarefulProtocol,
         ws="none",
         log_config=None,
         log_level="critical",  # the guard says what went wrong, without secrets

@@ -25,11 +25,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MOST_BODY = 1_000_000
 _MOST_QUERY = 8_000
+_MOST_HEADERS = 32_000  # characters of all of them
 _SLOWEST = 30.0  # seconds that a body may take
 _CSRF_HEADER = "x-odf-csrf"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _OPEN = ("/login", "/static/")  # what somebody sees before he said who he is
-_HEADERS = [
+HEADERS = [
     (
         b"content-security-policy",
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -93,7 +94,9 @@ class Guard:
         return problem_response(self._site, scope, problem)
 
     def _headers(self, scope: Scope, begun: str) -> list[tuple[bytes, bytes]]:
-        headers = list(_HEADERS)
+        headers = list(HEADERS)
+        if _has_two_lengths(scope):  # whoever stands before us may see another request begin than we do: hang up
+            headers.append((b"connection", b"close"))
         if not scope["path"].startswith("/static/"):
             headers.append((b"cache-control", b"no-store"))
         if begun:
@@ -109,6 +112,10 @@ class Guard:
             )
         if len(scope["query_string"]) > _MOST_QUERY or len(scope["path"]) > _MOST_QUERY:
             raise UsageError("the address is too long", hint="Choose fewer filters.")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
+            raise UsageError("the headers are too long", hint="Send fewer, or remove cookies of other sites.")
+        if _has_two_lengths(scope):
+            raise UsageError("this request has two lengths", hint="Send Content-Length or Transfer-Encoding, not both.")
 
     async def _check_write(self, scope: Scope, receive: Receive, arrival: Arrival, visitor: Visitor) -> Receive:
         """Refuse a write that another site began; whoever shows a token with the request cannot be used for one."""
@@ -140,10 +147,16 @@ def session_cookie(site: Site, scope: Scope, key: str) -> str:
     return f"{site.access.cookie}={key}; Path=/; HttpOnly; SameSite=Strict{secure}"
 
 
+def _has_two_lengths(scope: Scope) -> bool:
+    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}
+
+
 def _arrival(scope: Scope) -> Arrival:
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
-        headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+        known, told = name.decode("latin-1"), value.decode("latin-1")
+        # What comes twice is both: where one of two names or tokens counted, a proxy that adds its own would be fooled.
+        headers[known] = f"{headers[known]}{'; ' if known == 'cookie' else ', '}{told}" if known in headers else told
     try:
         cookies = {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
     except CookieError:

@@ -15,6 +15,7 @@ from ...insight.explain import Explanation, explain
 from ...insight.explain_then import explain_then
 from ...insight.flow import datasets_in_order
 from ...insight.flow_of import Flow, Reach, flow
+from ...insight.flow_picture import Picture, flow_picture
 from ...insight.late import Late, deadlines_missed
 from ...insight.lineage import Lineage, lineage
 from ...insight.matrix import Overview, overview
@@ -137,6 +138,20 @@ def get_dataset_flow(
     then = past_of(request, at)
     with site_of(request).reading() as store:
         return answer(request, flow(seen_at(store, then), dataset, Reach(up, down, depth), then))
+
+
+@look(router, "/flow", Picture, "flow")
+def get_flow(
+    request: Request,
+    around: Annotated[
+        LineText | None, Query(description="Only what is around this node: `dataset:X` or `job:X`.")
+    ] = None,
+    depth: Annotated[int, Query(ge=1, le=1000, description="So many jobs far from it.")] = 2,
+    not_well: Annotated[bool, Query(description="Only what somebody has to look at.")] = False,
+) -> Response:
+    """Every dataset and job, what leads where, and the worst that is the matter with each: `odf lineage --json`."""
+    with site_of(request).reading() as store:
+        return answer(request, flow_picture(store, around=around or None, depth=depth, only_not_well=not_well))
 
 
 @look(router, "/jobs", table({"jobs": array(TABLE)}), "definitions")
