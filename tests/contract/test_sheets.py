@@ -241,7 +241,7 @@ def test_very_many_runs_are_drawn_together_and_very_many_workers_share(
     assert [each.name for each in found.lanes] == ["me@here"]
     assert len(found.lanes[0].bars) == 60
     monkeypatch.setattr(module, "_MOST_BARS", 10)
-    monkeypatch.setattr(module, "_CELLS", 6)
+    monkeypatch.setattr(module, "_CELLS", (6, 6))
     found = timeline(store, at("10:00"), at("11:00"))
     assert found.is_together
     assert [(bar.runs, bar.status) for bar in found.lanes[0].bars] == [(10, "READY")] * 5 + [(10, "FAILED")]

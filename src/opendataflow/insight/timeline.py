@@ -16,17 +16,18 @@ from .words import count
 
 DEFAULT_PERIOD = timedelta(hours=1)
 LONGEST_PERIOD = timedelta(days=31)
+_SECOND = timedelta(seconds=1)
 BY = ("worker", "pool", "job")
 NO_POOL = "no pool"
 _MOST_RUNS = 20_000  # that are looked at
 _MOST_RUNNING = 2000
-_MOST_BARS = 2000  # beyond, those that lie close together are one
+_MOST_BARS = 700  # beyond, those that lie close together are one
 _MOST_LANES = 40
 _MOST_ROWS = 12  # of one lane, each for runs that do not overlap
 _MOST_INPUTS = 20_000  # whose publishing is looked up
-_MARGIN = 2000  # numbers, by which transactions that overlapped may be out of order
-_LOOK_BACK = 5000  # runs before the period, some of which may still run in it
-_CELLS = 400  # parts of the period, where bars are drawn together
+_LOOK_BACK = 7000  # runs before the period, some of which may still run in it
+_MOST_CELLS = 900  # of all lanes, where bars are drawn together
+_CELLS = (24, 240)  # parts of the period, at least and at most
 _PARTS = 120  # in which those that wait are counted
 _NOT_GOOD = (FAILED, "LOST")
 _REST = "others"
@@ -130,11 +131,12 @@ def timeline(
     else:
         remarks.append(f"Of {count(len(bars), 'run')}, those that lie close together are one bar.")
     groups = _groups(bars, by, remarks)
+    cells = min(max(_MOST_CELLS // max(len(groups), 1), _CELLS[0]), _CELLS[1])
     lanes = tuple(
         _lane(
             name,
             group,
-            list(_placed(group) if queues else _together(group, since, until)),
+            list(_placed(group) if queues else _together(group, since, until, cells)),
             catalogue.pools[name].slots if by == "pool" and name in catalogue.pools else None,
             queues.of(group) if queues and by != "worker" else None,
         )
@@ -166,9 +168,9 @@ class _Bar:
 
 def _stints(store: Store, since: datetime, until: datetime, remarks: list[str]) -> list[Stint]:
     """The runs of a period, the first one first."""
-    # The numbers are a little late rather than early: what is too old goes out by its time.
-    floor, last = store.run_before(since), store.run_before(until)
-    found = store.stints_between(max(floor - _MARGIN - _LOOK_BACK, 0), last, _MOST_RUNS + 1)
+    floor, last = max(store.run_before(since) - _LOOK_BACK, 0), store.run_before(until)
+    # In the embedded store times are texts, of which equal moments may differ: what is too much goes out below.
+    found = store.stints_between(since - _SECOND, until + _SECOND, floor=floor, last=last, n=_MOST_RUNS + 1)
     if len(found) > _MOST_RUNS:
         found = found[:_MOST_RUNS]
         remarks.append(f"Only the last {count(_MOST_RUNS, 'run')} of the period are shown.")
@@ -316,13 +318,13 @@ def _placed(bars: Iterable[_Bar]) -> Iterator[Bar]:
         yield bar.bar(row)
 
 
-def _together(bars: Iterable[_Bar], since: datetime, until: datetime) -> Iterator[Bar]:
+def _together(bars: Iterable[_Bar], since: datetime, until: datetime, parts: int) -> Iterator[Bar]:
     """One bar for each part of the period in which something ran."""
-    step = (until - since) / _CELLS
+    step = (until - since) / parts
     cells: defaultdict[int, list[_Bar]] = defaultdict(list)
     for bar in bars:
-        first = min(int((bar.begin - since) / step), _CELLS - 1)
-        last = min(int((bar.end - since) / step), _CELLS - 1)
+        first = min(int((bar.begin - since) / step), parts - 1)
+        last = min(int((bar.end - since) / step), parts - 1)
         for cell in range(first, last + 1):
             cells[cell].append(bar)
     for cell, group in sorted(cells.items()):

@@ -101,20 +101,20 @@ def _anchor(x: float) -> str:
 
 def _x(drawn: Timeline, at: datetime) -> float:
     part = (at - drawn.since) / (drawn.until - drawn.since)
-    return round(min(max(part, 0.0), 1.0) * 100, 3)
+    return round(min(max(part, 0.0), 1.0) * 100, 2)
 
 
 def _bar(drawn: Timeline, bar: Bar, high: int, href: Callable[[int], str], zone: tzinfo) -> str:
     y = 4 + bar.row * (high + 4)
     left, right = _x(drawn, bar.begin), _x(drawn, bar.end)
-    wide = max(round(right - left, 3), _THINNEST)
+    wide = max(round(right - left, 2), _THINNEST)
     left = min(left, 100 - wide)
     words = escape(one_line(told(bar, zone)))
     kind = _KINDS.get(bar.status, "other")
     more = 2 if kind == "bad" else 0  # which is seen without colours
-    rect = f'<rect class="{kind}" x="{left:g}%" y="{y - more}" width="{wide:g}%" height="{high + 2 * more}" rx="2"/>'
+    rect = f'<rect class="{kind}" x="{left:g}%" y="{y - more}" width="{wide:g}%" height="{high + 2 * more}"/>'
     if bar.runid is None:
-        return f'<g role="img" aria-label="{words}"><title>{words}</title>{rect}</g>'
+        return f"<g><title>{words}</title>{rect}</g>"
     wait = ""
     if bar.wait:
         kind = "wait full" if bar.wait.full >= bar.wait.seconds / 2 > 0 else "wait"

@@ -130,9 +130,10 @@ class Periods(Session):
         """How many rows the last n chunks of a dataset have, as far as that is known, the last ones first."""
         return self._fetch(row_count, "rows_newest", datasetid=datasetid, n=n)
 
-    def stints_between(self, floor: int, last: int, n: int) -> list[Stint]:
-        """Attempts as stints of work, after one number and up to another."""
-        return self._fetch(stint, "stints_between", floor=floor, last=last, n=n)
+    def stints_between(self, since: datetime, until: datetime, *, floor: int, last: int, n: int) -> list[Stint]:
+        """Attempts as stints of work that ran between two moments, after one number and up to another."""
+        page: dict[str, Any] = {"floor": floor, "last": last, "n": n}
+        return self._fetch(stint, "stints_between", since=stamp(since), until=stamp(until), **page)
 
     def stints_running(self, n: int) -> list[Stint]:
         """The same of what runs now."""

@@ -16,7 +16,7 @@ from ..site import site_of
 router = APIRouter()
 
 _LAST = (("15 min", "15m"), ("hour", "1h"), ("6 hours", "6h"), ("day", "1d"), ("7 days", "7d"))
-_LISTED = 300
+_LISTED = 100
 
 
 @router.get("/timeline")

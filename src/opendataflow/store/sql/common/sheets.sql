@@ -1,9 +1,9 @@
 -- What the pages of a job and of a timeline read.
 
 -- name: stints_between
--- Attempts as stints of work, newest first, after one number and up to another; a very long list of inputs is left out.
+-- Attempts as stints of work that ran between two moments, newest first, after one number and up to another; a very long list of inputs is left out.
 select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome, case when length(inputs) <= 4000 then inputs end as inputs
-from run where runid > :floor and runid <= :last order by runid desc limit :n
+from run where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since) order by runid desc limit :n
 
 -- name: stints_running
 -- The same of what runs now; + 0 keeps SQLite from walking all attempts in their order.
