@@ -22,7 +22,7 @@ from opendataflow import Dataset, Store
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
 from tests.support.console import console
-from tests.support.flows import chain, claim_one, dump
+from tests.support.flows import chain, claim_one, dataset, dump, job
 from tests.support.stores import type_sql
 
 TOKENS = {role: new_token() for role in ("viewer", "operator", "admin")}
@@ -30,6 +30,7 @@ KEY = "correct-horse-canary-battery"
 CIPHER = f"odf2:{'A' * 67}A"
 STEERING = "\x1b[2J\x1b]0;owned\x07\u202e"
 OUTSIDE = "root-of-all-canary"
+ITEM = "item-of-a-job-canary"
 LOG = "what the job printed\n"
 
 
@@ -157,7 +158,10 @@ def shop(folder: Path, toml: str) -> Path:
     url = f"sqlite:///{folder}/dataflow.db"
     with open_store(url, create=True) as store:
         chain(store)
-        store.register([Dataset("orders", kind="table", tablename="orders", hostname="db", encryptedpass=CIPHER)])
+        orders = Dataset("orders", kind="table", tablename="orders", hostname="db", encryptedpass=CIPHER)
+        store.register(
+            [orders, dataset("report2", "text")], [job("nope", "orders", writes="report2", env={"api_token": ITEM})], []
+        )
         store.announce("raw", [str(n) for n in range(1, 9)])
         store.fail(claim_one(store, "make"), outcome="JOB_FAILED", detail=f"{STEERING}<script>alert(1)</script> {KEY}")
         for claim in store.claim("make", 2):
@@ -208,7 +212,12 @@ def addresses(server: Server) -> list[str]:
     paths = {route.path for route in app.routes if "GET" in (getattr(route, "methods", None) or ())}
     filled = set()
     for path in paths - {"/live"}:
-        for values in (("product", "2", "make", "1"), ("orders", "<script>", "nope", "3"), ("raw", "8", "use", "2")):
+        for values in (
+            ("product", "2", "make", "1"),
+            ("orders", "<script>", "none", "3"),
+            ("orders", "1", "nope", "3"),
+            ("raw", "8", "use", "2"),
+        ):
             names = ("dataset", "dataid", "job", "run")
             known = dict(zip(names, values, strict=True)) | {f"{n}id": v for n, v in zip(names, values, strict=True)}
             known |= {"verb": "hold", "n": known["run"]}
@@ -579,7 +588,7 @@ def _bound(told: Told, what: str) -> None:
 
 def test_no_secret_and_no_control_character_is_in_any_answer(here: Server, locked: Server) -> None:
     for server, headers in ((here, here.session()), (locked, bearer("admin")), (locked, {})):
-        secrets = [KEY, CIPHER, headers.get("cookie", "=none-canary").partition("=")[2]]
+        secrets = [KEY, CIPHER, ITEM, headers.get("cookie", "=none-canary").partition("=")[2]]
         secrets += [text for pair in TOKENS.values() for text in pair]
         for path in addresses(server):
             told = server.ask("GET", path, **headers)

@@ -137,9 +137,8 @@ def test_the_api_answers_what_the_command_line_does(api, odf) -> None:
 def sample(path: str) -> str:
     """An address of a thing that is there."""
     found = path.format(dataset="product", dataid="2", job="make", run=1)
-    return found + (
-        "?text=disk" if path.endswith("/search") and "log" in path else "?text=1" * path.endswith("/search")
-    )
+    needed = {"/log/search": "?text=disk", "/v1/search": "?text=prod", "/flow/chunks": "?node=product"}
+    return found + next((query for end, query in needed.items() if path.endswith(end)), "")
 
 
 def looks() -> list[str]:

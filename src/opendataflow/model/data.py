@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,10 +20,12 @@ def plain(value: Any) -> Any:
         return {name: plain(part) for name, part in value._asdict().items() if name != _LEFT_OUT}  # type: ignore[attr-defined]
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value) if item.name != _LEFT_OUT}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(plain(part) for part in value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Path):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from .description import every as router
 
-from . import chunks, description, glance, happening, verbs
-
-router = APIRouter(prefix=description.PREFIX)
-for part in (description.router, glance.router, chunks.router, happening.router, verbs.router):
-    router.include_router(part)
+__all__ = ["router"]

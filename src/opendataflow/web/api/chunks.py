@@ -24,6 +24,7 @@ from ...insight.stale import Impact, impact
 from ...insight.then import seen_at
 from ...insight.why import Why, why
 from ...insight.why_then import WhyThen, why_then
+from ...model import Job
 from ...model.data import plain
 from ...store import Published
 from ..site import site_of
@@ -48,6 +49,8 @@ from .asking import (
 from .schema import TABLE, array, of, table, with_more
 
 router = APIRouter()
+
+NOT_SHOWN = "(not shown)"
 
 StatusWord = Annotated[LineText | None, Query(alias="status", description="Only this status or sign.")]
 Version = Annotated[int | None, Query(ge=1, le=LAST_VERSION)]
@@ -156,17 +159,22 @@ def get_flow(
 
 @look(router, "/jobs", table({"jobs": array(TABLE)}), "definitions")
 def get_jobs(request: Request) -> Response:
-    """All jobs in the order of the flow: `odf jobs --json`."""
+    """All jobs in the order of the flow: `odf jobs --json`, without the values of env items."""
     with site_of(request).reading() as store:
         catalogue = store.catalogue()
-    return answer(request, {"jobs": [job_facts(catalogue.jobs[jobid]) for jobid in catalogue.order()]})
+    return answer(request, {"jobs": [_job_facts(catalogue.jobs[jobid]) for jobid in catalogue.order()]})
 
 
 @look(router, "/jobs/{job}", TABLE, "definitions")
 def get_job(request: Request, job: JobPath) -> Response:
-    """One job in full: `odf jobs JOB --json`."""
+    """One job in full: `odf jobs JOB --json`, without the values of its env items."""
     with site_of(request).reading() as store:
-        return answer(request, job_facts(store.catalogue().job(job)))
+        return answer(request, _job_facts(store.catalogue().job(job)))
+
+
+def _job_facts(job: Job) -> dict[str, Any]:
+    """What is registered about a job; of its env items only the names, since what they hold may be for the job alone."""
+    return job_facts(job) | {"env": dict.fromkeys(job.env, NOT_SHOWN)}
 
 
 # Why -----------------------------------------------------------------------------------------------------------------

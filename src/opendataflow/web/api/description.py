@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from ...project.web import ROLES
 from ..access import Visitor
 from ..site import site_of
-from . import chunks, happening, verbs
+from . import chunks, glance, happening, sheets, verbs
 from .asking import ABOUT, answer, look, with_about
 from .schema import COMPONENTS, FLAG, TABLE, TEXT, table
 
@@ -42,12 +42,14 @@ def get_description(request: Request) -> Response:
     return JSONResponse(description())
 
 
+every = APIRouter(prefix=PREFIX)
+for part in (router, glance.router, chunks.router, happening.router, sheets.router, verbs.router):
+    every.include_router(part)
+
+
 @cache
 def description() -> dict[str, Any]:
     """The whole API, as OpenAPI describes it."""
-    every = APIRouter()
-    for part in (router, chunks.router, happening.router, verbs.router):
-        every.include_router(part, prefix=PREFIX)
     made = get_openapi(title="OpenDataFlow", version=version("opendataflow"), description=_TEXT, routes=every.routes)
     for operations in made["paths"].values():
         for operation in operations.values():
