@@ -210,10 +210,11 @@ def draining(shell: Shell, *arguments: str) -> Iterator[subprocess.Popen[bytes]]
             process.wait()
 
 
-def barriers(page: Page, axe: str) -> list[str]:
+def barriers(page: Page, axe: str, *rules: str) -> list[str]:
     """What keeps somebody out of a page who cannot see it or has no mouse: serious and critical findings of axe."""
     page.evaluate(axe)
-    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")
+    only: dict[str, Any] = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = page.evaluate("how => axe.run(how)", {"resultTypes": ["violations"], **only})
     return [
         f"{page.url}: {one['id']} ({one['impact']}): {one['help']}: {node['html'][:300]} {node['failureSummary'][:300]}"
         for one in found["violations"]
