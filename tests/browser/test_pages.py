@@ -15,10 +15,6 @@ pytestmark = BROWSER
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 PAGES = {
-    "overview": "/",
-    "overview of one month": "/?dataset=loaded&from=2025-11&to=2025-11&status=FAILED",
-    "search": "/search?q=load",
-    "search in vain": "/search?q=zzz",
     "recovery": "/recovery",
     "about": "/about",
     "overview": "/",
