@@ -150,6 +150,23 @@ def test_every_table_and_column_of_the_store_is_documented(tmp_path: Path) -> No
     assert documented == {(table, column) for table, column in rows}
 
 
+def test_every_address_of_the_api_is_documented_and_no_other() -> None:
+    from opendataflow.web.api.description import PREFIX, description
+
+    page = REFERENCE["console-api"]
+    known = {path.removeprefix(PREFIX) for path in description()["paths"]}
+    tables = "".join(page.partition(heading)[2].partition("\n## ")[0] for heading in ("\n## Facts\n", "\n## Verbs\n"))
+    first = re.findall(r"^\| (`.*?) \|", tables, re.MULTILINE)
+    assert {path for cell in first for path in re.findall(r"`(/[^`]*)`", cell)} == known
+    roles = {
+        path: operations["post"]["x-role"]
+        for path, operations in description()["paths"].items()
+        if "post" in operations
+    }
+    for cell, role in re.findall(r"^\| (`/verbs.*?) \| (\w+) \|", page, re.MULTILINE):
+        assert {roles[PREFIX + path] for path in re.findall(r"`(/[^`]*)`", cell)} == {role}
+
+
 def test_every_page_has_its_place_in_the_contents() -> None:
     contents = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
