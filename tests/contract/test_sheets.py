@@ -13,7 +13,7 @@ from opendataflow.insight import timeline as module
 from opendataflow.insight.job_sheet import job_sheet
 from opendataflow.insight.run_sheet import run_sheet
 from opendataflow.insight.timeline import timeline
-from opendataflow.insight.timeline_drawing import axis, lane, queue
+from opendataflow.insight.timeline_drawing import Links, axis, lane, queue
 from opendataflow.model import Retry
 from opendataflow.project import Project, without_file
 from tests.support.flows import chain, claim_one, dataset, job, produce
@@ -150,6 +150,9 @@ def test_a_run_of_a_job_that_is_gone_is_still_told(store: Store, project: Projec
     assert (sheet.run.jobid, sheet.asked, sheet.outputs, sheet.environment) == ("make", (), (), ())
 
 
+LINKS = Links(lambda runid: f"/run/{runid}", lambda begin, end: f"/timeline?since={begin:%H:%M}&until={end:%H:%M}")
+
+
 # Timeline -----------------------------------------------------------------------------------------------------------
 
 
@@ -213,7 +216,7 @@ def test_a_wait_is_told_with_what_came_last_and_the_full_pool(store: Store) -> N
     first = found.longest_waits[0]
     assert first.wait is not None
     assert (first.runid, first.wait.read.datasetid, first.wait.ready) == (drained[3].runid, "product", at("10:05"))
-    drawn = lane(found, found.lanes[0], lambda runid: f"/run/{runid}", UTC)
+    drawn = lane(found, found.lanes[0], LINKS, UTC)
     assert f'href="/run/{drained[3].runid}"' in drawn
     assert 'class="wait full"' in drawn
     assert found.queue is not None
@@ -245,7 +248,10 @@ def test_very_many_runs_are_drawn_together_and_very_many_workers_share(
     found = timeline(store, at("10:00"), at("11:00"))
     assert found.is_together
     assert [(bar.runs, bar.status) for bar in found.lanes[0].bars] == [(10, "READY")] * 5 + [(10, "FAILED")]
-    assert "10 runs of make" in lane(found, found.lanes[0], str, UTC)
+    assert [bar.failed for bar in found.lanes[0].bars] == [0, 0, 0, 0, 0, 1]
+    drawn = lane(found, found.lanes[0], LINKS, UTC)
+    assert "10 runs of make from 05-01 10:50:00, 1 not good" in drawn
+    assert 'href="/timeline?since=10:50&amp;until=11:00"' in drawn
     monkeypatch.setattr(module, "_MOST_RUNS", 20)
     assert timeline(store, at("10:00"), at("11:00")).runs == 20
 

@@ -26,8 +26,8 @@ _MOST_LANES = 40
 _MOST_ROWS = 12  # of one lane, each for runs that do not overlap
 _MOST_INPUTS = 20_000  # whose publishing is looked up
 _LOOK_BACK = 7000  # runs before the period, some of which may still run in it
-_MOST_CELLS = 900  # of all lanes, where bars are drawn together
-_CELLS = (24, 240)  # parts of the period, at least and at most
+_MOST_CELLS = 600  # of all lanes, where bars are drawn together
+_CELLS = (15, 200)  # parts of the period, at least and at most
 _PARTS = 120  # in which those that wait are counted
 _NOT_GOOD = (FAILED, "LOST")
 _REST = "others"
@@ -47,17 +47,18 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One run, or several that lie close together; its ends are those of the part inside the period."""
+    """One run, or, without a runid, all that ran in one part of the period; its ends lie inside the period."""
 
     row: int
     begin: datetime
     end: datetime
     status: str  # the worst, where it stands for several
     runs: int
-    runid: int | None  # None for several
+    runid: int | None
     jobid: str
     dataid: str
     outcome: str
+    failed: int = 0
     wait: Wait | None = None
 
 
@@ -129,7 +130,7 @@ def timeline(
         _waits(store, bars, full)
         queues = _Queues(since, until, full)
     else:
-        remarks.append(f"Of {count(len(bars), 'run')}, those that lie close together are one bar.")
+        remarks.append(f"{count(len(bars), 'run')} are too many to draw each: columns say how many ran at a time.")
     groups = _groups(bars, by, remarks)
     cells = min(max(_MOST_CELLS // max(len(groups), 1), _CELLS[0]), _CELLS[1])
     lanes = tuple(
@@ -143,7 +144,7 @@ def timeline(
         for name, group in groups.items()
     )
     waited = sorted((bar for bar in bars if bar.wait), key=lambda bar: -(bar.wait.seconds if bar.wait else 0))
-    failed = sum(bar.stint.status in _NOT_GOOD for bar in bars)
+    failed = sum(bar.is_failed for bar in bars)
     longest = tuple(bar.bar(0) for bar in waited[:10] if bar.wait and bar.wait.seconds >= 1)
     queue = queues.of(bars) if queues else None
     return Timeline(since, until, now, by, len(bars), failed, is_together, lanes, queue, longest, tuple(remarks))
@@ -162,8 +163,13 @@ class _Bar:
 
     def bar(self, row: int) -> Bar:
         stint = self.stint
-        told = stint.outcome or stint.status
-        return Bar(row, self.begin, self.end, stint.status, 1, stint.runid, stint.jobid, stint.dataid, told, self.wait)
+        told, failed = stint.outcome or stint.status, int(self.is_failed)
+        names = stint.runid, stint.jobid, stint.dataid
+        return Bar(row, self.begin, self.end, stint.status, 1, *names, told, failed, self.wait)
+
+    @property
+    def is_failed(self) -> bool:
+        return self.stint.status in _NOT_GOOD
 
 
 def _stints(store: Store, since: datetime, until: datetime, remarks: list[str]) -> list[Stint]:
@@ -271,7 +277,7 @@ def _groups(bars: Sequence[_Bar], by: str, remarks: list[str]) -> dict[str, list
 
 
 def _lane(name: str, group: Sequence[_Bar], placed: Sequence[Bar], slots: int | None, queue: Queue | None) -> Lane:
-    failed = sum(bar.stint.status in _NOT_GOOD for bar in group)
+    failed = sum(bar.is_failed for bar in group)
     busy = sum((bar.end - bar.begin).total_seconds() for bar in group)
     rows = max((bar.row for bar in placed), default=0) + 1
     return Lane(name, len(group), failed, busy, rows, tuple(placed), slots, queue)
@@ -329,14 +335,10 @@ def _together(bars: Iterable[_Bar], since: datetime, until: datetime, parts: int
             cells[cell].append(bar)
     for cell, group in sorted(cells.items()):
         begin = since + cell * step
-        if len(group) == 1:
-            only = group[0].bar(0)
-            yield Bar(0, begin, begin + step, only.status, 1, only.runid, only.jobid, only.dataid, only.outcome)
-            continue
         worst = min((bar.stint.status for bar in group), key=_WORST.index)
         jobs = {bar.stint.jobid for bar in group}
         name = jobs.pop() if len(jobs) == 1 else ""
-        yield Bar(0, begin, begin + step, worst, len(group), None, name, "", "")
+        yield Bar(0, begin, begin + step, worst, len(group), None, name, "", "", sum(bar.is_failed for bar in group))
 
 
 _WORST = ("FAILED", "LOST", "REFUSED", RUNNING, READY)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from html import escape
+from typing import NamedTuple
 
 from ..model.printable import one_line
 from .timeline import Bar, Lane, Queue, Timeline
 from .words import count, duration, took
 
 _STEPS = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)  # seconds
-_MOST_MARKS = 7
+_MOST_MARKS = 8
 _HEIGHTS = ((2, 18), (5, 12), (12, 8))  # up to so many rows, how high each is
 _KINDS = {"READY": "good", "FAILED": "bad", "LOST": "bad", "RUNNING": "going"}
 _QUEUE = 26.0
+_COLUMN = 24
 _THINNEST = 0.25  # percent of the width
 
 
@@ -27,11 +29,23 @@ def axis(drawn: Timeline, zone: tzinfo) -> str:
     return f'<svg class="axis" width="100%" height="22" aria-hidden="true">{texts}</svg>'
 
 
-def lane(drawn: Timeline, of: Lane, href: Callable[[int], str], zone: tzinfo) -> str:
-    """The bars of one lane; a bar of one run leads to that run."""
+class Links(NamedTuple):
+    """Where the page of a run is, and the timeline of a shorter period."""
+
+    run: Callable[[int], str]
+    period: Callable[[datetime, datetime], str]
+
+
+def lane(drawn: Timeline, of: Lane, links: Links, zone: tzinfo) -> str:
+    """The bars of one lane; a bar of one run leads to that run, and one of several to their period."""
     high = next((height for rows, height in _HEIGHTS if of.rows <= rows), _HEIGHTS[-1][1])
     grid = "".join(f'<line class="grid" x1="{x}%" x2="{x}%" y1="0" y2="100%"/>' for x, _ in marks(drawn, zone))
-    bars = "".join(_bar(drawn, bar, high, href, zone) for bar in of.bars)
+    most = max((bar.runs for bar in of.bars), default=1)
+    if drawn.is_together:
+        high = _COLUMN
+        bars = "".join(_column(drawn, bar, bar.runs / most, links, zone) for bar in of.bars)
+    else:
+        bars = "".join(_bar(drawn, bar, high, links, zone) for bar in of.bars)
     told = f"{count(of.runs, 'run')}, {of.failed:,} not good, {duration(of.busy)} of work"
     label = escape(one_line(f"{of.name}: {told}"))
     return (
@@ -64,7 +78,8 @@ def told(bar: Bar, zone: tzinfo) -> str:
     """A bar in words."""
     when = f"{bar.begin.astimezone(zone):%H:%M:%S}"
     if bar.runid is None:
-        return f"{count(bar.runs, 'run')} of {bar.jobid or 'several jobs'} around {when}, the worst {bar.status}"
+        failed = f", {bar.failed:,} not good" if bar.failed else ""
+        return f"{count(bar.runs, 'run')} of {bar.jobid or 'several jobs'} from {bar.begin.astimezone(zone):%m-%d} {when}{failed}"
     ran = (bar.end - bar.begin).total_seconds()
     text = f"run {bar.runid}: {bar.jobid} {bar.dataid} {bar.outcome}, {when}, {took(ran)}"
     return f"{text}; {waited(bar)}" if bar.wait else text
@@ -104,17 +119,13 @@ def _x(drawn: Timeline, at: datetime) -> float:
     return round(min(max(part, 0.0), 1.0) * 100, 2)
 
 
-def _bar(drawn: Timeline, bar: Bar, high: int, href: Callable[[int], str], zone: tzinfo) -> str:
+def _bar(drawn: Timeline, bar: Bar, high: int, links: Links, zone: tzinfo) -> str:
     y = 4 + bar.row * (high + 4)
-    left, right = _x(drawn, bar.begin), _x(drawn, bar.end)
-    wide = max(round(right - left, 2), _THINNEST)
-    left = min(left, 100 - wide)
+    left, wide = _across(drawn, bar)
     words = escape(one_line(told(bar, zone)))
     kind = _KINDS.get(bar.status, "other")
     more = 2 if kind == "bad" else 0  # which is seen without colours
     rect = f'<rect class="{kind}" x="{left:g}%" y="{y - more}" width="{wide:g}%" height="{high + 2 * more}"/>'
-    if bar.runid is None:
-        return f"<g><title>{words}</title>{rect}</g>"
     wait = ""
     if bar.wait:
         kind = "wait full" if bar.wait.full >= bar.wait.seconds / 2 > 0 else "wait"
@@ -123,6 +134,25 @@ def _bar(drawn: Timeline, bar: Bar, high: int, href: Callable[[int], str], zone:
             f'<line class="{kind}" x1="{_x(drawn, bar.wait.ready)}%" x2="{left:g}%" y1="{middle:g}" y2="{middle:g}"/>'
         )
     # The keyboard goes through the table below: a thousand bars would be a thousand stops.
-    return (
-        f'<a href="{escape(href(bar.runid))}" tabindex="-1" aria-label="{words}"><title>{words}</title>{wait}{rect}</a>'
+    href = escape(links.run(bar.runid or 0))
+    return f'<a href="{href}" tabindex="-1"><title>{words}</title>{wait}{rect}</a>'
+
+
+def _column(drawn: Timeline, bar: Bar, part: float, links: Links, zone: tzinfo) -> str:
+    """As high as many ran, those that failed at the bottom."""
+    left, wide = _across(drawn, bar)
+    tall = max(round(part * _COLUMN), 3)
+    bad = min(max(round(tall * bar.failed / bar.runs), 3), tall) if bar.failed else 0
+    rects = "".join(
+        f'<rect class="{kind}" x="{left:g}%" y="{4 + _COLUMN - below - high}" width="{wide:g}%" height="{high}"/>'
+        for kind, below, high in (("bad", 0, bad), ("good", bad, tall - bad))
+        if high
     )
+    words, href = escape(one_line(told(bar, zone))), escape(links.period(bar.begin, bar.end))
+    return f'<a href="{href}" tabindex="-1"><title>{words}</title>{rects}</a>'
+
+
+def _across(drawn: Timeline, bar: Bar) -> tuple[float, float]:
+    left, right = _x(drawn, bar.begin), _x(drawn, bar.end)
+    wide = max(round(right - left, 2), _THINNEST)
+    return min(left, 100 - wide), wide

@@ -7,9 +7,9 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from ...insight.timeline import BY, Queue, timeline
-from ...insight.timeline_drawing import axis, lane, queue
+from ...insight.timeline_drawing import Links, axis, lane, queue
 from ...model import check_id
-from ..period import beside, period_of
+from ..period import beside, period_of, written
 from ..show import Addresses, page
 from ..site import site_of
 
@@ -32,7 +32,11 @@ def timeline_page(request: Request, since: str = "", until: str = "", by: str = 
         key=lambda pair: pair[0].begin,
         reverse=True,
     )
-    href = Addresses().run
+    chosen = {"by": by if by != "worker" else "", "job": jobid}
+    links = Links(
+        Addresses().run,
+        lambda begin, end: Addresses().timeline(since=written(site, begin), until=written(site, end), **chosen),
+    )
     return page(
         request,
         "timeline.html",
@@ -40,12 +44,12 @@ def timeline_page(request: Request, since: str = "", until: str = "", by: str = 
         drawn=found,
         # They escape what others wrote.
         axis=Markup(axis(found, site.zone)),
-        lanes=[(each, Markup(lane(found, each, href, site.zone)), _queue(each.queue)) for each in found.lanes],
+        lanes=[(each, Markup(lane(found, each, links, site.zone)), _queue(each.queue)) for each in found.lanes],
         queue=_queue(found.queue),
         listed=runs[:_LISTED],
         more=max(len(runs) - _LISTED, 0),
         meant=meant,
-        chosen={"by": by if by != "worker" else "", "job": jobid},
+        chosen=chosen,
         kinds=BY,
         last=_LAST,
         beside=list(beside(site, found.since, found.until)),
