@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from opendataflow import Pool, Store
-from opendataflow.web.kept import Kept
+from opendataflow.web.kept import Answer, Kept
 from opendataflow.web.site import Site
 from tests.support.console import SITES, console, csrf_of
 from tests.support.flows import chain, change, claim_one, dataset, drain
@@ -241,6 +241,12 @@ class Clock:
         return self.now
 
 
+def answered(kept: Kept, site: Site, key: object, find: Callable[[Store], int | float]) -> Answer[int | float]:
+    """What one page gets."""
+    with kept.look(site) as look:
+        return look.answer(key, find)
+
+
 @pytest.fixture
 def site(flow: Store, tmp_path: Path, store_url: str) -> Site:
     console(tmp_path, store_url)
@@ -257,33 +263,33 @@ def test_an_answer_is_found_again_when_something_happened_and_time_has_passed(si
         clock.now += 0.01  # it took so long
         return len(looks)
 
-    assert kept.answer(site, "x", find).value == 1
+    assert answered(kept, site, "x", find).value == 1
     flow.hold("raw", ["2026-03-07"])
     clock.now += 0.9
-    old = kept.answer(site, "x", find)
+    old = answered(kept, site, "x", find)
     assert (old.value, round(old.seconds, 1), old.again > 0) == (1, 0.9, True)
     clock.now += 0.2
-    assert kept.answer(site, "x", find).value == 2
+    assert answered(kept, site, "x", find).value == 2
     clock.now += 4
-    assert kept.answer(site, "x", find).value == 2, "nothing happened"
+    assert answered(kept, site, "x", find).value == 2, "nothing happened"
     clock.now += 2
-    assert kept.answer(site, "x", find).value == 3, "a change by SQL tells nobody"
-    assert kept.answer(site, "y", find).value == 4
+    assert answered(kept, site, "x", find).value == 3, "a change by SQL tells nobody"
+    assert answered(kept, site, "y", find).value == 4
     kept.forget()
-    assert kept.answer(site, "x", find).value == 5
+    assert answered(kept, site, "x", find).value == 5
 
 
 def test_a_page_that_was_told_of_a_change_knows_that_its_answer_is_older(site: Site, flow: Store) -> None:
     clock = Clock()
     kept = Kept(clock)
-    assert kept.answer(site, "x", lambda store: 1).again == 0
+    assert answered(kept, site, "x", lambda store: 1).again == 0
     flow.hold("raw", ["2026-03-07"])
     kept.noticed(flow.newest_event())
     clock.now += 0.1
-    told = kept.answer(site, "x", lambda store: 2)
+    told = answered(kept, site, "x", lambda store: 2)
     assert (told.value, round(told.again, 1)) == (1, 0.9)
     clock.now += told.again + 0.1
-    assert kept.answer(site, "x", lambda store: 2).value == 2
+    assert answered(kept, site, "x", lambda store: 2).value == 2
 
 
 def test_what_takes_long_is_looked_for_less_often(site: Site, flow: Store) -> None:
@@ -294,20 +300,20 @@ def test_what_takes_long_is_looked_for_less_often(site: Site, flow: Store) -> No
         clock.now += 0.5
         return clock.now
 
-    first = kept.answer(site, "x", find).value
+    first = answered(kept, site, "x", find).value
     flow.hold("raw", ["2026-03-07"])
     clock.now += 4.5
-    answer = kept.answer(site, "x", find)
+    answer = answered(kept, site, "x", find)
     assert (answer.value, round(answer.again, 1)) == (first, 0.5)
     clock.now += 0.6
-    assert kept.answer(site, "x", find).value > first
+    assert answered(kept, site, "x", find).value > first
 
 
 def test_whoever_acts_here_sees_it_at_once(site: Site) -> None:
-    site.kept.answer(site, "x", lambda store: 1)
+    answered(site.kept, site, "x", lambda store: 1)
     with site.acting("ada") as store:
         store.hold("raw", ["2026-03-07"])
-    assert site.kept.answer(site, "x", lambda store: 2).value == 2
+    assert answered(site.kept, site, "x", lambda store: 2).value == 2
 
 
 def test_a_question_that_fails_keeps_nothing(site: Site) -> None:
@@ -315,12 +321,25 @@ def test_a_question_that_fails_keeps_nothing(site: Site) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        site.kept.answer(site, "x", fail)
-    assert site.kept.answer(site, "x", lambda store: 1).value == 1
+        answered(site.kept, site, "x", fail)
+    assert answered(site.kept, site, "x", lambda store: 1).value == 1
 
 
 def test_of_very_many_answers_the_oldest_go(site: Site) -> None:
     for n in range(150):
-        site.kept.answer(site, n, lambda store, n=n: n)  # type: ignore[misc]
-    assert site.kept.answer(site, 149, lambda store: -1).value == 149
-    assert site.kept.answer(site, 0, lambda store: -1).value == -1
+        answered(site.kept, site, n, lambda store, n=n: n)  # type: ignore[misc]
+    assert answered(site.kept, site, 149, lambda store: -1).value == 149
+    assert answered(site.kept, site, 0, lambda store: -1).value == -1
+
+
+def test_what_somebody_typed_is_shown_as_the_next_claim_would_find_it(flow: Store, look: Callable[..., str]) -> None:
+    change(flow, "product", "2026-03-05", "FAILED")
+    assert "1 chunk" in section(look(), "incidents")
+    assert flow.sql("select count(*) from note")[1] != [(0,)], "and nothing was written"
+
+
+def test_very_many_pools_are_cut(store: Store, look: Callable[..., str]) -> None:
+    store.register(pools=[Pool(f"pool_{n:04d}", n, {}) for n in range(300)])
+    text = look()
+    assert "and 270 more" in words(section(text, "pools"))
+    assert len(text) < _SHORT

@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _EVERY = 0.5  # seconds between two questions whether anything has happened
 _WHILE_QUIET = 5.0, 20, 30.0  # seconds at least, times as long as it took, seconds at most
 _WHILE_BUSY = 1.0, 10, 10.0
+_AT_MOST = 4  # times as long as it took, where that is more
 _ANSWERS = 100
 
 _T = TypeVar("_T")
@@ -67,32 +69,41 @@ class Kept:
             self._found.clear()
             self._round += 1
 
-    def answer(self, site: Site, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
+    @contextmanager
+    def look(self, site: Site) -> Iterator[Look]:
+        """One look, for any number of questions; it opens the store once, and only where an answer has to be found."""
+        with ExitStack() as opened:
+            yield Look(self, site, opened)
+
+    def answer(self, look: Look, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
         """What the store says to this question, or said a moment ago."""
         with self._lock:
             found, own = self._found.get(key), self._locks.setdefault(key, threading.Lock())
-            is_known = self._clock() - self._asked < _EVERY
+            is_known = look.is_open or self._clock() - self._asked < _EVERY
         if found is not None and is_known and self._is_good(found):
             return self._told(found)
+        store = look.store  # before the lock: whoever holds that must not wait for a connection
         # Whoever comes while somebody looks already gets what there is.
         if not own.acquire(blocking=found is None):
             return self._told(cast(_Found, found))
         try:
-            return self._looked(site, key, find)
-        finally:
-            own.release()
-
-    def _looked(self, site: Site, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
-        with site.reading() as store:
-            newest = store.newest_event()
             with self._lock:
-                self._newest, self._asked = newest, self._clock()
-                found, begun = self._found.get(key), self._round
+                found, begun, newest = self._found.get(key), self._round, self._newest
             if found is not None and self._is_good(found):
                 return self._told(found)
             start = self._clock()
             value = find(store)
-        made = _Found(value, self._clock(), self._clock() - start, newest)
+            self._keep(key, _Found(value, self._clock(), self._clock() - start, newest), begun)
+            return Answer(value, 0.0, 0.0)
+        finally:
+            own.release()
+
+    def asked(self, newest: int) -> None:
+        """Somebody asked the store for its newest event."""
+        with self._lock:
+            self._newest, self._asked = max(self._newest, newest), self._clock()
+
+    def _keep(self, key: Hashable, made: _Found, begun: int) -> None:
         with self._lock:
             if begun == self._round:
                 self._found[key] = made
@@ -100,7 +111,6 @@ class Kept:
             while len(self._found) > _ANSWERS:
                 gone, _ = self._found.popitem(last=False)
                 self._locks.pop(gone, None)
-        return Answer(value, 0.0, 0.0)
 
     def _is_good(self, found: _Found) -> bool:
         return self._clock() - found.at < self._lasts(found)
@@ -108,9 +118,36 @@ class Kept:
     def _lasts(self, found: _Found) -> float:
         """For how many seconds an answer is good enough."""
         least, times, most = _WHILE_QUIET if found.newest == self._newest else _WHILE_BUSY
-        return min(max(least, times * found.took), most)
+        return min(max(least, times * found.took), max(most, _AT_MOST * found.took))
 
     def _told(self, found: _Found) -> Answer[_T]:
         age = self._clock() - found.at
         again = 0.0 if found.newest == self._newest else max(self._lasts(found) - age, 0.1)
         return Answer(cast(_T, found.value), age, again)
+
+
+class Look:
+    """One look at one store, as the next claim would find it."""
+
+    def __init__(self, kept: Kept, site: Site, opened: ExitStack) -> None:
+        self._kept, self._site, self._opened = kept, site, opened
+        self._store: Store | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store was opened, and asked what is newest."""
+        return self._store is not None
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when it is needed."""
+        if self._store is None:
+            store = self._opened.enter_context(self._site.stores.lent())
+            self._kept.asked(store.newest_event())  # as it is written: what the next claim would add is no event yet
+            self._opened.enter_context(store.as_if_folded())
+            self._store = store
+        return self._store
+
+    def answer(self, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
+        """What the store says to this question, or said a moment ago."""
+        return self._kept.answer(self, key, find)

@@ -19,14 +19,16 @@ from ...insight.stale import stale_now
 from ...model import TYPES
 from ...store import Store
 from ..grid import grid
+from ..kept import Look
 from ..problems import status_of
 from ..show import page
-from ..site import Site, site_of
+from ..site import site_of
 
 router = APIRouter()
 
 _LISTED = 20  # incidents
-_MOST_LISTED = 200  # on demand
+_MOST_LISTED = 100  # on demand
+_POOLS = 30
 _RUNS = 12
 _COLUMNS = 40
 _WEIGHT = 190_000  # characters that the cells of a page may take
@@ -60,10 +62,12 @@ def overview_page(request: Request) -> Response:
     site, given = site_of(request), request.query_params
     wanted = Wanted(**{name: given.get(word, "").strip()[:_LONGEST] for name, word in _FIELDS.items()})
     start = _number(given.get("start", ""))
-    found = site.kept.answer(site, "incidents", incidents)
-    runs = site.kept.answer(site, "now", now)
-    uses = site.kept.answer(site, "pools", pools)
-    matrix = _matrix(site, wanted, start)
+    with site.kept.look(site) as look:
+        found = look.answer("incidents", incidents)
+        runs = look.answer("now", now)
+        uses = look.answer("pools", pools)
+        is_defined = look.answer("defined", _is_defined)
+        matrix = _matrix(look, wanted, start)
     is_long = given.get("incidents") == "all"
     listed = found.value[: _MOST_LISTED if is_long else _LISTED]
     return page(
@@ -83,9 +87,10 @@ def overview_page(request: Request) -> Response:
         first_page=_address(wanted) if start else "",
         now=runs.value,
         runs=runs.value.runs[:_RUNS],
-        pools=uses.value,
+        pools=uses.value[:_POOLS],
+        more_pools=max(len(uses.value) - _POOLS, 0),
         again=min((each for each in (found.again, runs.again, uses.again, matrix.again) if each), default=0.0),
-        has_definitions=bool(site.kept.answer(site, "defined", _is_defined).value),
+        has_definitions=is_defined.value,
         all_incidents="" if is_long else _address(wanted, start=start or None, incidents="all"),
     )
 
@@ -102,15 +107,15 @@ def _number(word: str) -> int:
 # The matrix ---------------------------------------------------------------------------------------------------------
 
 
-def _matrix(site: Site, wanted: Wanted, start: int) -> Matrix:
-    marks = site.kept.answer(site, "stale", stale_now)
+def _matrix(look: Look, wanted: Wanted, start: int) -> Matrix:
+    marks = look.answer("stale", stale_now)
 
     def find(store: Store) -> tuple[Heat, str]:
         seen = heat(store, wanted, start=start, rows=_rows(store, wanted), width=_COLUMNS, stale=marks.value)
         return seen, grid(seen, lambda first, last: _zoomed(wanted, first, last))
 
     try:
-        answer = site.kept.answer(site, ("matrix", wanted, start), find)
+        answer = look.answer(("matrix", wanted, start), find)
     except OdfError as problem:
         return Matrix(None, "", problem, 0.0, 0.0)
     seen, tables = answer.value
