@@ -141,6 +141,22 @@ def test_everything_can_be_done_without_javascript(chromium: Browser, console: C
     shop.odf("release", "report", DAYS[10], "--yes")
 
 
+def test_what_is_searched_is_found_while_it_is_typed(visit: Visit) -> None:
+    page = visit.open("/history")
+    page.keyboard.press("/")
+    page.keyboard.type("loa")
+    expect(page.get_by_role("option").filter(has_text="job load")).to_be_visible()
+    expect(page.get_by_role("option").filter(has_text="dataset loaded")).to_be_visible()
+    page.get_by_role("option").filter(has_text="dataset loaded").click()
+    expect(page.locator("h1")).to_have_text("loaded")
+    for words, headline in (("1", "Run 1"), (f"loaded {DAYS[1]}", f"loaded {DAYS[1]}")):
+        page.keyboard.press("/")
+        page.keyboard.type(words)
+        page.keyboard.press("Enter")
+        page.locator("main").get_by_role("link", name=re.compile(rf"^(run )?{words}$")).first.click()
+        expect(page.locator("h1")).to_contain_text(headline)
+
+
 def test_a_keyboard_is_enough(visit: Visit, shop: Shell) -> None:
     page = visit.open("/flow")
     keys = page.keyboard
