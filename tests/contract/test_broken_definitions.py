@@ -8,6 +8,7 @@ import pytest
 
 from opendataflow import Dataset, Store
 from opendataflow.errors import BadDefinition
+from opendataflow.insight.recovery import plan
 from tests.support.flows import chain, claim_one, dataset, drain, following, job, produce
 
 # What a hand wrote → the jobs that it concerns.
@@ -168,3 +169,12 @@ def test_chunks_that_a_changed_mapping_makes_possible_are_found(store: Store) ->
     assert following(store, "lagging") == ["5"]
     store.dml("update job set itemvalue = 'lag 2' where jobid = 'lagging' and itemtype = 'IN'")
     assert following(store, "lagging") == ["7"]
+
+
+def test_the_plan_of_a_recovery_tells_a_failure_whose_definition_broke_since(store: Store) -> None:
+    flow(store)
+    store.announce("here", ["1"])
+    store.fail(claim_one(store, "other"), detail="no more", exit_code=1)
+    store.dml("update dataset set checks = 'x' where datasetid = 'there'")
+    (told,) = plan(store).by_hand
+    assert (told.name, told.chunks) == ("BAD_DEFINITION", (("there", "1"),))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import BadDefinition, NotValidated, UntrustedDefinition, WrongData
-from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING
+from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Dataset
 from ...model.cause import cause_key
 from ...store import Store
 from ..axis import ranges
@@ -64,11 +64,12 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
     catalogue = found.catalogue
     chunks = tuple(node.failed for node in nodes)
     dataids = [node.dataid for node in nodes]
-    partition = catalogue.datasets[nodes[0].failed[0]].partition
-    spans = ranges(partition, dataids)
+    # A definition that does not load has neither a partition nor an owner; its chunks are there all the same.
+    dataset = catalogue.datasets.get(nodes[0].failed[0], Dataset(nodes[0].failed[0]))
+    spans = ranges(dataset.partition, dataids)
     these, args, n = ranges_text(spans), ranges_as_arguments(spans), len(nodes)
     jobid = nodes[0].jobid
-    owner = catalogue.datasets[nodes[0].failed[0]].options.get("owner")
+    owner = dataset.options.get("owner")
     deliverer = str(owner) if owner else f"whoever delivers {where}"
     yes = " --yes" * (n > 1)
     match name:
