@@ -3,30 +3,41 @@ import { swap } from "./live.js";
 
 let turn = 0;
 
-async function again(form) {
+const boxes = () => [...document.querySelectorAll("#causes input[name=cause]")];
+const ticked = () => boxes().filter((box) => box.checked).map((box) => box.value);
+
+function address() {
+  const chosen = ticked();
+  if (chosen.length === boxes().length) return "/recovery";
+  return `/recovery?${new URLSearchParams((chosen.length ? chosen : ["none"]).map((each) => ["cause", each]))}`;
+}
+
+async function again(path) {
   const mine = (turn += 1);
-  const boxes = [...form.querySelectorAll("input[name=cause]")];
-  const ticked = boxes.filter((box) => box.checked);
-  const query = new URLSearchParams(ticked.map((box) => ["cause", box.value]));
-  if (!ticked.length) query.append("cause", "none");
-  const address = ticked.length === boxes.length ? "/recovery" : `/recovery?${query}`;
-  const focused = document.activeElement?.id;
-  const answer = await fetch(address, { headers: { "x-odf-live": "1" }, credentials: "same-origin" });
+  const focused = document.activeElement?.closest("#causes") ? document.activeElement.id : "";
+  history.replaceState(null, "", path); // what is live looks there from now on
+  const answer = await fetch(path, { headers: { "x-odf-live": "1" }, credentials: "same-origin" });
+  const text = await answer.text();
   if (mine !== turn) return;
   if (!answer.ok || answer.redirected) {
-    location.assign(address);
+    location.assign(path);
     return;
   }
-  history.replaceState(null, "", address);
-  document.activeElement?.blur();
-  swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  if (focused) document.activeElement?.blur();
+  swap(new DOMParser().parseFromString(text, "text/html"));
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
 document.documentElement.classList.add("scripts");
 document.addEventListener("change", (event) => {
-  const form = event.target.closest("#choose");
-  if (form) again(form);
+  if (event.target.closest("#choose")) again(address());
+});
+document.addEventListener("swapped", (event) => {
+  // An answer that was under way when somebody ticked shows ticks of before.
+  const named = new URLSearchParams(location.search).getAll("cause");
+  const isOld = named.length ? ticked().some((each) => !named.includes(each)) : ticked().length !== boxes().length;
+  const areIds = named.every((each) => /^(c[0-9a-f]{10}|none)$/.test(each));
+  if (event.target.id === "causes" && isOld && areIds) again(location.pathname + location.search);
 });
 document.getElementById("start")?.addEventListener("submit", (event) => {
   // Once is enough: a second click finds the button asleep.
