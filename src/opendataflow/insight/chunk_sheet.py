@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 from typing import NamedTuple
@@ -189,7 +189,11 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     recalled = tuple(store.recalled([(datasetid, dataid)])) if manifests or chunk else ()
     sources, more_sources = _sources(store, published, runs, chunk)
     made, more_made = _made(store, datasetid, dataid, manifests, chunk)
-    stale = why_stale(store, datasetid, dataid) if chunk and chunk.status == READY else ()
+    # One walk upstream for all of them.
+    marked = stale_among(store, [(datasetid, dataid), *((each.datasetid, each.dataid) for each in (*sources, *made))])
+    sources, made = _with_stale(sources, marked), _with_stale(made, marked)
+    is_stale = chunk is not None and chunk.status == READY and (datasetid, dataid) in marked
+    stale = why_stale(store, datasetid, dataid) if is_stale else ()
     standing = Standing(chunk, published, tuple(Source(*each) for each in _as_sources(sources)), recalled)
     answers = answers_now(store, dataset, dataid, standing, project if look else None)
     refusal = events[0] if events and (events[0].kind, events[0].jobid) == ("refused", OUTSIDE) else None
@@ -280,13 +284,19 @@ def _sources(
         consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
     shown = consumed[:_SOURCES]
     chunks = [(item.datasetid, item.dataid) for item in shown]
-    now, stale = store.current(chunks), stale_among(store, chunks)
+    now = store.current(chunks)
     pieces = []
     for item, here in zip(shown, chunks, strict=True):
         there = now.get(here)
-        is_stale = here in stale and there is not None and there.status == READY
-        pieces.append(Piece(*item, there.status if there else None, there.version if there else None, is_stale))
+        pieces.append(Piece(*item, there.status if there else None, there.version if there else None))
     return tuple(pieces), len(consumed) - len(shown)
+
+
+def _with_stale(pieces: Iterable[Piece], marked: Set[ChunkId]) -> tuple[Piece, ...]:
+    return tuple(
+        replace(each, is_stale=True) if each.status == READY and (each.datasetid, each.dataid) in marked else each
+        for each in pieces
+    )
 
 
 def _as_sources(pieces: Iterable[Piece]) -> Iterator[tuple[str, str, int, str | None, int | None]]:
@@ -301,24 +311,10 @@ def _made(
     links = store.made_of([(datasetid, dataid, version) for version in sorted(versions)], _MADE)
     chunks = list(dict.fromkeys((link.datasetid, link.dataid) for link in links))
     now = store.current(chunks)
-    standing = [
-        link
-        for link in links
-        if (here := now.get((link.datasetid, link.dataid))) is not None and here.version == link.version
-    ]
-    stale = stale_among(store, [(link.datasetid, link.dataid) for link in standing])
     pieces = [
-        Piece(
-            link.datasetid,
-            link.dataid,
-            link.in_version,
-            now[link.datasetid, link.dataid].status,
-            link.version,
-            (link.datasetid, link.dataid) in stale and now[link.datasetid, link.dataid].status == READY,
-            link.jobid,
-            link.runid,
-        )
-        for link in standing
+        Piece(link.datasetid, link.dataid, link.in_version, there.status, link.version, False, link.jobid, link.runid)
+        for link in links
+        if (there := now.get((link.datasetid, link.dataid))) is not None and there.version == link.version
     ]
     return tuple(pieces[:_MADE]), len(links) >= _MADE
 

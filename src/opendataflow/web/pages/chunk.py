@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
 from ...insight.chunk_sheet import Asking, ChunkSheet, chunk_sheet
+from ...insight.diff import diff
 from ...insight.plots import line
 from ...insight.words import change, count
 from ..show import page
@@ -14,15 +17,24 @@ from ..site import site_of
 
 router = APIRouter()
 
+_Version = Annotated[int | None, Query(ge=1, le=2**62)]
+
 
 @router.get("/chunk/{datasetid}/{dataid}")
 def chunk_page(
-    request: Request, datasetid: str, dataid: str, run: int | None = None, event: int | None = None, look: bool = False
+    request: Request,
+    datasetid: str,
+    dataid: str,
+    run: int | None = None,
+    event: int | None = None,
+    compare: _Version = None,
+    look: bool = False,
 ) -> Response:
-    """A chunk that is, or could be; the answers of one past attempt where one is chosen."""
+    """A chunk that is, or could be; the answers of one past attempt, or how a version differs, where one is chosen."""
     site = site_of(request)
     with site.reading() as store:
         sheet = chunk_sheet(store, site.project, datasetid, dataid, look=look)
+        difference = diff(store, datasetid, dataid, compare) if compare is not None else None
     chosen = _chosen(sheet, run, event)
     return page(
         request,
@@ -34,6 +46,7 @@ def chunk_page(
         is_past=run is not None or event is not None,
         plot=_plot(sheet),
         difference=change(sheet.rows.difference),
+        difference_of=difference,
     )
 
 
