@@ -178,3 +178,15 @@ def test_an_empty_dataset_has_a_sheet_too(store: Store) -> None:
     sheet = dataset_sheet(store, "product")
     assert (sheet.lines, sheet.recent, sheet.columns, sheet.counts.chunks) == ((), (), (), 0)
     assert (sheet.usual_rows, sheet.producer, sheet.older) == (None, "make", None)
+
+
+def test_a_look_at_once_is_of_one_moment(store: Store, open_again: Any) -> None:
+    chain(store)
+    announced(store, 10)
+    with open_again() as other:
+        with store.at_once():
+            assert sheet_of(store, "raw", "1").status == "READY"
+            other.hold("raw", ["1"])
+            with store.at_once():
+                assert sheet_of(store, "raw", "1").status == "READY"
+        assert sheet_of(store, "raw", "1").status == "HOLD"

@@ -172,6 +172,25 @@ class Session:
             finally:
                 self._catalogue, self._revision = before  # what was loaded may not have been committed
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Everything that is read inside is of one moment, and costs one transaction; nothing can be written inside."""
+        with self._lock:
+            if self._open is not None:
+                yield
+                return
+            try:
+                with self._backend.reading() as self._open:
+                    yield
+            except Retry:
+                pass  # somebody put another file in its place meanwhile: whoever looks next sees it
+            except ConnectionLost as lost:
+                raise StoreUnreachable(
+                    f"the store {self.url} broke the connection: {lost}", hint="Look again."
+                ) from lost
+            finally:
+                self._open = None
+
     def _patiently(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
         """Do something with the database, exactly once: the only door to it.
 
