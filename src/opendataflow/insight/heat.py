@@ -39,7 +39,7 @@ _MOST_UNSETTLED = 10_000  # chunks that are not READY and are read one by one
 _MOST_IN_CELL = 1000  # that are counted where there are more of them
 _COUNTED = 100_000  # chunks in all cells: where there are more, nobody counts what is READY
 _LOOK_BACK = 400  # periods of a dataset, among which missing ones are looked for
-_UNTOUCHED = 50  # datasets without a chunk that are named
+_UNTOUCHED = 20  # datasets without a chunk that are named
 
 Span = tuple[str, str, str]
 

@@ -14,7 +14,7 @@ from ...errors import OdfError
 from ...insight.heat import STATUSES, Heat, Wanted, heat
 from ...insight.incidents import incidents
 from ...insight.now import now
-from ...insight.pools import pools
+from ...insight.pools import PoolUse, pools
 from ...insight.stale import stale_now
 from ...model import TYPES
 from ...store import Store
@@ -26,14 +26,14 @@ from ..site import site_of
 
 router = APIRouter()
 
-_LISTED = 20  # incidents
+_LISTED = 8  # incidents
 _MOST_LISTED = 100  # on demand
-_POOLS = 30
+_POOLS = 24
 _RUNS = 12
 _COLUMNS = 40
-_WEIGHT = 190_000  # characters that the cells of a page may take
-_CELL = 120  # characters of one, without names
-_MOST_ROWS = 60
+_WEIGHT = 190_000  # characters that the tables of a page may take
+_ROWS = 60  # datasets, where they are light enough
+_LEAST_ROWS = 5
 _LONGEST = 128  # of a word in the address
 _FIELDS = {"dataset": "dataset", "job": "job", "status": "status", "since": "from", "until": "to", "text": "text"}
 
@@ -87,7 +87,7 @@ def overview_page(request: Request) -> Response:
         first_page=_address(wanted) if start else "",
         now=runs.value,
         runs=runs.value.runs[:_RUNS],
-        pools=uses.value[:_POOLS],
+        pools=_first_pools(uses.value),
         more_pools=max(len(uses.value) - _POOLS, 0),
         again=min((each for each in (found.again, runs.again, uses.again, matrix.again) if each), default=0.0),
         has_definitions=is_defined.value,
@@ -98,6 +98,13 @@ def overview_page(request: Request) -> Response:
 def _is_defined(store: Store) -> bool:
     catalogue = store.catalogue()
     return len(catalogue.datasets) > 1 or bool(catalogue.jobs or catalogue.broken)
+
+
+def _first_pools(uses: list[PoolUse]) -> list[PoolUse]:
+    """All pools; of very many, those that somebody waits for."""
+    if len(uses) > _POOLS:
+        uses = sorted(uses, key=lambda use: (-use.waiting, -use.taken, use.poolid))
+    return uses[:_POOLS]
 
 
 def _number(word: str) -> int:
@@ -111,8 +118,14 @@ def _matrix(look: Look, wanted: Wanted, start: int) -> Matrix:
     marks = look.answer("stale", stale_now)
 
     def find(store: Store) -> tuple[Heat, str]:
-        seen = heat(store, wanted, start=start, rows=_rows(store, wanted), width=_COLUMNS, stale=marks.value)
-        return seen, grid(seen, lambda first, last: _zoomed(wanted, first, last))
+        rows = _ROWS
+        while True:
+            seen = heat(store, wanted, start=start, rows=rows, width=_COLUMNS, stale=marks.value)
+            tables = grid(seen, lambda first, last: _zoomed(wanted, first, last))
+            if len(tables) <= _WEIGHT or rows <= _LEAST_ROWS:
+                return seen, tables
+            # Names and filters may be long, and stand in every cell.
+            rows = max(min(rows - 1, seen.shown * _WEIGHT // len(tables)), _LEAST_ROWS)
 
     try:
         answer = look.answer(("matrix", wanted, start), find)
@@ -120,13 +133,6 @@ def _matrix(look: Look, wanted: Wanted, start: int) -> Matrix:
         return Matrix(None, "", problem, 0.0, 0.0)
     seen, tables = answer.value
     return Matrix(seen, tables, None, max(answer.seconds, marks.seconds), answer.again)
-
-
-def _rows(store: Store, wanted: Wanted) -> int:
-    """How many datasets fit on a page of a bounded weight, whatever they are called."""
-    longest = max((len(name) for name in store.catalogue().datasets), default=0)
-    each = _COLUMNS * (_CELL + max(longest, len(_address(wanted))))
-    return max(min(_WEIGHT // each, _MOST_ROWS), 5)
 
 
 # Addresses ----------------------------------------------------------------------------------------------------------
