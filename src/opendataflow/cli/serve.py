@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+import time
 
 import click
 
@@ -60,6 +61,7 @@ def serve_verb(
     access = Access(web, address, user=_user(), read_only=read_only)
     site = Site(app.project, app.about(), Stores(lambda: app.another_store(PATIENCE)), access, app.redact)
     site.say, site.debug = app.say, app.debug
+    _live_in(app.project.timezone)
 
     def started() -> None:
         where = f"http://{_shown(address)}/"
@@ -104,6 +106,12 @@ def require_web() -> None:
         raise MissingDependency(
             "odf serve needs fastapi, uvicorn and jinja2", hint=f"Install them: {install_command('web')}"
         ) from None
+
+
+def _live_in(zone: str) -> None:
+    """Words tell times in the zone of the process: here that of the pages, which is the project's."""
+    os.environ["TZ"] = zone
+    time.tzset()
 
 
 def _user() -> str:
