@@ -8,7 +8,7 @@ import time
 import pytest
 
 from opendataflow.errors import BadConfig
-from opendataflow.spark.session import app_id, cancel, chunk_context
+from opendataflow.spark.session import app_id, cancel, chunk_context, ui_of
 from opendataflow.spark.settings import spark_settings, without_parameters
 
 
@@ -75,4 +75,5 @@ def test_the_session_is_quiet_and_ours(spark):
 
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert app_id(spark).startswith("local-")
+    assert ui_of(spark) == ""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -32,7 +32,7 @@ SECRETS = {
 
 START = """
 import json, os, sys
-from opendataflow.spark.session import session
+from opendataflow.spark.session import session, ui_of
 settings = json.loads(sys.argv[1])
 spark = session(settings, app_name="doors", redact=lambda text: text.replace("sesame", "[redacted]"))
 context = spark.sparkContext
@@ -57,7 +57,7 @@ for stream in (system.err, system.out):
     stream.flush()
 told = {
     "listening": listening,
-    "ui": context.uiWebUrl,
+    "ui": ui_of(spark),
     "port": int(context._conf.get("spark.driver.port")),
     "authenticate": context._conf.get("spark.authenticate"),
     "secret": context._conf.get("spark.authenticate.secret", ""),

@@ -19,7 +19,7 @@ from .flow import datasets_in_order
 from .late import due_of, is_declared, late
 from .reported import Cause, Counts, Deeds, JobReport, LateChunk, Report, Rows, Slice
 from .selection import Scope, scope
-from .words import count
+from .words import count, gist
 
 DEFAULT_PERIOD = timedelta(days=1)
 _MOST_RUNS = 50_000  # of each period
@@ -170,7 +170,7 @@ def _key(run: Attempted) -> tuple[str, str]:
 
 
 def _said(run: Attempted) -> str:
-    return _short(run.detail or run.outcome or run.status)
+    return gist(run.detail, _LONGEST) or run.outcome or run.status
 
 
 def _short(text: str) -> str:

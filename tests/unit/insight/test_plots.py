@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from opendataflow.insight.plots import blocks, columns, line
+from opendataflow.insight.plots import bars, blocks, columns, line
 
 
 def test_a_block_stands_for_each_value_and_the_highest_for_the_greatest():
@@ -43,3 +43,14 @@ def test_columns_stay_inside_their_picture(stacks: list[tuple[int, int]]):
         assert float(box["y"]) >= 0
         assert float(box["y"]) + float(box["height"]) <= 121.5
         assert float(box["x"]) + float(box["width"]) <= 960
+
+
+def test_bars_say_what_they_are_and_which_are_far_from_usual() -> None:
+    drawn = bars([(10.0, "a: 10 s"), (None, "b: <unknown>"), (50.0, "c"), (0.0, "d")], "Took", "told", usual=10.0)
+    root = ElementTree.fromstring(drawn)
+    assert [rect.get("class") for rect in root.iter("rect")] == ["value", "none", "far", "far"]
+    assert [title.text for title in root.iter("title")] == ["Took", "a: 10 s", "b: <unknown>", "c", "d"]
+    assert len(list(root.iter("line"))) == 1
+    assert "style" not in drawn
+    assert "<rect" not in bars([], "Took", "nothing")
+    assert ElementTree.fromstring(bars([(None, "x")], "Took", "nothing")).tag == "svg"

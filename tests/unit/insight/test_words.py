@@ -11,6 +11,7 @@ from opendataflow.insight.words import (
     count,
     duration,
     evidence,
+    gist,
     many,
     question_text,
     ranges_as_arguments,
@@ -120,3 +121,20 @@ def test_a_command_line_names_every_range_up_to_what_a_line_holds() -> None:
 
 def test_every_question_has_its_text() -> None:
     assert [question_text(question.name) for question in QUESTIONS] == [question.text for question in QUESTIONS]
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        (None, ""),
+        ("  \n ", ""),
+        ("no space left", "no space left"),
+        ("exit code 3 after 0.1 s: no space left", "no space left"),
+        ("exit code -15 after 12 s: one\ntwo\nKeyError: 'x'\n", "KeyError: 'x'"),
+        ("Traceback\nand more", "Traceback"),
+        ("exit code 1 after 2.5 s: a\nb\x1b[31m", "b[31m"),
+    ],
+)
+def test_a_failure_is_told_in_one_line(detail: str | None, told: str) -> None:
+    assert gist(detail) == told
+    assert len(gist("x" * 500, 50)) == 50
