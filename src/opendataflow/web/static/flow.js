@@ -1,5 +1,5 @@
 // Zoom and pan: only the viewBox changes. A click on a box shows its chunks without losing the place.
-import { swap } from "./live.js";
+import { refresh, swap } from "./live.js";
 
 const LEAST = 0.03;
 const MOST = 3;
@@ -139,6 +139,7 @@ function listen() {
   });
   canvas.addEventListener("focusin", (event) => event.target.matches("a") && !pointers.size && show(event.target));
   document.addEventListener("swapped", (event) => {
+    if (event.target.id === "again") later();
     if (event.target.id !== "graph") return;
     whole();
     clamp();
@@ -146,6 +147,15 @@ function listen() {
   });
   addEventListener("resize", () => view && (clamp(), apply()));
   addEventListener("popstate", () => location.reload());
+}
+
+// What is a moment old looks again by itself.
+let timer = 0;
+
+function later() {
+  clearTimeout(timer);
+  const seconds = Number(document.getElementById("again")?.dataset.after || 0);
+  if (seconds > 0) timer = setTimeout(refresh, seconds * 1000 + 200);
 }
 
 async function choose(address) {
@@ -169,4 +179,5 @@ async function choose(address) {
 if (canvas && svg()) {
   begin();
   listen();
+  later();
 }
