@@ -92,8 +92,40 @@ def test_a_wrong_token_says_so_and_lets_nobody_in(locked_console) -> None:
 
 
 @pytest.mark.parametrize(
-    "elsewhere", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"]
+    "elsewhere", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "//[", "/a\nb"]
 )
 def test_nobody_is_sent_elsewhere_after_logging_in(locked_console, elsewhere) -> None:
     form = {"csrf": csrf_of(locked_console, "/login"), "token": TOKEN, "next": elsewhere}
     assert locked_console.post("/login", data=form, follow_redirects=False).headers["location"] == "/"
+
+
+def test_addresses_that_make_no_sense_are_refused_in_words(open_console) -> None:
+    for path in (f"/run/{'1' * 5000}", f"/run/{'1' * 5000}/log", "/job/x?before=9999999999999999999"):
+        assert open_console.get(path).status_code in (400, 404)
+    for origin in ("http://[::1", "null", "", "http://127.0.0.1:8460.evil.example"):
+        assert open_console.post("/logout", headers={"origin": origin}).status_code == 403
+
+
+def test_the_ends_of_the_calendar_are_a_period_like_any_other(open_console) -> None:
+    for period in ("since=0800-01-01", "until=0001-01-03", "since=0001-01-02&until=0001-01-03", "until=9999-12-30"):
+        for path in ("/report", "/report/file", "/timeline", "/api/v1/report"):
+            assert open_console.get(f"{path}?{period}").status_code in (200, 400)
+
+
+def test_strangers_are_told_nothing_about_the_project(tmp_path, locked_console) -> None:
+    for path, host in (("/login", "127.0.0.1:8460"), ("/login", "evil.example"), ("/static/nope", "127.0.0.1:8460")):
+        shown = locked_console.get(path, headers={"host": host}).text
+        assert tmp_path.name not in shown
+        assert "sqlite" not in shown
+
+
+def test_strangers_end_nobody_s_session(monkeypatch, locked_console) -> None:
+    monkeypatch.setattr("opendataflow.web.access._MOST_SESSIONS", 5)
+    form = {"csrf": csrf_of(locked_console, "/login"), "token": TOKEN}
+    locked_console.post("/login", data=form)
+    mine = dict(locked_console.cookies)
+    for _ in range(10):
+        locked_console.get("/login")
+    locked_console.cookies.clear()
+    locked_console.cookies.update(mine)
+    assert locked_console.get("/about", follow_redirects=False).status_code == 200

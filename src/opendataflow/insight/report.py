@@ -12,6 +12,7 @@ from statistics import median
 from ..errors import UsageError
 from ..model import FAILED, READY, RUNNING, Catalogue
 from ..model.cause import cause_key
+from ..model.moment import moved
 from ..model.printable import one_line
 from ..model.selector import Selector, Subject
 from ..store import Attempted, Deed, Store
@@ -43,13 +44,13 @@ _NOT_GOOD = (FAILED, _LOST)
 def report(store: Store, selector: Selector = Selector()) -> Report:  # noqa: B008 (it is frozen)
     """What happened since and until the moments of the selector, or in the last day, to whatever else it names."""
     until = selector.until or datetime.fromtimestamp(store.clock(), UTC)
-    since = selector.since or until - DEFAULT_PERIOD
+    since = selector.since or moved(until, -DEFAULT_PERIOD)
     if since >= until:
         raise UsageError("the period would begin after its end", hint="Say another --since, or --until with it.")
     meant = scope(store, replace(selector, since=None, until=None))
     remarks: list[str] = []
     runs = _attempts(store, meant, since, until, remarks)
-    before = _attempts(store, meant, since - (until - since), since, [])
+    before = _attempts(store, meant, moved(since, since - until), since, [])
     deeds, refused = _deeds(store, meant, since, until, remarks)
     jobs = _jobs(runs, before)
     failing = sorted((job for job in jobs if job.counts.failed), key=lambda job: (-job.counts.failed, job.jobid))

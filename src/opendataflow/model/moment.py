@@ -34,6 +34,17 @@ def parse_moment(text: str, now: datetime, zone: tzinfo, *, end: bool = False) -
     )
 
 
+def moved(moment: datetime, by: timedelta) -> datetime:
+    """The moment so much later, or earlier with less than nothing; it never leaves the calendar."""
+    try:
+        there = moment + by
+        if _FIRST <= there <= _LAST:
+            return there
+    except OverflowError:
+        pass
+    return (_FIRST if by < timedelta() else _LAST).astimezone(moment.tzinfo)
+
+
 def _parse(word: str, now: datetime, zone: tzinfo, end: bool) -> datetime | None:
     here = now.astimezone(zone)
     if word == "now":

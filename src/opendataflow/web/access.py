@@ -111,6 +111,7 @@ class Access:
         self.address = address
         self.cookie = f"odf_session_{address.port}"  # browsers share cookies between the ports of a host
         self._sessions = _Sessions()
+        self._strangers = _Sessions()  # however many they are, nobody who logged in loses his session to them
 
     @property
     def needs_login(self) -> bool:
@@ -143,7 +144,8 @@ class Access:
             found = self._by_token(bearer.removeprefix("Bearer ").strip())
             return (Visitor(*found) if found else NOBODY), ""
         named = self._by_proxy(arrival)
-        known = self._sessions.get(arrival.cookies.get(self.cookie, ""))
+        key = arrival.cookies.get(self.cookie, "")
+        known = self._sessions.get(key) or self._strangers.get(key)
         if named is not None:
             if known is not None and (known.name, known.role) == named:
                 return known, ""
@@ -167,7 +169,7 @@ class Access:
 
     def anonymous(self) -> tuple[str, Visitor]:
         """A session of somebody who has still to say who he is: his form needs its own token too."""
-        return self._sessions.begin("", "")
+        return self._strangers.begin("", "")
 
     def _by_token(self, token: str) -> tuple[str, str] | None:
         known = self._web.token_of(token)

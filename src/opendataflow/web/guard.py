@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from ..errors import Forbidden, Internal, NotLoggedIn, OdfError, UsageError
 from .access import NOBODY, Arrival, Visitor
@@ -125,7 +125,7 @@ class Guard:
         if visitor is not NOBODY and not visitor.csrf:
             return _again(body)
         origin = arrival.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != arrival.headers.get("host", "").lower():
+        if origin is not None and origin.lower().partition("://")[2] != arrival.headers.get("host", "").lower():
             raise Forbidden("another site sent this", hint="Open the console itself, and do it there.")
         if arrival.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise Forbidden("another site sent this", hint="Open the console itself, and do it there.")

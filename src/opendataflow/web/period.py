@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from ..model.moment import parse_moment
+from ..model.moment import moved, parse_moment
 from .site import Site
 
 
@@ -38,9 +38,9 @@ def period_of(site: Site, since: str, until: str) -> Period:
 def beside(site: Site, since: datetime, until: datetime) -> Iterator[Beside]:
     """The periods of the same length before and after one; nothing comes after now."""
     length = until - since
-    yield Beside("Earlier", written(site, since - length), written(site, since))
+    yield Beside("Earlier", written(site, moved(since, -length)), written(site, since))
     if until + timedelta(seconds=1) < datetime.now(UTC):
-        yield Beside("Later", written(site, until), written(site, until + length))
+        yield Beside("Later", written(site, until), written(site, moved(until, length)))
 
 
 def written(site: Site, moment: datetime) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -70,8 +69,5 @@ async def live(request: Request) -> Response:
 
 def local(address: str) -> str:
     """An address of this console, or the overview where it leads elsewhere."""
-    parts = urlsplit(address)
-    is_ours = (
-        address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc
-    )
+    is_ours = address.startswith("/") and not address.startswith("//")
     return address if is_ours and address.isprintable() and "\\" not in address else "/"

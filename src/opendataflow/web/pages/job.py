@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
@@ -16,7 +18,7 @@ router = APIRouter()
 
 
 @router.get("/job/{jobid}")
-def job_page(request: Request, jobid: str, before: int | None = None) -> Response:
+def job_page(request: Request, jobid: str, before: Annotated[int | None, Query(ge=1, le=2**62)] = None) -> Response:
     """What a job reads, writes, runs and would run next, and how its runs went."""
     site = site_of(request)
     with site.reading() as store:

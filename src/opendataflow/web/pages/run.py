@@ -73,7 +73,7 @@ def run_log_part(request: Request, runid: str, at: str = "0") -> Response:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > _MOST_NUMBER:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > _MOST_NUMBER:
         raise UnknownRun("there is no such run", hint="A run has a number; the page of its job lists them.")
     return int(text)
 
