@@ -16,7 +16,7 @@ from tests.support.stores import type_sql
 
 pytestmark = BROWSER
 
-EVIL = """'"><img src=x onerror="window.ran=1"><script>window.ran=1</script></title></textarea></script><svg onload=window.ran=1> {{7*7}} ${7*7} javascript:ran=1"""
+EVIL = """'"><img src=x onerror="window.ran=1"><script>window.ran=1</script></title></textarea></script><svg onload=window.ran=1> {{1337*7}} ${1337*7} javascript:ran=1"""
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J"
 DAY = "2025-11-12"
 
@@ -106,7 +106,8 @@ def console(chromium: Browser, shell: Shell) -> Iterator[Console]:
         odf("hold", "raw", "2025-11-11", "--yes", "--why", EVIL)
         odf("pause", "make", "--why", EVIL)
         odf("recall", "made", "2025-11-11", "--yes", "--why", EVIL)
-    evil = (EVIL + ESCAPES).replace("'", "''")
+    # Braces would be placeholders of a location, and a definition that does not load has no pages.
+    evil = (EVIL + ESCAPES).replace("'", "''").replace("{", "(").replace("}", ")")
     for change in (
         "update run set owner = 'EVIL', detail = 'EVIL', log = 'EVIL' where runid = 2",
         "update data_manifest set location = 'EVIL', format = 'EVIL', fingerprint = 'EVIL'",
@@ -131,7 +132,7 @@ def test_what_somebody_wrote_is_text(window: Visit, path: str) -> None:
     page = window.page
     answer = page.goto(window.console.url + path)
     assert answer is not None
-    assert answer.status == 200 if path in PAGES else answer.status < 500
+    assert answer.status in ([200] if path in PAGES else [200, 400, 404]), answer.text()
     expect(page.locator("main h1")).to_be_visible()
     made = page.evaluate(
         """() => [...document.querySelectorAll("img, script:not([src]), svg[onload], [onerror], [onload], [onclick], a[href^='javascript']")]
@@ -140,6 +141,6 @@ def test_what_somebody_wrote_is_text(window: Visit, path: str) -> None:
     assert made == []
     text = page.content()
     assert "\x1b" not in text
-    assert "{{7*7}}" in text or "49" not in text
+    assert "{{1337*7}}" in text or "9359" not in text
     assert "Traceback" not in text
     assert window.complaints() == []
