@@ -52,6 +52,8 @@ def serve_verb(
     from ..web.app import listening, make_app, serve
     from ..web.site import PATIENCE, Site, Stores
 
+    os.environ["TZ"] = app.project.timezone  # what is told in words names times too, and pages show the project's
+    time.tzset()
     web = app.project.web
     address = Address.parse(listen or web.listen)
     check_address(address, web)

@@ -13,6 +13,7 @@ from ..model import (
     FAILED,
     OUT_LOCKS,
     READY,
+    RESUBMIT,
     RUNNING,
     YES,
     Catalogue,
@@ -36,7 +37,7 @@ from .words import when
 
 _VERSIONS = 10
 _RUNS = 20
-_EVENTS = 100
+_EVENTS = 50
 _TOLD = 15  # events that are shown
 _SOURCES = 200
 _MADE = 100
@@ -357,7 +358,9 @@ def _reasons(
             yield Reason(FAILED, f"{here} comes from outside: it has to be delivered and announced again", commands)
         return
     try:
-        yield from (each for each in why(store, job.jobid, dataid).reasons if each.name != YES or status is None)
+        yield from (
+            each for each in why(store, job.jobid, dataid).reasons if each.name != YES or status in (None, RESUBMIT)
+        )
     except OdfError as problem:  # a dataid that the job cannot have
         yield Reason(problem.name, problem.message)
 
