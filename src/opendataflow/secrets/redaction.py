@@ -178,6 +178,8 @@ class Hidden:
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""
+        if not self.secrets:
+            return text
         count, redactor = self._made
         if count != len(self.secrets):
             known = list(self.secrets)
