@@ -21,7 +21,7 @@ import pytest
 from opendataflow import Dataset, Store
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
-from tests.support.console import console
+from tests.support.console import routes
 from tests.support.flows import chain, claim_one, dataset, dump, job
 from tests.support.stores import type_sql
 
@@ -206,12 +206,10 @@ def locked(servers: dict[str, Server]) -> Server:
     return servers["locked"]
 
 
-def addresses(server: Server) -> list[str]:
+def addresses() -> list[str]:
     """Every address of the console that can be looked at, with things that are there and things that are not."""
-    app: Any = console(server.folder, server.url).app
-    paths = {route.path for route in app.routes if "GET" in (getattr(route, "methods", None) or ())}
     filled = set()
-    for path in paths - {"/live"}:
+    for path in {path for method, path in routes() if method == "GET"} - {"/live"}:
         for values in (
             ("product", "2", "make", "1"),
             ("orders", "<script>", "none", "3"),
@@ -342,7 +340,7 @@ def test_looking_never_writes(here: Server, locked: Server) -> None:
     for server, headers in ((here, here.session()), (locked, bearer("admin"))):
         with server.store() as store:
             before = dump(store)
-            for path in addresses(server):
+            for path in addresses():
                 for method in ("GET", "HEAD", "OPTIONS"):
                     told = server.ask(method, path, **headers)
                     assert told.status < 500, (method, path, told.body[:500])
@@ -406,7 +404,7 @@ def test_a_wrong_token_lets_nobody_in(locked: Server, header: str) -> None:
 
 
 def test_without_a_token_only_the_form_is_shown(locked: Server) -> None:
-    for path in addresses(locked):
+    for path in addresses():
         told = locked.ask("GET", path)
         assert told.status in (303, 400, 401, 404) or path.startswith(("/login", "/static")), (path, told.status)
         assert "product" not in told.body or path.startswith("/static")
@@ -566,7 +564,7 @@ def test_the_log_of_a_run_is_served(here: Server) -> None:
 
 def test_every_answer_is_bound_by_the_same_rules(here: Server, locked: Server) -> None:
     for server, headers in ((here, {}), (locked, bearer("admin")), (locked, {})):
-        for method, paths in (("GET", addresses(server)), ("POST", ["/", "/act/hold", "/api/v1/verbs/hold", "/login"])):
+        for method, paths in (("GET", addresses()), ("POST", ["/", "/act/hold", "/api/v1/verbs/hold", "/login"])):
             for path in paths:
                 told = server.ask(method, path, b"{}" if method == "POST" else None, **headers)
                 _bound(told, path)
@@ -590,13 +588,13 @@ def test_no_secret_and_no_control_character_is_in_any_answer(here: Server, locke
     for server, headers in ((here, here.session()), (locked, bearer("admin")), (locked, {})):
         secrets = [KEY, CIPHER, ITEM, headers.get("cookie", "=none-canary").partition("=")[2]]
         secrets += [text for pair in TOKENS.values() for text in pair]
-        for path in addresses(server):
+        for path in addresses():
             told = server.ask("GET", path, **headers)
             whole = told.body + "".join(told.headers.values())
             assert not [text for text in secrets if text in whole], path
             assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", told.body), path
-            assert "<script>alert" not in told.body, path
-            assert "<img src=x" not in told.body or told.headers["content-type"] == "application/json", path
+            if told.headers.get("content-type") != "application/json":
+                assert not re.search("<script>alert|<img src=x", told.body), path
             assert "Traceback" not in told.body, path
 
 

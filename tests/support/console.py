@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -13,7 +15,9 @@ from opendataflow.model.listen import Address
 from opendataflow.project import load, without_file
 from opendataflow.secrets import take
 from opendataflow.store import open_store
+from opendataflow.web import pages
 from opendataflow.web.access import Access
+from opendataflow.web.api.description import description
 from opendataflow.web.app import make_app
 from opendataflow.web.site import Site, Stores
 
@@ -43,3 +47,14 @@ def csrf_of(client: TestClient, path: str = "/about") -> str:
     found = re.search(r'data-csrf="([^"]+)"', client.get(path).text)
     assert found is not None
     return found[1]
+
+
+def routes() -> list[tuple[str, str]]:
+    """Every address that the console knows, each with its method: of pages and of the API."""
+    found = [
+        (method, route.path)
+        for module in iter_modules(pages.__path__)
+        for route in import_module(f"{pages.__name__}.{module.name}").router.routes
+        for method in route.methods
+    ]
+    return found + [(method.upper(), path) for path, each in description()["paths"].items() for method in each]

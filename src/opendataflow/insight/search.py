@@ -41,10 +41,10 @@ def search(store: Store, text: str, n: int = 20) -> tuple[Hit, ...]:
     Runs and chunks are found by their whole number or dataid, or by a period; jobs and datasets by any part of their name.
     """
     text = text.strip()[:LONGEST]
-    if not text:
+    words = [word for word in _is_apart.split(text) if word]
+    if not words:
         return ()
     catalogue = store.catalogue()
-    words = [word for word in _is_apart.split(text) if word]
     hits: dict[tuple[object, ...], Hit] = {}
     for hit in _found(store, catalogue, text, words, n):
         key = (hit.kind, hit.datasetid, hit.dataid, hit.jobid, hit.runid)

@@ -110,6 +110,8 @@ class Guard:
                 "the console does not go by this host name",
                 hint="Use the address that odf serve printed, or declare the name: hosts in [web] of dataflow.toml.",
             )
+        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+            raise UsageError("no name and no text holds a NUL", hint="Leave it out.")  # and no database takes one
         if len(scope["query_string"]) > _MOST_QUERY or len(scope["path"]) > _MOST_QUERY:
             raise UsageError("the address is too long", hint="Choose fewer filters.")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
@@ -122,6 +124,9 @@ class Guard:
         if scope["method"] in _SAFE:
             return receive
         body = await _body(receive)
+        is_form = "json" not in arrival.headers.get("content-type", "")
+        if b"\x00" in body or (is_form and b"%00" in body):
+            raise UsageError("no name and no text holds a NUL", hint="Leave it out.")
         if visitor is not NOBODY and not visitor.csrf:
             return _again(body)
         origin = arrival.headers.get("origin")
