@@ -55,7 +55,7 @@ def flow_page(
         picture=seen.picture,
         drawn=seen.drawn,
         chosen=seen.chosen,
-        around=(seen.picture.around or "").partition(" ")[2],
+        around=(seen.picture.around or "").removeprefix("dataset ").replace("job ", "job:"),
         part_link=_link_of_part(asked),
         close=url.flow(**asked.query, part=part),
         depths=_DEPTHS,

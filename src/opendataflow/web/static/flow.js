@@ -65,9 +65,10 @@ function begin() {
   canvas.classList.add("zooms");
   document.getElementById("zoom").hidden = false;
   const all = whole();
-  const wished = Math.max(Math.min(frame().width / all.width, 1.15), 0.8) * all.height + 24;
+  const least = svg().classList.contains("map") ? LEAST : 0.8;
+  const wished = Math.max(Math.min(frame().width / all.width, 1.15), least) * all.height + 24;
   canvas.style.setProperty("--tall", `${Math.ceil(Math.max(wished, 0)) + 2}px`);
-  fit(svg().classList.contains("map") ? LEAST : 0.8);
+  fit(least);
   const first = canvas.querySelector(".box.chosen") || canvas.querySelector(".box.is-FAILED, .box.is-BROKEN");
   if (first) show(first);
 }
