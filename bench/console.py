@@ -15,8 +15,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from bench._forensics import dataid_of, filled, hours_of
 from bench._report import bar, figure, finish
 from bench.telling import drained, of_sqlite, prepared
 from opendataflow.store import open_store
-from tests.support.browser import Console
+from tests.support.browser import Console, free_port
 from tests.support.postgres import start_postgres
 from tests.support.shell import Shell
 
@@ -91,7 +91,7 @@ class Visitor:
         return len(body) + sum(len(self.get(part)[1]) for part in parts)
 
 
-def opened(label: str, console: Console, found: dict[str, str]) -> None:
+def opened(label: str, console: Console, url: str, found: dict[str, str]) -> None:
     """Every page in its turn, again and again, over one connection."""
     visitor = Visitor(console.url)
     for path in found.values():
@@ -111,10 +111,21 @@ def opened(label: str, console: Console, found: dict[str, str]) -> None:
         bar(f"{label}_{name}_over_empty_p95", worst[name] / worst["empty"], 4, at_least=False)
     for name in found.keys() - times.keys():
         figure(f"{label}_{name}_median", 1e3 * statistics.median(visitor.get(found[name])[0] for _ in range(10)), "ms")
+    for name in BARRED:
+        figure(f"{label}_{name}_after_a_change", 1e3 * statistics.median(_changed(visitor, url, found[name])), "ms")
     for name in found:
         weight = visitor.weigh(visitor.get(found[name])[1]) / 1000
         bar(f"{label}_{name}_weight_kB", weight, 300, at_least=False)
     bar(f"{label}_server_memory_MB", _memory(console.pid, "VmHWM"), 200, at_least=False)
+
+
+def _changed(visitor: Visitor, url: str, path: str) -> Iterator[float]:
+    """How long a page takes when something has changed since the last look, and nothing that was kept is true any more."""
+    with open_store(url) as store:
+        for _ in range(7):
+            store.announce("raw_0", [dataid_of(1, hours_of(1000))], again=True)
+            time.sleep(1.5)  # the console asks the store at most so often whether something changed
+            yield visitor.get(path)[0]
 
 
 def _p95(times: list[float]) -> float:
@@ -126,7 +137,7 @@ def _memory(pid: int, what: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def bare_server(ready: Any) -> None:
+def bare_server(port: int, ready: Any) -> None:
     """A server that answers everything with an empty page."""
     import uvicorn
     from starlette.applications import Starlette
@@ -134,22 +145,27 @@ def bare_server(ready: Any) -> None:
     from starlette.responses import HTMLResponse
     from starlette.routing import Route
 
+    @asynccontextmanager
+    async def started(app: Starlette) -> AsyncIterator[None]:
+        ready.set()
+        yield
+
     def nothing(request: Request) -> HTMLResponse:
         return HTMLResponse("<!doctype html><title>empty</title>")
 
-    listening = socket.create_server(("127.0.0.1", 0))
-    ready.put(listening.getsockname()[1])
-    config = uvicorn.Config(Starlette(routes=[Route("/", nothing)]), log_level="error", access_log=False)
-    uvicorn.Server(config).run([listening])
+    app = Starlette(routes=[Route("/", nothing)], lifespan=started)
+    uvicorn.run(app, port=port, http="h11", log_level="error", access_log=False)
 
 
 def bare() -> None:
     """What the server itself costs, without a console in it."""
     spawn = get_context("spawn")
-    ready = spawn.Queue()
-    process = spawn.Process(target=bare_server, args=(ready,), daemon=True)
+    port, ready = free_port(), spawn.Event()
+    process = spawn.Process(target=bare_server, args=(port, ready), daemon=True)
     process.start()
-    visitor = Visitor(f"http://127.0.0.1:{ready.get()}")
+    ready.wait()
+    time.sleep(1)  # it listens right after
+    visitor = Visitor(f"http://127.0.0.1:{port}")
     times = [visitor.get("/")[0] for _ in range(WARM_UP + ROUNDS)][WARM_UP:]
     figure("bare_starlette_empty_median", 1e3 * statistics.median(times), "ms")
     figure("bare_starlette_empty_p95", 1e3 * _p95(times), "ms")
@@ -251,7 +267,7 @@ def main() -> None:
                 home = Path(name) / label
                 home.mkdir()
                 console = Console(Shell(home, url))
-                opened(label, console, pages(url, chunks))
+                opened(label, console, url, pages(url, chunks))
                 console.stop()
             if "watching" in parts:
                 watching(label, urls)
