@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("decisions", "What stands in the way of a job, and which command would help."),
     "explain": ("decisions", "The five questions about one chunk, now and at each past run."),
     "report": ("report", "What a period brought: a page, JSON or text."),
+    "timeline": ("timeline", "The runs of a period by worker, pool or job, and what they waited for."),
     "late": ("late", "What should be READY by now and is not, and what holds it up."),
     "notify": ("notify", "Tell people what went wrong; try it out; list what was told."),
     "lineage": ("lineage", "Where a chunk or a dataset comes from, and where it goes."),

@@ -150,6 +150,18 @@ def timeline(
     return Timeline(since, until, now, by, len(bars), failed, is_together, lanes, queue, longest, tuple(remarks))
 
 
+def counted(drawn: Timeline, of: Lane, parts: int) -> list[tuple[int, int]]:
+    """How many runs of a lane ran in each of so many equal parts of the period, and how many of them failed."""
+    step = (drawn.until - drawn.since) / parts
+    counts = [(0, 0)] * parts
+    for bar in of.bars:
+        first = min(int((bar.begin - drawn.since) / step), parts - 1)
+        last = max(min(ceil((bar.end - drawn.since) / step), parts), first + 1)
+        for part in range(first, last):
+            counts[part] = counts[part][0] + bar.runs, counts[part][1] + bar.failed
+    return counts
+
+
 class _Bar:
     """A run inside the period, while the drawing is made."""
 
