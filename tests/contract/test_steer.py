@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from opendataflow import Pool, Store, steer
+from opendataflow import Manifest, Pool, Store, steer
 from opendataflow.errors import BadTransition, UnknownPool, UnknownRun, UsageError
 from opendataflow.model.selector import Selector
+from opendataflow.project import without_file
+from opendataflow.steer import foreseen
 from tests.support.flows import chain, claim_one, drain, dump, status
 
+NOWHERE = without_file(Path("/data"), None)
 ONE = Selector(("product",), ("1",))
 
 
@@ -135,3 +140,51 @@ def test_several_causes_are_recovered_in_one_transaction(store: Store) -> None:
     assert [status(store, "product", each) for each in "123"] == ["RESUBMIT", "RESUBMIT", "FAILED"]
     assert steer.recover(store, ["bad key"])[1] is not None
     assert steer.recover(store)[1] is None
+
+
+def test_everything_is_foreseen_in_words_and_nothing_is_written(store: Store) -> None:
+    chain(store, pools=[Pool("etl", 4)], pool="etl")
+    for content in ("first", "second"):
+        found = {each: Manifest(fingerprint=f"{content} {each}") for each in ("1", "2", "3")}
+        store.announce("raw", list(found), manifests=found)
+        if content == "first":
+            drain(store, "make", "use")
+    run = claim_one(store, "use", dataid="2", force=True)
+    store.fail_chunks("product", ["3"])
+    before = dump(store)
+    told = {
+        "resubmit": foreseen.foresee_chunks(store, "resubmit", ONE),
+        "two": foreseen.foresee_chunks(store, "hold", Selector(("product",), ("1", "3"))),
+        "release": foreseen.foresee_chunks(store, "hold", Selector(("raw",), ("9",))),
+        "stale": foreseen.foresee_remake(store, Selector(("product",))),
+        "recall": foreseen.foresee_recall(store, "product", "2", cascade=True),
+        "alone": foreseen.foresee_recall(store, "product", "1", hold=True),
+        "rollback": foreseen.foresee_rollback(store, NOWHERE, "raw", "1"),
+        "cancel": foreseen.foresee_cancel(store, str(run.runid)),
+        "pause": foreseen.foresee_pause(store, "use"),
+        "resume": foreseen.foresee_resume(store, "use"),
+        "pool": foreseen.foresee_pool(store, "etl", "0"),
+        "recover": foreseen.foresee_recover(store),
+        "nothing": foreseen.foresee_chunks(store, "fail", Selector(("product",), ("3",))),
+    }
+    assert dump(store) == before
+    assert {name: each.headline for name, each in told.items()} == {
+        "resubmit": "product 1 becomes RESUBMIT",
+        "two": "2 chunks become HOLD",
+        "release": "raw 9 becomes HOLD",
+        "stale": "2 chunks become RESUBMIT",
+        "recall": "No job reads 2 versions again",
+        "alone": "No job reads 1 version again",
+        "rollback": "raw 1 goes from version 2 back to version 1",
+        "cancel": f"Run {run.runid} is ended",
+        "pause": "Nothing more of use starts, on any machine",
+        "resume": "use is not paused",
+        "pool": "Slots of pool etl: 0 (paused); before: 4",
+        "recover": "1 chunk becomes RESUBMIT",
+        "nothing": "Nothing changes",
+    }
+    assert told["nothing"].count == 0
+    assert "make makes it again at the next ordinary start, before anything new." in told["resubmit"].words
+    assert "1 run reads it now and loses its chunk; it comes back without help." in told["recall"].words
+    assert "1 run goes on to the end." in told["pause"].words
+    assert any(words.startswith("1 chunk made from it stays readable") for words in told["alone"].words)
