@@ -18,11 +18,13 @@ from ..model.printable import visible
 from ..project import Project
 from ..run.process import log_parts, logs
 from ..store import Run, Store
+from .words import gist
 
 LAST = 300  # lines that a look at a log begins with
 MOST = 65536  # bytes of one part
 MOST_FOUND = 200  # lines of one search
 _LONGEST_SEARCH = 200  # characters
+_LONGEST_REASON = 300  # characters
 _BEFORE = 1500  # bytes that are shown before a line that was found
 _HEADER = 16384  # bytes in which a log says what it is about
 _SPARK_UI = re.compile(rf"# {logs.SPARK_UI}(https?://[A-Za-z0-9.:\[\]_-]+/?)")
@@ -145,7 +147,7 @@ def _where(store: Store, project: Project, run: Run) -> tuple[Path | None, LogPa
         ended = f"It ended {run.outcome or run.status}" if run.status != RUNNING else "It is still running"
         raise UnknownRun(
             f"run {run.runid} of {run.jobid} {run.dataid} has no log",
-            hint=ended + (f": {run.detail.rstrip('.')}." if run.detail else "."),
+            hint=ended + (f": {gist(run.detail, _LONGEST_REASON).rstrip('.')}." if run.detail else "."),
         )
     try:
         path = logs.log_of(project.logs, run.log)

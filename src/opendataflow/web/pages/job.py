@@ -23,12 +23,12 @@ def job_page(request: Request, jobid: str, before: Annotated[int | None, Query(g
     site = site_of(request)
     with site.reading() as store:
         sheet = job_sheet(store, site.project, jobid, before)
-    plots = [plot for series in sheet.series for plot in _plots(series)]
+    plots = [plot for number, series in enumerate(sheet.series) for plot in _plots(series, with_durations=number == 0)]
     return page(request, "job.html", title=jobid, topics=(f"job:{jobid}",), job=sheet, plots=plots, before=before)
 
 
-def _plots(series: Series) -> list[dict[str, object]]:
-    """The pictures of one output: how long its runs took, and how many rows they made."""
+def _plots(series: Series, *, with_durations: bool) -> list[dict[str, object]]:
+    """The pictures of one output: how long its runs took, which is the same for all outputs, and how many rows they made."""
     drawn = []
     for what, usual, values in (
         ("duration", series.usual_seconds, [(point.seconds, took(point.seconds)) for point in series.points]),
@@ -39,7 +39,7 @@ def _plots(series: Series) -> list[dict[str, object]]:
         ),
     ):
         known = [value for value, _ in values if value is not None]
-        if not known:
+        if not known or (what == "duration" and not with_durations):
             continue
         names = [point.dataid for point in series.points]
         told = took if what == "duration" else lambda value: f"{value:,.0f}"
