@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from opendataflow import Manifest, Pool, Store
 from opendataflow.project.web import new_token
+from opendataflow.steer import foreseen
 from opendataflow.store import open_store
 from tests.support.console import console, csrf_of
 from tests.support.flows import chain, claim_one, drain, dump, status
@@ -234,3 +235,15 @@ def test_what_changed_since_the_look_has_to_be_read_again(store: Store, operator
     assert again is not None
     assert operator.do("fail", seen=again[1], **fields).status_code == 303
     assert status(store, "product", "11") == "FAILED"
+
+
+def test_a_page_changes_only_so_many_chunks_at_once(
+    store: Store, operator: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreseen, "MOST", 5)
+    before = dump(store)
+    for answer in (operator.look("hold", dataset="raw", all="1"), operator.do("hold", dataset="raw", all="1")):
+        assert answer.status_code == 400
+        assert "a page changes at most 5 at once" in words(answer)
+    assert dump(store) == before
+    assert operator.look("hold", dataset="raw", dataid="20..24").status_code == 200

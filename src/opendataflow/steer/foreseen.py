@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from ..errors import UsageError
 from ..insight.words import are, count, duration
 from ..model import FAILED, READY, RESUBMIT, RUNNING
 from . import verbs
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..store import Recall, RolledBack, Steered, Store
 
 LISTED = 20  # changes that are named
+MOST = 20_000  # chunks that one look is about
 _LOOKED_AT = 20  # chunks whose readers and descendants are looked for
 _MOST_BELOW = 1000
 
@@ -43,14 +45,25 @@ class Foreseen:
 
 def foresee_chunks(store: Store, verb: str, selector: Selector, *, force: bool = False) -> Foreseen:
     """What resubmit, hold, release, fail or forget would do."""
-    changes = verbs.steer(store, verb, selector, force=force, dry_run=True)
-    return _foreseen(store, verb, changes)
+    chunks = verbs.meant(store, verb, selector)
+    check_number(sum(len(each.dataids) for each in chunks))
+    return _foreseen(store, verb, verbs.steer_chunks(store, verb, chunks, force=force, dry_run=True))
+
+
+def check_number(n: int) -> None:
+    """UsageError when somebody means more chunks than a page should change: a transaction so long keeps workers waiting."""
+    if n > MOST:
+        raise UsageError(
+            f"{n:,} chunks are meant, and a page changes at most {MOST:,} at once",
+            hint="Narrow it down, or do it in a terminal.",
+        )
 
 
 def foresee_remake(store: Store, selector: Selector) -> Foreseen:
     """What would happen to what is stale."""
-    changes = verbs.remake(store, selector, dry_run=True)
-    return _foreseen(store, "remake", changes)
+    chunks = verbs.stale_meant(store, selector)
+    check_number(len(chunks))
+    return _foreseen(store, "remake", store.remake(chunks, dry_run=True))
 
 
 def _foreseen(store: Store, verb: str, changes: Sequence[Steered]) -> Foreseen:

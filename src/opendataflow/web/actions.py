@@ -116,11 +116,15 @@ def _steering(verb: str, done: str) -> dict[str, Callable[[Store, Project, Given
         return foreseen.foresee_chunks(store, verb, given.selector(project), force=given.has("force"))
 
     def act(store: Store, project: Project, given: Given) -> str:
-        return _changed(
-            verbs.steer(store, verb, given.selector(project), why=given.why, force=given.has("force")), done
-        )
+        return _changed(_steered(store, verb, project, given), done)
 
     return {"preview": preview, "act": act}
+
+
+def _steered(store: Store, verb: str, project: Project, given: Given) -> list[Steered]:
+    chunks = verbs.meant(store, verb, given.selector(project))
+    foreseen.check_number(sum(len(each.dataids) for each in chunks))
+    return verbs.steer_chunks(store, verb, chunks, why=given.why, force=given.has("force"))
 
 
 def _foresee_resubmit(store: Store, project: Project, given: Given) -> Foreseen:
@@ -131,9 +135,10 @@ def _foresee_resubmit(store: Store, project: Project, given: Given) -> Foreseen:
 
 def _resubmit(store: Store, project: Project, given: Given) -> str:
     if given.has("stale"):
-        return _changed(verbs.remake(store, given.selector(project), why=given.why), "resubmitted")
-    done = verbs.steer(store, "resubmit", given.selector(project), why=given.why, force=given.has("force"))
-    return _changed(done, "resubmitted")
+        stale = verbs.stale_meant(store, given.selector(project))
+        foreseen.check_number(len(stale))
+        return _changed(store.remake(stale, why=given.why), "resubmitted")
+    return _changed(_steered(store, "resubmit", project, given), "resubmitted")
 
 
 def _foresee_recall(store: Store, project: Project, given: Given) -> Foreseen:
