@@ -551,8 +551,8 @@ select f.datasetid, f.status, (select count(*) from (select 1 from datastatus d
 from found f where f.datasetid is not null
 
 -- name: datasets_with_chunks
--- The datasets that have any chunk.
-select d.datasetid from dataset d where exists (select 1 from datastatus s where s.datasetid = d.datasetid and s.locktype = 'OUT')
+-- The datasets that have any chunk; a limit keeps PostgreSQL from reading all chunks to join them.
+select d.datasetid from dataset d where (select 1 from datastatus s where s.datasetid = d.datasetid and s.locktype = 'OUT' limit 1) is not null
 
 -- name: claimable_counts
 -- How many chunks each job could take now; counting stops at :most.
