@@ -35,7 +35,7 @@ def test_nothing_typed_and_nothing_found_say_so(client: TestClient) -> None:
 
 
 def test_what_was_typed_is_text(client: TestClient) -> None:
-    for word in ("<script>alert(1)</script>", "'; drop table run; --", "\x00", "x" * 5000, "%", "..", "a b c d"):
+    for word in ("<script>alert(1)</script>", "'; drop table run; --", "\x1b[31m", "x" * 5000, "%", "..", "a b c d"):
         answer = client.get("/search", params={"q": word})
         assert answer.status_code == 200
         assert "<script>alert" not in answer.text

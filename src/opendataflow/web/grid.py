@@ -46,7 +46,7 @@ def _table(number: int, block: Block, zoom: Zoom, used: dict[str, None]) -> str:
     rows = "".join(_row(line, block, ways, used) for line in block.lines)
     return (
         f'<div class="scroll heat" id="heat-{number}" role="region" tabindex="0" aria-label="{name}">'
-        f"<table><caption>{escape(_caption(block))}</caption><thead>{_head(block, ways)}</thead>"
+        f"<table><caption><span>{escape(_caption(block))}</span></caption><thead>{_head(block, ways)}</thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
 
@@ -79,7 +79,9 @@ def _head(block: Block, ways: Sequence[str]) -> str:
         return f'<tr><th scope="col">dataset</th>{cells}<th scope="col">chunks</th></tr>'
     split = [(part[1], part[2]) for part in parts if part]
     groups = [(name, len(list(some))) for name, some in groupby(split, key=lambda each: each[0])]
-    above = "".join(f'<th scope="colgroup" colspan="{n}" class="group">{escape(name)}</th>' for name, n in groups)
+    above = "".join(
+        f'<th scope="colgroup" colspan="{n}" class="group"><span>{escape(name)}</span></th>' for name, n in groups
+    )
     cells = "".join(
         f'<th scope="col">{_look(short, label, way)}</th>'
         for (_, short), label, way in zip(split, labels, ways, strict=True)

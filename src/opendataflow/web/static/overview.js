@@ -8,11 +8,17 @@ let timer = 0;
 const boxes = () => [...document.querySelectorAll(".heat")];
 const cells = (box) => [...box.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td:not(.sum)")].map((cell) => cell.querySelector("a")));
 
+// Where there is no room for all columns, the newest are in sight.
+function newest(box) {
+  const last = [...box.querySelectorAll("tbody tr:first-child td:not(.sum)")].pop();
+  return last ? Math.max(last.offsetLeft + last.offsetWidth - box.clientWidth + 4, 0) : 0;
+}
+
 // One stop for the tabulator in each table; the arrow keys do the rest.
 function settle() {
   for (const box of boxes()) {
     box.querySelectorAll("tbody td a").forEach((link, n) => link.setAttribute("tabindex", n ? "-1" : "0"));
-    if (scrolled.has(box.id)) box.scrollLeft = scrolled.get(box.id);
+    box.scrollLeft = scrolled.get(box.id) ?? newest(box);
     box.addEventListener("scroll", () => scrolled.set(box.id, box.scrollLeft), { passive: true });
   }
   for (const form of document.querySelectorAll(".dial")) {
@@ -80,6 +86,11 @@ document.addEventListener("swapped", (event) => {
     const box = document.getElementById(was.box);
     go(box && cells(box)[was.row]?.[was.column]);
   }
+});
+
+// Filters that say nothing do not make the address longer.
+document.querySelector("form.filters")?.addEventListener("formdata", (event) => {
+  for (const [name, value] of [...event.formData]) if (!value.trim()) event.formData.delete(name);
 });
 
 settle();
