@@ -52,8 +52,6 @@ def serve_verb(
     from ..web.app import listening, make_app, serve
     from ..web.site import PATIENCE, Site, Stores
 
-    os.environ["TZ"] = app.project.timezone  # what is told in words names times too, and pages show the project's
-    time.tzset()
     web = app.project.web
     address = Address.parse(listen or web.listen)
     check_address(address, web)
@@ -112,7 +110,7 @@ def require_web() -> None:
 
 def _live_in(zone: str) -> None:
     """Words tell times in the zone of the process: here that of the pages, which is the project's."""
-    os.environ["TZ"] = zone
+    os.environ |= {"TZ": zone}
     time.tzset()
 
 
