@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from opendataflow.errors import StoreUnreachable
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
+from opendataflow.web.site import Stores
 from tests.support.console import console, csrf_of
 
 TOKEN, HASH = new_token()
@@ -129,3 +131,12 @@ def test_strangers_end_nobody_s_session(monkeypatch, locked_console) -> None:
     locked_console.cookies.clear()
     locked_console.cookies.update(mine)
     assert locked_console.get("/about", follow_redirects=False).status_code == 200
+
+
+def test_whoever_finds_no_connection_for_long_is_told(url) -> None:
+    stores = Stores(lambda: open_store(url), most=1, patience=0.01)
+    with stores.lent(), pytest.raises(StoreUnreachable), stores.lent():
+        pass
+    with stores.lent() as store:
+        assert store.newest_event() == 0
+    stores.close()

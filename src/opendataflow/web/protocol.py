@@ -1,6 +1,9 @@
-"""Protocol: what is answered to bytes that are no request at all. It never reaches the guard."""
+"""Protocol: what is answered to bytes that are no request at all, or not yet one. They never reach the guard."""
 
 from __future__ import annotations
+
+import asyncio
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -9,7 +12,52 @@ from .guard import HEADERS
 
 
 class CarefulProtocol(H11Protocol):
-    """The server's own protocol, which answers nonsense by the rules that every other answer keeps."""
+    """The server's own protocol, which answers nonsense by the rules that every other answer keeps, and waits for nobody long."""
+
+    patience = (
+        20.0  # seconds in which the head of a request has to come; whoever dawdles holds a place that others need
+    )
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Somebody came: he has to say what he wants."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """More bytes came: a whole head, or a part of one."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """An answer is given: the next request may have begun already."""
+        super().on_response_complete()
+        self._look()
+
+    def _look(self) -> None:
+        if self.conn.their_state is h11.IDLE:
+            self._wait()
+        else:
+            self._wait_no_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Somebody went."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(self.patience, self._lose_patience)
+
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _lose_patience(self) -> None:
+        self._waiting = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Say that this is no request, and hang up."""

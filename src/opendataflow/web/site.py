@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import Request
 
+from ..errors import StoreUnreachable
 from ..store import Store
 from .kept import Kept
 
@@ -21,14 +22,17 @@ if TYPE_CHECKING:
     from .live import Live
 
 _CONNECTIONS = 4  # that pages share; whoever finds none waits a little
+_LONGEST_WAIT = 30.0  # seconds that one page waits for the others
 PATIENCE = 5.0  # seconds that a page waits for a store which went away
 
 
 class Stores:
     """A few connections to one store, opened when they are needed, each lent to one request at a time."""
 
-    def __init__(self, open_store: Callable[[], Store], most: int = _CONNECTIONS) -> None:
-        self._open = open_store
+    def __init__(
+        self, open_store: Callable[[], Store], most: int = _CONNECTIONS, patience: float = _LONGEST_WAIT
+    ) -> None:
+        self._open, self._patience = open_store, patience
         self._free: queue.LifoQueue[Store | None] = queue.LifoQueue()
         self._all: list[Store] = []
         self._lock = threading.Lock()
@@ -38,7 +42,10 @@ class Stores:
     @contextmanager
     def lent(self) -> Iterator[Store]:
         """A connection that nobody else uses meanwhile."""
-        store = self._free.get()
+        try:
+            store = self._free.get(timeout=self._patience)
+        except queue.Empty:
+            raise StoreUnreachable("too many pages ask at once", hint="Load the page again in a moment.") from None
         try:
             if store is None:
                 store = self._open()
