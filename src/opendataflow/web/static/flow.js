@@ -20,6 +20,12 @@ function apply() {
   svg().setAttribute("viewBox", `${view.x} ${view.y} ${width / view.scale} ${height / view.scale}`);
 }
 
+function wholeScale() {
+  const all = whole();
+  const { width, height } = frame();
+  return Math.min(width / all.width, height / all.height, 1);
+}
+
 function clamp() {
   const all = whole();
   const { width, height } = frame();
@@ -41,7 +47,7 @@ function fit(least = LEAST) {
 function zoom(factor, at) {
   const box = frame();
   const [px, py] = at ? [at.x - box.left, at.y - box.top] : [box.width / 2, box.height / 2];
-  const scale = Math.min(Math.max(view.scale * factor, LEAST), MOST);
+  const scale = Math.min(Math.max(view.scale * factor, wholeScale()), MOST);
   view = { x: view.x + px / view.scale - px / scale, y: view.y + py / view.scale - py / scale, scale };
   clamp();
   apply();
@@ -86,6 +92,7 @@ function middle() {
 
 function listen() {
   canvas.addEventListener("wheel", (event) => {
+    if (view.scale <= wholeScale() * 1.01 && event.deltaY > 0 && !event.ctrlKey) return; // nothing to zoom out of: the page scrolls on
     event.preventDefault();
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(-(event.deltaX || event.deltaY), 0);
     else zoom(Math.exp(-event.deltaY / (event.ctrlKey ? 150 : 400)), { x: event.clientX, y: event.clientY });
