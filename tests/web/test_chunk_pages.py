@@ -167,3 +167,17 @@ def test_history_is_chosen_by_the_words_of_the_address(site: TestClient) -> None
     older = re.search(r'rel="next" href="([^"]+)"', answer.text)
     assert older is not None
     assert site.get(unescape(older[1])).status_code == 200
+
+
+def test_all_that_failed_can_be_healed_at_once(site: TestClient) -> None:
+    link = re.search(r'data-act href="([^"]+)">Resubmit all', site.get("/dataset/product?status=FAILED").text)
+    assert link is not None
+    assert "product 1 becomes RESUBMIT" in words(site.get(unescape(link[1])))
+
+
+def test_two_versions_are_compared(store: Store, site: TestClient) -> None:
+    store.announce("raw", ["40"], manifests={"40": Manifest(rows=7, fingerprint="another", schema="a INT")})
+    told = words(site.get("/chunk/raw/40?compare=1"))
+    assert "Version 2 against version 1" in told
+    assert "The content differs" in told
+    assert site.get("/chunk/raw/40?compare=9").status_code == 400
