@@ -140,3 +140,24 @@ def test_whoever_finds_no_connection_for_long_is_told(url) -> None:
     with stores.lent() as store:
         assert store.newest_event() == 0
     stores.close()
+
+
+def test_a_link_elsewhere_ends_no_session(locked_console) -> None:
+    """The browser keeps the cookie back then: a page of ours leads it to the same address, with the cookie."""
+    for path in ("/about?x=1&y=%22%3E", "/chunk/a%2Fb/c", "/login", "/api/v1/status"):
+        led = locked_console.get(path, headers={"sec-fetch-site": "cross-site"}, follow_redirects=False)
+        assert "set-cookie" not in led.headers
+        assert f'content="0; url={path.replace("&", "&amp;")}"' in led.text
+    for path in ("//evil.example/x", "/\\evil.example"):
+        led = locked_console.get(f"http://127.0.0.1:8460{path}", headers={"sec-fetch-site": "cross-site"})
+        assert "evil.example" not in led.text
+    form = {"csrf": csrf_of(locked_console, "/login"), "token": TOKEN}
+    locked_console.post("/login", data=form)
+    assert "joan · viewer" in locked_console.get("/about", headers={"sec-fetch-site": "cross-site"}).text
+
+
+def test_no_text_holds_a_nul(open_console) -> None:
+    for path in ("/flow/a%00/x", "/history?by=%00", "/chunk/a/%00"):
+        assert open_console.get(path).status_code == 400
+    form = {"csrf": csrf_of(open_console), "why": "\0"}
+    assert open_console.post("/act/hold", data=form).status_code == 400

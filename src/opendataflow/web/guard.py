@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, quote
 from ..errors import Forbidden, Internal, NotLoggedIn, OdfError, UsageError
 from .access import NOBODY, Arrival, Visitor
 from .problems import problem_response, too_large
+from .show import local, render
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -69,6 +70,9 @@ class Guard:
         try:
             arrival = _arrival(scope)
             self._check_address(scope, arrival)
+            if self._is_led_here(scope, arrival):
+                await _come_again(scope, self._site)(scope, receive, answer)
+                return
             if not scope["path"].startswith("/static/"):
                 visitor, begun = self._site.access.visitor(arrival)
             scope.setdefault("state", {}).update(visitor=visitor, arrival=arrival)
@@ -114,10 +118,22 @@ class Guard:
             raise UsageError("no name and no text holds a NUL", hint="Leave it out.")  # and no database takes one
         if len(scope["query_string"]) > _MOST_QUERY or len(scope["path"]) > _MOST_QUERY:
             raise UsageError("the address is too long", hint="Choose fewer filters.")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            raise UsageError("the address holds a character that no text has", hint="Leave out %00.")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
             raise UsageError("the headers are too long", hint="Send fewer, or remove cookies of other sites.")
         if _has_two_lengths(scope):
             raise UsageError("this request has two lengths", hint="Send Content-Length or Transfer-Encoding, not both.")
+
+    def _is_led_here(self, scope: Scope, arrival: Arrival) -> bool:
+        """Whether a page elsewhere leads here: then the browser keeps its cookie back, and a new one would end a session."""
+        return (
+            scope["method"] == "GET"
+            and not scope["path"].startswith("/static/")
+            and arrival.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+            and "authorization" not in arrival.headers
+            and self._site.access.cookie not in arrival.cookies
+        )
 
     async def _check_write(self, scope: Scope, receive: Receive, arrival: Arrival, visitor: Visitor) -> Receive:
         """Refuse a write that another site began; whoever shows a token with the request cannot be used for one."""
@@ -209,11 +225,27 @@ def _token_in(arrival: Arrival, body: bytes) -> str:
 
 def form_of(body: bytes) -> dict[str, str]:
     """The fields of a form; of one that is named twice, the first."""
+    if b"%00" in body or b"\0" in body:
+        raise UsageError("this form holds a character that no text has", hint="Leave out %00.")
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1000)
     except ValueError:
         raise UsageError("this form cannot be read", hint="Load the page again, and repeat it.") from None
     return {name: values[0] for name, values in fields.items()}
+
+
+def _come_again(scope: Scope, site: Site) -> Response:
+    """A page that leads to the same address: coming from us, the browser shows its cookie."""
+    from starlette.responses import HTMLResponse
+
+    facts = {"title": "One moment", "visitor": NOBODY, "path": scope["path"], "here": local(_asked(scope))}
+    return HTMLResponse(render(site, "again.html", facts))
+
+
+def _asked(scope: Scope) -> str:
+    """The address that was asked for, as it was written."""
+    path = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
+    return path + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
 
 
 def _turned_away(scope: Scope, site: Site) -> Response:
@@ -225,8 +257,7 @@ def _turned_away(scope: Scope, site: Site) -> Response:
         and not scope["path"].startswith(("/api/", "/live"))
         and site.access.needs_login
     ):
-        asked = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
-        return RedirectResponse(f"/login?next={quote(asked, safe='')}", 303)
+        return RedirectResponse(f"/login?next={quote(_asked(scope), safe='')}", 303)
     hint = (
         "Send a token: Authorization: Bearer TOKEN"
         if site.access.needs_login

@@ -115,6 +115,12 @@ def _address(*parts: object, **query: object) -> str:
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
+def local(address: str) -> str:
+    """An address of this console, or the overview where it leads elsewhere."""
+    is_ours = address.startswith("/") and not address.startswith("//")
+    return address if is_ours and address.isprintable() and "\\" not in address else "/"
+
+
 @cache
 def _digest(name: str) -> str:
     return sha256((STATIC / name).read_bytes()).hexdigest()[:12]

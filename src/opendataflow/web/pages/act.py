@@ -13,9 +13,8 @@ from ...errors import BadTransition, Forbidden, NoSuchPage, OdfError, UsageError
 from ...steer.foreseen import Foreseen
 from ..actions import ACTIONS, LONGEST_REASON, Action, Given
 from ..problems import status_of
-from ..show import Addresses, page
+from ..show import Addresses, local, page
 from ..site import site_of
-from .door import local
 
 router = APIRouter()
 

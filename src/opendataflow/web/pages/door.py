@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from ...errors import NoSuchPage, StoreUnreachable
 from ..guard import form_of, session_cookie
-from ..show import page
+from ..show import local, page
 from ..site import site_of
 
 router = APIRouter()
@@ -65,9 +65,3 @@ async def live(request: Request) -> Response:
             yield each
 
     return StreamingResponse(said(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
-
-
-def local(address: str) -> str:
-    """An address of this console, or the overview where it leads elsewhere."""
-    is_ours = address.startswith("/") and not address.startswith("//")
-    return address if is_ours and address.isprintable() and "\\" not in address else "/"
