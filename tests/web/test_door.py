@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -9,6 +11,13 @@ from opendataflow.errors import StoreUnreachable
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
 from opendataflow.web.site import Stores
+
+
+from opendataflow.model.listen import Address
+from opendataflow.project.declared import Proxy, Web
+from opendataflow.project.web import new_token
+from opendataflow.store import open_store
+from opendataflow.web.access import Access, Arrival
 from tests.support.console import console, csrf_of
 
 TOKEN, HASH = new_token()
@@ -161,3 +170,20 @@ def test_no_text_holds_a_nul(open_console) -> None:
         assert open_console.get(path).status_code == 400
     form = {"csrf": csrf_of(open_console), "why": "\0"}
     assert open_console.post("/act/hold", data=form).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["jo\x7fan", "jo\x9fan", "joan" * 33, "jo\u200ean", "joan\x1f", ""])
+def test_a_name_that_cannot_be_shown_is_nobody_s(name) -> None:
+    access = Access(_proxied(), Address("127.0.0.1", 8460), user="ada")
+    sent = name.encode().decode("latin-1")
+    assert access.visitor(Arrival({"x-user": sent}, "127.0.0.1", {}))[0].role == ""
+
+
+def test_a_proxy_writes_names_in_utf_8() -> None:
+    access = Access(_proxied(), Address("127.0.0.1", 8460), user="ada")
+    found, _ = access.visitor(Arrival({"x-user": "jörg".encode().decode("latin-1")}, "127.0.0.1", {}))
+    assert (found.name, found.role) == ("jörg", "admin")
+
+
+def _proxied() -> Web:
+    return Web(proxy=Proxy("X-User", (ip_network("127.0.0.1"),), {"joan": "admin", "jörg": "admin"}, "viewer"))

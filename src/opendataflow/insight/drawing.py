@@ -8,6 +8,7 @@ from functools import lru_cache
 from html import escape
 from typing import NamedTuple
 
+from ..model.printable import visible
 from .graph_layout import SIZES, Edge, Layout, Place, layout
 
 MOST_BOXES = 400  # that are drawn with their names; more than these are a map
@@ -116,10 +117,15 @@ def _box(box: Box, place: Place, link: str) -> str:
     current = ' aria-current="true"' if box.is_chosen else ""
     return (
         f'<a class="box {escape(box.kind)} is-{escape(box.state)}{chosen}" href="{escape(link)}"{current} '
-        f'transform="translate({place.x} {place.y})"><title>{escape(box.title)}</title><use href="#box-{shape}"/>'
-        f'<text x="14" y="14.5">{escape(cut(box.name))}</text>'
-        f'<text class="told" x="14" y="27.5">{escape(box.sign)} {escape(cut(box.told, 24))}</text></a>'
+        f'transform="translate({place.x} {place.y})"><title>{_text(box.title)}</title><use href="#box-{shape}"/>'
+        f'<text x="14" y="14.5">{_text(cut(box.name))}</text>'
+        f'<text class="told" x="14" y="27.5">{escape(box.sign)} {_text(cut(box.told, 24))}</text></a>'
     )
+
+
+def _text(told: str) -> str:
+    """What others wrote, as text that turns no writing around."""
+    return escape(visible(told))
 
 
 # Without names ------------------------------------------------------------------------------------------------------
@@ -165,7 +171,7 @@ def _map(
         )
     for box in [box for box in boxes if box.id in not_well][:_MOST_NAMED]:
         drawn.append(
-            f'<a class="named is-{escape(box.state)}" href="{escape(link(box.id))}"><title>{escape(box.title)}</title>'
+            f'<a class="named is-{escape(box.state)}" href="{escape(link(box.id))}"><title>{_text(box.title)}</title>'
             f'<rect x="{at[box.id].x}" y="{at[box.id].y}" width="{wide}" height="{high}"/></a>'
         )
     return _svg("map", title, (0, 0, placed.width, round(placed.height * press)), "".join(drawn))

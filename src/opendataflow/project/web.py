@@ -18,6 +18,7 @@ from .section import TEXT_TABLE, Section, nearest, one_of, quoted
 
 VIEWER, OPERATOR, ADMIN = "viewer", "operator", "admin"
 ROLES = (VIEWER, OPERATOR, ADMIN)  # each may do what those before it may
+LONGEST_USER = 128  # characters of the name that a proxy tells
 TOKEN_PREFIX = "odfw_"  # by which a token is known wherever it turns up
 
 _FORM = "sha256:"
@@ -150,9 +151,11 @@ def _proxy(section: Section) -> Proxy:
 
 def _check_user(section: Section, user: str) -> None:
     """Refuse a user whom no event could name."""
-    if not user or len(user) > 128 or not user.isprintable():
+    if not user or len(user) > LONGEST_USER or not user.isprintable():
         with section.at("users"):
-            raise BadId(f"{shown(user)} cannot be a user", hint="Write 1 to 128 characters that can be printed.")
+            raise BadId(
+                f"{shown(user)} cannot be a user", hint=f"Write 1 to {LONGEST_USER} characters that can be printed."
+            )
 
 
 def _network(section: Section, text: str) -> IPv4Network | IPv6Network:

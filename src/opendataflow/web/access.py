@@ -14,15 +14,14 @@ from typing import NamedTuple
 
 from ..errors import BadConfig
 from ..model.listen import Address
-from ..model.printable import one_line
+from ..model.printable import clean
 from ..project.declared import Web
-from ..project.web import ADMIN, OPERATOR, ROLES, VIEWER
+from ..project.web import ADMIN, LONGEST_USER, OPERATOR, ROLES, VIEWER
 
 __all__ = ["ADMIN", "OPERATOR", "VIEWER", "Access", "Arrival", "Visitor", "check_address"]
 
 _MOST_SESSIONS = 10_000
 _IDLE = 12 * 3600.0  # seconds after which an unused session is over
-_LONGEST_NAME = 100
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -200,10 +199,19 @@ class Access:
         proxy = self._web.proxy
         if proxy is None or not proxy.is_from(arrival.address):
             return None
-        name = one_line(arrival.headers.get(proxy.header.lower(), "")).strip()[:_LONGEST_NAME]
-        if not name:
+        name = _as_written(arrival.headers.get(proxy.header.lower(), "")).strip(" \t")
+        # A name that would have to be changed to be shown is nobody's: changed, it could be that of somebody else.
+        if not name or len(name) > LONGEST_USER or not name.isprintable() or clean(name) != name:
             return None
         return name, self._capped(proxy.role_of(name))
+
+
+def _as_written(header: str) -> str:
+    """The text of a header: most proxies write UTF-8, which HTTP itself reads byte by byte."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 def check_address(address: Address, web: Web) -> None:

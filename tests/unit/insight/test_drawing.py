@@ -81,3 +81,8 @@ def test_very_many_boxes_are_a_map_that_is_cut_into_parts():
 def test_a_name_is_cut_in_the_middle():
     assert cut("short") == "short"
     assert cut("abcdefghijklmnopqrstuvwxyz", 10) == "abcdef…xyz"
+
+
+def test_nothing_turns_the_writing_around():
+    evil = Box("1", "dataset", "READY", "●", "a\u202eb\x1b", "a\u202eb", "a\u202eb\x00")
+    assert not {"\u202e", "\x1b", "\x00"} & {*drawing([evil], [], "All", link).svg}
