@@ -187,3 +187,21 @@ def test_a_proxy_writes_names_in_utf_8() -> None:
 
 def _proxied() -> Web:
     return Web(proxy=Proxy("X-User", (ip_network("127.0.0.1"),), {"joan": "admin", "jörg": "admin"}, "viewer"))
+
+
+def test_a_store_that_was_taken_away_is_said_to_be_missing(tmp_path, open_console) -> None:
+    """What is open has no name any more: nobody would ever see what is done there."""
+    assert open_console.get("/history").status_code == 200
+    form = {"csrf": csrf_of(open_console), "all": "1"}
+    file = tmp_path / "dataflow.db"
+    (tmp_path / "aside").mkdir()
+    for part in tmp_path.glob("dataflow.db*"):
+        part.rename(tmp_path / "aside" / part.name)
+    for path in ("/", "/history", "/recovery", "/api/v1/status"):
+        assert open_console.get(path).status_code == 503
+    assert open_console.post("/act/hold", data=form).status_code == 503
+    open_store(f"sqlite:///{file}", create=True).close()
+    for _ in range(5):  # each connection finds out by itself, and is opened again
+        open_console.get("/history")
+    assert open_console.get("/history").status_code == 200
+    assert open_console.get("/").status_code == 200

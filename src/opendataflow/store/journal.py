@@ -1,13 +1,17 @@
-"""Journal: whether the embedded store may use write-ahead logging where its file lies."""
+"""Journal: the file of the embedded store, and whether it may use write-ahead logging where that lies."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+
+from ..errors import StoreMissing
 
 # Two connections that write and checkpoint together can corrupt a WAL file in 3.7.0–3.51.2 (fixed in these two as well).
 _WAL_SAFE_FROM = (3, 51, 3)
 _WAL_SAFE_TOO = {(3, 44, 6), (3, 50, 7)}
+_LEAST_SPACE = 65_536  # bytes that SQLite needs to begin anything
 _NETWORK_FILE_SYSTEMS = {
     "nfs",
     "nfs4",
@@ -58,3 +62,23 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return sys.platform
+
+
+def found_at(path: Path) -> os.stat_result:
+    """The file of a store as it lies there; StoreMissing when it does not any more."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        raise StoreMissing(f"there is no store at {path} any more", hint="Put it back, or restore a backup.") from None
+
+
+def check_same(path: Path, opened: os.stat_result) -> None:
+    """Refuse a file that was put in the place of the one that is open: nobody would see what is written to that."""
+    if not os.path.samestat(found_at(path), opened):
+        raise StoreMissing(f"the store {path} is another file than it was", hint="Start again, and look at that one.")
+
+
+def has_no_space(path: Path) -> bool:
+    """Whether the disk of a store is full."""
+    disk = os.statvfs(path.parent)
+    return disk.f_bavail * disk.f_frsize < _LEAST_SPACE

@@ -32,13 +32,12 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
-from .journal import boot_id, file_system_of, wal_is_safe
+from .journal import boot_id, check_same, file_system_of, found_at, has_no_space, wal_is_safe
 from .typed import changes_no_tables, with_columns
 
 _PATIENCE = 60.0
 _STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
-_LEAST_SPACE = 65_536  # bytes that SQLite needs to begin anything
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
 _TOO_FEW = re.compile(r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied")
 _READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
@@ -126,6 +125,7 @@ class SqliteBackend(Backend):
                 if create or not (self.path.is_file() and os.access(self.path, os.R_OK)):
                     raise
                 self._open_as_it_lies()
+            self._file = found_at(self.path)
         except apsw.NotADBError as error:
             raise StoreMissing(
                 f"{self.path} is not a SQLite file",
@@ -142,7 +142,7 @@ class SqliteBackend(Backend):
             try:
                 self._set_up(create)
             except (apsw.IOError, apsw.FullError):
-                if not self._has_no_space():
+                if not has_no_space(self.path):
                     raise
                 # Where there is no room for the file that processes share, one that only reads does without it.
                 self._is_full = True
@@ -166,12 +166,8 @@ class SqliteBackend(Backend):
             self._set_up(False)
 
     def _as_it_lies(self) -> tuple[int, int]:
-        found = self.path.stat()
+        found = found_at(self.path)
         return found.st_size, found.st_mtime_ns
-
-    def _has_no_space(self) -> bool:
-        disk = os.statvfs(self.path.parent)
-        return disk.f_bavail * disk.f_frsize < _LEAST_SPACE
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -188,7 +184,7 @@ class SqliteBackend(Backend):
         except apsw.FullError as error:
             raise no_space(self.url) from error
         except apsw.IOError as error:
-            if self._has_no_space():
+            if has_no_space(self.path):
                 raise no_space(self.url) from error
             raise damaged(self.url, str(error)) from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
@@ -269,7 +265,7 @@ class SqliteBackend(Backend):
     def reading(self) -> Iterator[Transaction]:
         with self._translated(), self._transaction("begin", "rollback") as transaction:
             yield transaction
-        if self._seen not in (None, self._as_it_lies()):
+        if self._seen is not None and self._seen != self._as_it_lies():
             self._connection.close()
             self._open_as_it_lies()
             raise Retry
@@ -281,6 +277,8 @@ class SqliteBackend(Backend):
             self.lease_now()
         connection.execute(begin)
         try:
+            if self._seen is None:
+                check_same(self.path, self._file)
             yield _SqliteTransaction(connection)
             connection.execute(end)
         except BaseException:

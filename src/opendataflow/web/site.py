@@ -13,6 +13,9 @@ from zoneinfo import ZoneInfo
 from fastapi import Request
 
 from ..errors import StoreUnreachable
+
+
+from ..errors import StoreDamaged, StoreMissing
 from ..store import Store
 from .kept import Kept
 
@@ -52,8 +55,18 @@ class Stores:
                 with self._lock:
                     self._all.append(store)
             yield store
+        except (StoreMissing, StoreDamaged):  # what is there now may be another one: whoever comes next opens it
+            if store is not None:
+                self._drop(store)
+                store = None
+            raise
         finally:
             self._free.put(store)
+
+    def _drop(self, store: Store) -> None:
+        with self._lock:
+            self._all.remove(store)
+        store.close()
 
     def close(self) -> None:
         """Give all connections back."""
