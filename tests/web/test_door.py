@@ -8,16 +8,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from opendataflow.errors import StoreUnreachable
-from opendataflow.project.web import new_token
-from opendataflow.store import open_store
-from opendataflow.web.site import Stores
-
-
 from opendataflow.model.listen import Address
 from opendataflow.project.declared import Proxy, Web
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
 from opendataflow.web.access import Access, Arrival
+from opendataflow.web.site import Stores
 from tests.support.console import console, csrf_of
 
 TOKEN, HASH = new_token()

@@ -12,10 +12,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import Request
 
-from ..errors import StoreUnreachable
-
-
-from ..errors import StoreDamaged, StoreMissing
+from ..errors import StoreDamaged, StoreMissing, StoreUnreachable
 from ..store import Store
 from .kept import Kept
 
