@@ -294,3 +294,12 @@ def test_the_description_is_served_and_names_every_error(api) -> None:
             assert operation["summary"], path
             expected = {"200", "400", "401", "404", "409", "503"} | ({"403", "413"} if method == "post" else set())
             assert set(operation["responses"]) == expected
+
+
+def test_nobody_lifts_a_limit_by_leaving_a_word_out(api, store_url) -> None:
+    client = api("operator")
+    for order in ({"pool": "etl"}, {"pool": "etl", "slots": True}, {"pool": "etl", "slots": "3"}):
+        assert client.post("/api/v1/verbs/pool", json=order).status_code == 400
+    with open_store(store_url) as store:
+        assert store.catalogue().pools["etl"].slots == 2
+    assert client.post("/api/v1/verbs/pool", json={"pool": "etl", "slots": None}).json()["slots"] is None

@@ -91,7 +91,8 @@ class PoolOrder(Order):
     """A pool and its slots."""
 
     pool: IdText
-    slots: int | None = Field(None, ge=0, le=999_999_999, description="How many; none is unlimited.")
+    # Never left out: whoever forgets it would lift the limit.
+    slots: int | None = Field(ge=0, le=999_999_999, strict=True, description="How many; null is unlimited.")
 
 
 class RecoverOrder(Order):
