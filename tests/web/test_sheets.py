@@ -218,3 +218,12 @@ def test_a_reader_of_a_console_that_is_read_only_gets_no_buttons(folder: Path, c
     reader = console(folder, f"sqlite:///{folder}/store.db", read_only=True)
     for path in ("/job/make", "/job/use", "/run/3"):
         assert "/act/" not in shown(reader, path)
+
+
+def test_searches_through_logs_leave_connections_to_others(client: TestClient) -> None:
+    site = client.app.state.site  # type: ignore[attr-defined]
+    with site.searching(), site.searching():
+        for path in ("/run/1?q=a", "/api/v1/runs/1/log/search?text=a"):
+            assert client.get(path).status_code == 503
+        assert client.get("/run/1").status_code == 200
+    assert client.get("/run/1?q=a").status_code == 200

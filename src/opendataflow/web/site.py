@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .live import Live
 
 _CONNECTIONS = 4  # that pages share; whoever finds none waits a little
+_SEARCHES = 2  # through logs, which may be long, at once: others find a connection meanwhile
+_LONGEST_WAIT_TO_SEARCH = 2.0  # seconds
 _LONGEST_WAIT = 30.0  # seconds that one page waits for the others
 PATIENCE = 5.0  # seconds that a page waits for a store which went away
 
@@ -85,6 +87,7 @@ class Site:
     debug: bool = False
     kept: Kept = field(default_factory=Kept)
     live: Live = field(init=False)
+    _searches: threading.Semaphore = field(default_factory=lambda: threading.BoundedSemaphore(_SEARCHES))
 
     @property
     def zone(self) -> ZoneInfo:
@@ -96,6 +99,17 @@ class Site:
         """A store to look at, as the next claim would find it; nothing of that is written."""
         with self.stores.lent() as store, store.as_if_folded(), store.at_once():
             yield store
+
+    @contextmanager
+    def searching(self) -> Iterator[Store]:
+        """A store for whoever looks through a log; it holds no state of the store meanwhile, and few do so at once."""
+        if not self._searches.acquire(timeout=_LONGEST_WAIT_TO_SEARCH):
+            raise StoreUnreachable("others look through long logs already", hint="Search again in a moment.")
+        try:
+            with self.stores.lent() as store:
+                yield store
+        finally:
+            self._searches.release()
 
     @contextmanager
     def acting(self, who: str) -> Iterator[Store]:

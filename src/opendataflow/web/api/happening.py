@@ -116,7 +116,7 @@ def get_run_log_search(
 ) -> Response:
     """The lines of a run's log that hold a text."""
     site = site_of(request)
-    with site.reading() as store:
+    with site.searching() as store:
         return answer(request, search_log(store, site.project, store.run(run), text, n))
 
 

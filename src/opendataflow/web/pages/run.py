@@ -27,13 +27,16 @@ def run_page(request: Request, runid: str, q: str = "", at: str = "") -> Respons
     site, number = site_of(request), _number(runid)
     with site.reading() as store:
         sheet = run_sheet(store, site.project, number)
-        found = search_log(store, site.project, sheet.run, q.strip()) if q.strip() else None
         position = _position(at)
-        before = before_in_log(store, site.project, sheet.run, position) if found and position else ""
+        before = before_in_log(store, site.project, sheet.run, position) if q.strip() and position else ""
         if position is None:
             log = last_of_log(store, site.project, sheet.run)
         else:
             log = part_of_log(store, site.project, sheet.run, position)
+    found = None
+    if q.strip():
+        with site.searching() as store:
+            found = search_log(store, site.project, sheet.run, q.strip())
     return page(
         request,
         "run.html",
