@@ -89,6 +89,16 @@ def cut(name: str, letters: int = _LETTERS) -> str:
     return f"{name[: letters - 1 - end]}…{name[-end:]}"
 
 
+def _worst(told: str) -> str:
+    """As many of the states as fit, the worst first; the title has all of them."""
+    fitting, *others = told.split(", ")
+    for each in others:
+        if len(fitting) + len(each) + 4 > _LETTERS:
+            return f"{cut(fitting)} …"
+        fitting += f", {each}"
+    return cut(fitting)
+
+
 # With names ---------------------------------------------------------------------------------------------------------
 
 
@@ -119,7 +129,7 @@ def _box(box: Box, place: Place, link: str) -> str:
         f'<a class="box {escape(box.kind)} is-{escape(box.state)}{chosen}" href="{escape(link)}"{current} '
         f'transform="translate({place.x} {place.y})"><title>{_text(box.title)}</title><use href="#box-{shape}"/>'
         f'<text x="14" y="14.5">{_text(cut(box.name))}</text>'
-        f'<text class="told" x="14" y="27.5">{escape(box.sign)} {_text(cut(box.told, 24))}</text></a>'
+        f'<text class="told" x="14" y="27.5">{escape(box.sign)} {_text(_worst(box.told))}</text></a>'
     )
 
 

@@ -20,9 +20,9 @@ _PASSES = 3  # of moving nodes towards what they are joined with
 class Sizes(NamedTuple):
     """How large a node is, and how far apart nodes are."""
 
-    width: int = 160
+    width: int = 152
     height: int = 34
-    across: int = 48  # between columns
+    across: int = 34  # between columns
     down: int = 14  # between nodes of a column
     lane: int = 14  # what a passing arrow takes
 
