@@ -14,6 +14,7 @@ from opendataflow.errors import StoreUnreachable
 from opendataflow.web.site import Site
 from tests.support.console import console
 from tests.support.flows import chain
+from tests.support.stores import type_sql
 
 PATIENCE = 60
 
@@ -80,3 +81,29 @@ def test_a_store_that_goes_away_and_comes_back_is_said(site, monkeypatch) -> Non
         site.live.stop()
 
     asyncio.run(story())
+
+
+def test_the_reader_of_all_pages_survives_everything(site, monkeypatch) -> None:
+    async def story() -> None:
+        stream = site.live.stream()
+        await heard(stream)
+
+        def broken(seen: int | None) -> Any:
+            raise RuntimeError("a table is gone")
+
+        look = site.live._look
+        monkeypatch.setattr(site.live, "_look", broken)
+        assert await heard(stream) == ("store", {"lost": True, "why": "the store cannot be read"})
+        monkeypatch.setattr(site.live, "_look", look)
+        assert await heard(stream) == ("store", {"lost": False})
+        site.live.stop()
+
+    asyncio.run(story())
+
+
+def test_a_store_of_another_form_is_no_bug(store, store_url, tmp_path) -> None:
+    client = console(tmp_path, store_url)
+    assert client.get("/history").status_code == 200
+    type_sql(store_url, "delete from migration where number = 9; alter table event rename to away")
+    assert client.get("/history").status_code == 503
+    assert client.get("/chunk/a/b").status_code in (404, 503)

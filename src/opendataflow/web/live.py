@@ -89,9 +89,12 @@ class Live:
                     self._site.kept.noticed(newest)
                     self._tell(_event("change", {"topics": topics, "newest": newest}))
                 seen = newest
-            except OdfError as problem:
+            except Exception as problem:  # whatever it is: without this thread no page would ever change again
                 if not is_lost:
-                    self._tell(_event("store", {"lost": True, "why": self._site.redact(problem.message)}))
+                    why = problem.message if isinstance(problem, OdfError) else "the store cannot be read"
+                    self._tell(_event("store", {"lost": True, "why": self._site.redact(why)}))
+                    if not isinstance(problem, OdfError):
+                        self._site.say(self._site.redact(f"live: {type(problem).__name__}: {problem}"))
                 is_lost = True
             self._stopped.wait(_EVERY)
 

@@ -31,6 +31,7 @@ _STATUS: tuple[tuple[type[OdfError], int], ...] = (
     (errors.StoreReadOnly, 403),
     (errors.SchemaOlder, 503),
     (errors.SchemaNewer, 503),
+    (errors.SchemaChanged, 503),
     (errors.StoreMissing, 503),
     (errors.StoreUnreachable, 503),
     (errors.StoreDamaged, 503),

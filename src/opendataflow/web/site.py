@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import Request
 
-from ..errors import StoreDamaged, StoreMissing, StoreUnreachable
+from ..errors import OdfError, StoreDamaged, StoreMissing, StoreUnreachable
 from ..store import Store
 from .kept import Kept
 
@@ -58,6 +58,12 @@ class Stores:
             if store is not None:
                 self._drop(store)
                 store = None
+            raise
+        except OdfError:
+            raise
+        except Exception:
+            if store is not None:
+                store.check_schema()  # tables that went away meanwhile, or have another form, are no bug of ours
             raise
         finally:
             self._free.put(store)
