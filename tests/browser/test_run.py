@@ -46,6 +46,13 @@ def test_a_run_is_followed_searched_downloaded_and_cancelled(visit: Visit, shop:
         log = page.locator("#text")
         expect(log).to_contain_text("begin 1\n␛[31mred␛[0m <b>bold</b>")
         expect(page.get_by_label("follow")).to_be_checked()
+        # Nothing happens meanwhile; its time goes on all the same, and its lease is looked at again.
+        for name in ("data-since", "data-until"):
+            goes_on = page.locator(f"#top [{name}]")
+            expect(goes_on).not_to_have_text(goes_on.inner_text())
+        lease = page.locator("#top [data-until]")
+        for _ in range(2):
+            expect(lease).not_to_have_attribute("data-until", lease.get_attribute("data-until") or "")
         shop.write("go", "")
         expect(log).to_contain_text("going on")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tracemalloc
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -117,6 +118,20 @@ def test_a_run_shows_its_answers_its_names_and_its_log_as_text(client: TestClien
     assert "has no log" in shown(client, "/run/4")
     for bad in ("/run/99", "/run/x", "/run/-1", "/run/1e3", "/run/²", f"/run/{10**30}", "/run/1%2F..%2F2"):
         assert client.get(bad).status_code == 404, bad
+
+
+def test_what_goes_on_carries_its_moment(client: TestClient) -> None:
+    for path in ("/", "/job/make", "/run/3"):
+        text = shown(client, path)
+        found = re.search(r'<span data-since="([^"]+)">\d+ s</span>', text)
+        assert found is not None, path
+        assert datetime.fromisoformat(found[1]) < datetime.now(UTC)
+        assert re.search(r'<body[^>]* data-now="[^"]+"', text)
+    lease = re.search(r'lasts another <span data-until="([^"]+)">', shown(client, "/run/3"))
+    assert lease is not None
+    assert datetime.fromisoformat(lease[1]) > datetime.now(UTC)
+    assert re.search(r'<time data-ago datetime="[^"]+"[^>]*>\d+ s ago</time>', shown(client, "/job/make"))
+    assert "aria-live" not in shown(client, "/run/3")
 
 
 def test_a_log_is_searched_paged_followed_and_downloaded(client: TestClient) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -165,7 +165,7 @@ def _templates() -> Environment:
         "url": Addresses(),
         "signs": SIGNS,
         "version": version("opendataflow"),
-        "now": lambda: datetime.now(UTC),
+        "this_moment": lambda: datetime.now(UTC),
         "utc": UTC,
     }
     return made
@@ -189,6 +189,14 @@ def _ago(moment: datetime | None) -> str:
     return f"{duration(seconds)} ago" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days ago"
 
 
+def _lasted(since: datetime) -> str:
+    return duration((datetime.now(UTC) - since).total_seconds())
+
+
+def _from_now(seconds: float) -> datetime:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)
+
+
 def _size(n: float | None) -> str:
     if n is None:
         return ""
@@ -202,6 +210,8 @@ def _size(n: float | None) -> str:
 _FILTERS: dict[str, Callable[..., Any]] = {
     "when": _when,
     "ago": _ago,
+    "lasted": _lasted,
+    "from_now": _from_now,
     "duration": lambda seconds: "" if seconds is None else duration(seconds),
     "took": took,
     "gist": gist,

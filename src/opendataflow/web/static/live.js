@@ -24,16 +24,45 @@ function isBusy(element) {
   return active && active !== document.body && element.contains(active) && active.matches("input, select, textarea");
 }
 
+// What an element shows, but for the words that go on by themselves.
+function still(element) {
+  const copy = element.cloneNode(true);
+  for (const each of copy.querySelectorAll("[data-ago], [data-since], [data-until]")) {
+    each.textContent = "";
+    if (!each.hasAttribute("data-ago")) each.replaceWith("");
+  }
+  return copy.outerHTML;
+}
+
+// The moments of an element that is the same otherwise.
+function retime(element, other) {
+  const fresh = [...other.querySelectorAll("[data-since], [data-until]")];
+  [...element.querySelectorAll("[data-since], [data-until]")].forEach((each, n) => Object.assign(each.dataset, fresh[n]?.dataset));
+}
+
+const stops = (element) => [...element.querySelectorAll("a, button, summary, [tabindex]")];
+
+// Whoever goes with the keyboard stays where they are.
+function keepFocus(clone, id, stop, was) {
+  const wanted = id ? document.getElementById(id) : stops(clone)[stop];
+  if (wanted && (id || (wanted.href === was.href && wanted.textContent === was.textContent))) wanted.focus({ preventScroll: true });
+}
+
 export function swap(fresh) {
   for (const element of document.querySelectorAll("[data-live][id]")) {
     const other = fresh.getElementById(element.id);
-    if (!other || isBusy(element) || other.outerHTML === element.outerHTML) continue;
+    if (!other || isBusy(element)) continue;
+    if (still(other) === still(element)) {
+      retime(element, other);
+      continue;
+    }
     const open = [...element.querySelectorAll("details[open][id]")].map((each) => each.id);
-    const place = document.activeElement && element.contains(document.activeElement) ? document.activeElement.id : "";
+    const active = element.contains(document.activeElement) ? document.activeElement : null;
+    const stop = active ? stops(element).indexOf(active) : -1;
     const clone = document.importNode(other, true);
     element.replaceWith(clone);
     for (const id of open) clone.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
-    if (place) document.getElementById(place)?.focus({ preventScroll: true });
+    if (active) keepFocus(clone, active.id, stop, active);
     clone.dispatchEvent(new CustomEvent("swapped", { bubbles: true }));
   }
 }
