@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -270,3 +271,26 @@ def test_the_estimate_goes_by_past_runs_and_the_slots_of_the_pool(flow: Store) -
     assert made.runs == 12
     assert made.estimate.seconds == pytest.approx(50, abs=1)
     assert [(use.poolid, use.slots, use.runs) for use in made.estimate.pools] == [("etl", 2, 8)]
+
+
+@pytest.mark.parametrize("options", [{"expected": True}, {}], ids=["expected", "not declared"])
+def test_what_is_not_expected_by_now_is_not_missing(store: Store, options: dict[str, object]) -> None:
+    now = datetime(2026, 11, 17, 3, tzinfo=UTC).timestamp()
+    store.clock = lambda: now  # type: ignore[method-assign]
+    store.register(
+        [dataset("raw", "day", options=options), dataset("clean", "day"), dataset("monthly", "month")],
+        [job("make", "raw", writes="clean"), job("sum", "clean rollup", writes="monthly")],
+    )
+    store.announce("raw", [f"2026-11-{day:02}" for day in range(1, 17) if day != 9])
+    fail(store, "make", "2026-11-01", "x")
+    drain(store, "make")
+    (missing,) = plan(store).by_hand
+    due = "2026-11-09" if options else "2026-11-09 2026-11-17"
+    assert missing.commands == (f"odf ready raw {due}",)
+    # What waits for it: clean of that day, and the month.
+    assert (len(missing.chunks), missing.behind) == (len(due.split()), len(due.split()) + 1)
+    store.pause("make")
+    assert {each.name: len(each.chunks) for each in plan(store).by_hand} == {
+        "MISSING": len(due.split()),
+        "PAUSED": 1 + len(due.split()),
+    }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from ..errors import BadDataid, BadDefinition, BadId
-from ..model import TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model import TODAY, TYPES, Catalogue, DataidType, Dataset, Partition, from_ordinal, ordinal, sort_key
 from ..model.deadline import parse_expected
 from ..model.timezone import time_zone
+from .axis import FIRST_KEY, LAST_KEY
 from .seen import Seen
 
 # Signs of the matrix, beside the statuses: a chunk without a row in the store has none.
@@ -91,11 +92,31 @@ def last_expected(catalogue: Catalogue, dataset: Dataset, now: float) -> int | N
         delay = parse_expected(rule)
     except BadDefinition:
         return None  # odf doctor names what somebody wrote there
-    zone = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))
-    moment = datetime.fromtimestamp(now, time_zone(zone, "dataset today")) - timedelta(seconds=delay)
-    period = moment.strftime("%Y-%m-%dT%H")[: dataid_type.width]
-    last = dataid_type.parse(period) - 1  # a period is over when the next one has begun
+    last = _period_at(catalogue, dataid_type, now - delay) - 1  # a period is over when the next one has begun
     return min(last, dataid_type.parse(partition.end)) if partition.end else last
+
+
+def last_due(store: Seen, catalogue: Catalogue, dataset: Dataset) -> int | None:
+    """The last period that can be missing by now, as its number; None where dataids are no times.
+
+    Where nobody says when chunks are expected, today's can be, and what lies before the last one that came.
+    """
+    dataid_type = TYPES[dataset.partition.type]
+    if not dataid_type.is_time:
+        return None
+    last = last_expected(catalogue, dataset, store.clock())
+    if last is not None:
+        return last
+    ends = store.ends(dataset.datasetid, FIRST_KEY, LAST_KEY)
+    known = [ordinal(dataset.partition, ends[1])] if ends else []
+    return max([_period_at(catalogue, dataid_type, store.clock()), *known])
+
+
+def _period_at(catalogue: Catalogue, dataid_type: DataidType, moment: float) -> int:
+    """The number of the period of this moment, in the zone of the project."""
+    zone = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))
+    local = datetime.fromtimestamp(moment, time_zone(zone, "dataset today"))
+    return dataid_type.parse(local.strftime("%Y-%m-%dT%H")[: dataid_type.width])
 
 
 def count_within(keys: Sequence[str], low: str, high: str) -> int:

@@ -11,7 +11,7 @@ from ...model.cause import cause_key
 from ...store import Store
 from ..axis import ranges
 from ..words import are, many, ranges_as_arguments, ranges_text
-from .nodes import MISSING, OUTSIDE, PAUSED, REFUSED, Graph, Node, following
+from .nodes import MISSING, OUTSIDE, PAUSED, REFUSED, Graph, Node, following, waits_for_the_future
 from .ways import ChunkId
 
 _TOLD = 200  # chunks whose reason is looked up
@@ -32,17 +32,18 @@ class ByHand:
 
 def by_hand(store: Store, found: Graph, healed: list[Node]) -> Iterator[ByHand]:
     """Everything that keeps other chunks, or is broken itself, and that only people can put right."""
-    is_healed = set(healed)
+    # Nobody can do anything about what is not expected by now: it is left out, with what waits only for that.
+    left_out = {*healed, *waits_for_the_future(found.order())}
     blocked: dict[tuple[str, str, str], list[Node]] = {}
     for node in found.nodes.values():
-        if node.blocked and (node.is_behind or node.feeds or node.may_feed):
+        if node.blocked and node not in left_out and (node.is_behind or node.feeds or node.may_feed):
             where = node.jobid if node.blocked in (PAUSED, UntrustedDefinition.name) else node.failed[0]
             is_told = node.blocked in (WrongData.name, NotValidated.name, REFUSED)
             cause = cause_key(node.detail, node.failed) if is_told else ""
             blocked.setdefault((node.blocked, where, cause), []).append(node)
     for (name, where, cause), nodes in sorted(blocked.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0])):
         because = nodes[0].detail if cause else ""
-        yield _told(store, found, name, where, nodes, following(nodes, lambda node: node not in is_healed), because)
+        yield _told(store, found, name, where, nodes, following(nodes, lambda node: node not in left_out), because)
 
 
 _ORDER = (

@@ -18,12 +18,14 @@ from ...model import (
     Input,
     Job,
     latest_bound,
+    ordinal,
     sort_key,
     takes_all,
 )
 from ...store import Store, Unsettled
+from ..absent import last_due
 from ..axis import LAST_KEY
-from .nodes import DEFERRED, MISSING, NEW, OUTSIDE, PAUSED, REFUSED, Graph, Key, Node
+from .nodes import DEFERRED, FUTURE, MISSING, NEW, OUTSIDE, PAUSED, REFUSED, Graph, Key, Node
 from .ways import ChunkId, Ways
 
 _FINAL = (WrongData.name, NotValidated.name, UntrustedDefinition.name, BadDefinition.name)
@@ -46,6 +48,7 @@ class _Builder:
         self.status: dict[ChunkId, str | None] = {}
         self.done: set[Key] = set()
         self.first_ready: dict[str, str | None] = {}
+        self.due: dict[str, int | None] = {}
         self.stopped = dict(self._stopped_pools())
         self.ways = Ways(self.catalogue)
         self.candidates: dict[str, list[str]] = {}
@@ -275,11 +278,23 @@ class _Builder:
                 broken = needed.job is None and self.catalogue.broken_producer(chunk[0])
                 if needed.job is None or (node.job is not None and needed.jobid == node.jobid):
                     # Whoever reads his own past, and has none, has no beginning: that is not followed for ever.
-                    needed.state, needed.blocked = MISSING, BadDefinition.name if broken else MISSING
+                    needed.state, needed.blocked = MISSING, BadDefinition.name if broken else self._missing(chunk)
                 elif not needed.job.inputs:
-                    needed.state, needed.blocked = MISSING, MISSING  # it runs only for a dataid that somebody names
+                    needed.state, needed.blocked = (
+                        MISSING,
+                        self._missing(chunk),
+                    )  # it runs only for a dataid that somebody names
                 else:
                     yield needed
+
+    def _missing(self, chunk: ChunkId) -> str:
+        """Whether a chunk that is not there is missing, or not expected by now."""
+        name, dataid = chunk
+        dataset = self.catalogue.datasets[name]
+        if name not in self.due:
+            self.due[name] = last_due(self.store, self.catalogue, dataset)
+        last = self.due[name]
+        return FUTURE if last is not None and ordinal(dataset.partition, dataid) > last else MISSING
 
     # Edges -------------------------------------------------------------------------------------------------------
 

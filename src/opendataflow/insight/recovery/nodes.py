@@ -13,6 +13,7 @@ Key = tuple[str, str, str]  # the job (none for what comes from outside), its fi
 
 NEW, MISSING, REFUSED, DEFERRED = "NEW", "MISSING", "REFUSED", "DEFERRED"
 PAUSED, OUTSIDE = "PAUSED", "OUTSIDE"
+FUTURE = "FUTURE"  # nobody expects it by now: it is not there, and not missing
 ORIGINS = (FAILED, DEFERRED, HOLD, PENDING, REFUSED, OUTSIDE)
 
 
@@ -87,6 +88,15 @@ class Graph:
                 if not left[fed]:
                     ready.append(fed)
         return ready
+
+
+def waits_for_the_future(ordered: Iterable[Node]) -> set[Node]:
+    """What is not expected by now, and what waits for nothing else; what is needed comes before what needs it."""
+    found: set[Node] = set()
+    for node in ordered:
+        if node.blocked == FUTURE or (node.state == NEW and node.needs and found.issuperset(node.all_needs)):
+            found.add(node)
+    return found
 
 
 def following(nodes: Iterable[Node], goes_on: Callable[[Node], bool]) -> int:
