@@ -72,6 +72,7 @@ READING = {
     "lineage": ["raw", "1"],
     "history": [],
     "late": [],
+    "timeline": [],
     "report": [],
     "check-lease": ["4"],
     "sql": ["select count(*) from event"],
@@ -81,7 +82,7 @@ READING = {
 }
 ELSEWHERE = {
     *("ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"),
-    *("check", "where", "head", "audit", "backup", "export", "import", "notify", "metrics", "diff"),
+    *("check", "where", "head", "audit", "backup", "export", "import", "notify", "metrics", "diff", "serve"),
 }
 
 
