@@ -41,7 +41,7 @@ def test_a_published_chunk_tells_what_it_is_and_what_it_is_made_of(store: Store)
     assert (sheet.previous, sheet.next) == ("1", "3")
     assert [answer.answer for answer in sheet.answers if answer.question in ("ready", "safe")] == ["yes", "yes"]
     assert [(each.datasetid, each.dataid, each.version) for each in sheet.made_from] == [("raw", "2", 1)]
-    assert [(each.datasetid, each.dataid, each.version, each.jobid) for each in sheet.made] == [
+    assert [(each.datasetid, each.dataid, each.version, each.jobid) for each in sheet.made.made] == [
         ("report", "2", 1, "use")
     ]
     assert [tuple(each) for each in sheet.read_by] == [("use", "DONE", 1)]
@@ -63,7 +63,11 @@ def test_a_new_version_of_an_input_is_told_on_every_side(store: Store) -> None:
     raw, product = sheet_of(store, "raw", "1"), sheet_of(store, "product", "1")
     assert [version.version for version in raw.versions] == [2, 1]
     assert [version.is_current for version in raw.versions] == [True, False]
-    assert [(each.datasetid, each.version, each.is_stale) for each in raw.made] == [("product", 1, True)]
+    assert [(each.datasetid, each.version, each.is_stale, each.depth) for each in raw.made.made] == [
+        ("product", 1, True, 1),
+        ("report", 1, True, 2),
+    ]
+    assert (raw.made.chunks, raw.made.stale, raw.made.more) == (2, 2, False)
     assert product.stale
     assert [(each.version, each.version_now, each.is_other) for each in product.made_from] == [(1, 2, True)]
     store.recall("raw", "1", why="half of it", cascade=False)

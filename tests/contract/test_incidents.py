@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from opendataflow import Store
+from opendataflow import Manifest, Store
 from opendataflow.insight.incidents import Incident, in_short, incidents
-from tests.support.flows import chain, change, claim_one, dataset, job, produce
+from tests.support.flows import chain, change, claim_one, dataset, drain, job, produce
 
 
 def fail(store: Store, jobid: str, why: str) -> None:
@@ -123,3 +123,16 @@ def test_a_chunk_that_somebody_typed_as_failed_is_one(store: Store) -> None:
     with store.as_if_folded():
         (found,) = incidents(store)
     assert (found.kind, found.chunk) == ("FAILED", ("product", "1"))
+
+
+def test_all_that_is_stale_is_one_incident_and_the_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain(store)
+    for content in ("a", "b"):
+        store.announce("raw", ["1", "2"], manifests={n: Manifest(fingerprint=f"{n}{content}") for n in ("1", "2")})
+        drain(store, *(("make", "use") if content == "a" else ()))
+    store.pause("use", why="a release")
+    paused, found = incidents(store)
+    assert (paused.kind, found.kind, found.n, found.at_least) == ("PAUSED", "STALE", 4, False)
+    assert (found.datasets, found.chunk) == (("product", "report"), ("product", "1"))
+    monkeypatch.setattr("opendataflow.insight.incidents._STALE", 2)
+    assert incidents(store)[-1].at_least

@@ -181,3 +181,25 @@ def test_two_versions_are_compared(store: Store, site: TestClient) -> None:
     assert "Version 2 against version 1" in told
     assert "The content differs" in told
     assert site.get("/chunk/raw/40?compare=9").status_code == 400
+
+
+def test_a_corrected_delivery_is_followed_and_healed_at_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/dataflow.db"
+    with open_store(url, create=True, who="ada@host:1") as store:
+        chain(store)
+        for content in ("a", "b"):
+            store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint=content)})
+            drain(store, *(("make", "use") if content == "a" else ()))
+    site = console(tmp_path, url)
+    answer = site.get("/chunk/raw/1")
+    assert "2 chunks at any distance, 2 of them" in words(answer)
+    assert 'href="/chunk/report/1"' in answer.text
+    link = re.search(r'data-act href="([^"]+)">Make what is stale again', answer.text)
+    assert link is not None
+    assert "2 chunks become RESUBMIT" in words(site.get(unescape(link[1])))
+    link = re.search(r'data-act href="([^"]+)">Make them again', site.get("/").text)
+    assert link is not None
+    assert "2 chunks become RESUBMIT" in words(site.get(unescape(link[1])))
+    stale = site.get("/chunk/product/1")
+    assert "Make it again" not in stale.text
+    assert stale.text.count(">Resubmit<") == 1

@@ -30,7 +30,7 @@ from .explain import Source, Standing, answers_now, is_expected, producer_of, wi
 from .late import missed
 from .run_log import LogPart, last_of_log
 from .run_sheet import Asked, asked
-from .stale import stale_among, why_stale
+from .stale import Impact, impact, stale_among, why_stale
 from .why import Reason, why
 from .why.reasons import ways_to_produce, who_runs
 from .words import when
@@ -63,7 +63,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk beside this one: the version that was read or made, what stands there now, and whether that is stale."""
+    """A chunk that it was made from: the version that was read, what stands there now, and whether that is stale."""
 
     datasetid: str
     dataid: str
@@ -71,8 +71,6 @@ class Piece:
     status: str | None
     version_now: int | None
     is_stale: bool = False
-    jobid: str | None = None
-    runid: int | None = None
 
     @property
     def is_other(self) -> bool:
@@ -149,8 +147,7 @@ class ChunkSheet:
     rows: Rows
     made_from: tuple[Piece, ...]
     more_sources: int
-    made: tuple[Piece, ...]
-    more_made: bool
+    made: Impact  # from it, at any distance
     read_by: tuple[ReadBy, ...]
     runs: tuple[Run, ...]
     log: LogPart | None
@@ -189,10 +186,9 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     events = store.last_events(datasetid, dataid, _EVENTS)
     recalled = tuple(store.recalled([(datasetid, dataid)])) if manifests or chunk else ()
     sources, more_sources = _sources(store, published, runs, chunk)
-    made, more_made = _made(store, datasetid, dataid, manifests, chunk)
     # One walk upstream for all of them.
-    marked = stale_among(store, [(datasetid, dataid), *((each.datasetid, each.dataid) for each in (*sources, *made))])
-    sources, made = _with_stale(sources, marked), _with_stale(made, marked)
+    marked = stale_among(store, [(datasetid, dataid), *((each.datasetid, each.dataid) for each in sources)])
+    sources = _with_stale(sources, marked)
     is_stale = chunk is not None and chunk.status == READY and (datasetid, dataid) in marked
     stale = why_stale(store, datasetid, dataid) if is_stale else ()
     standing = Standing(chunk, published, tuple(Source(*each) for each in _as_sources(sources)), recalled)
@@ -223,8 +219,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         _rows(earlier, published),
         sources,
         more_sources,
-        made,
-        more_made,
+        impact(store, datasetid, dataid, _MADE),
         tuple(_read_by(store, catalogue, datasetid, dataid)),
         tuple(runs),
         last_of_log(store, project, runs[0], _LOG) if runs and runs[0].log else None,
@@ -274,7 +269,7 @@ def _versions(
         )
 
 
-# What it was made from, and what was made from it -------------------------------------------------------------------
+# What it was made from, and who reads it -------------------------------------------------------------------
 
 
 def _sources(
@@ -302,22 +297,6 @@ def _with_stale(pieces: Iterable[Piece], marked: Set[ChunkId]) -> tuple[Piece, .
 
 def _as_sources(pieces: Iterable[Piece]) -> Iterator[tuple[str, str, int, str | None, int | None]]:
     return ((each.datasetid, each.dataid, each.version, each.status, each.version_now) for each in pieces)
-
-
-def _made(
-    store: Store, datasetid: str, dataid: str, manifests: Sequence[Published], chunk: Chunk | None
-) -> tuple[tuple[Piece, ...], bool]:
-    """What stands now and was made from one of the versions that are listed."""
-    versions = {each.version for each in manifests} | ({chunk.version} if chunk else set())
-    links = store.made_of([(datasetid, dataid, version) for version in sorted(versions)], _MADE)
-    chunks = list(dict.fromkeys((link.datasetid, link.dataid) for link in links))
-    now = store.current(chunks)
-    pieces = [
-        Piece(link.datasetid, link.dataid, link.in_version, there.status, link.version, False, link.jobid, link.runid)
-        for link in links
-        if (there := now.get((link.datasetid, link.dataid))) is not None and there.version == link.version
-    ]
-    return tuple(pieces[:_MADE]), len(links) >= _MADE
 
 
 def _read_by(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) -> Iterator[ReadBy]:

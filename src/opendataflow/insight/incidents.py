@@ -14,14 +14,16 @@ from .absent import MISSING, REFUSED
 from .holdup import Holdup, link_text
 from .late import LATE, Late, late
 from .recovery import Cause, causes
+from .stale import STALE, stale_chunks
 from .words import count
 
 BROKEN, PAUSED = "BROKEN", "PAUSED"
 # The worst first.
-KINDS = (FAILED, BROKEN, REFUSED, LATE, MISSING, PENDING, HOLD, PAUSED)
+KINDS = (FAILED, BROKEN, REFUSED, LATE, MISSING, PENDING, HOLD, PAUSED, STALE)
 _FOLLOWED = 4000  # chunks that are not READY: of more, nobody asks what waits behind them
 _GROUPED = 2000
 _LATE = 1000
+_STALE = 1000
 _CHAINS = 20  # groups of late chunks that are told what holds them up
 _LONGEST = 300
 
@@ -65,6 +67,7 @@ def incidents(store: Store) -> tuple[Incident, ...]:
         *_refused_again(store),
         *_of_late(store, catalogue),
         *_of_definitions(catalogue),
+        *_of_stale(store),
     ]
     return tuple(sorted(found, key=_rank))
 
@@ -185,6 +188,19 @@ def _of_definitions(catalogue: Catalogue) -> Iterator[Incident]:
     for jobid, pause in catalogue.paused.items():
         text = f"by {pause.who.partition('@')[0]}" + (f": {pause.why}" if pause.why else "")
         yield Incident(PAUSED, "", _line(text), 1, False, pause.since, None, None, (jobid,), (), None)
+
+
+# Stale --------------------------------------------------------------------------------------------------------------
+
+
+def _of_stale(store: Store) -> Iterator[Incident]:
+    """One line for all that is stale: nothing waits for it, and one answer makes all of it again."""
+    found = list(stale_chunks(store, _STALE)) if store.has_stale() else []
+    if found:
+        datasets = tuple(dict.fromkeys(name for name, _ in found))
+        at_least = len(found) >= _STALE // 2  # a chunk may have been met twice
+        text = "READY, and made from what is no longer current"
+        yield Incident(STALE, "", text, len(found), at_least, None, 0, 0, (), datasets, found[0])
 
 
 def _line(text: str) -> str:

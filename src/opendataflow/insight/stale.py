@@ -218,13 +218,13 @@ def _count(keys: list[str], low: str, high: str) -> int:
 # What hangs on a chunk --------------------------------------------------------------------------------------------------
 
 
-def impact(store: Store, datasetid: str, dataid: str) -> Impact:
-    """Everything that stands now and was really made from a chunk, at any distance, with what of it is stale."""
+def impact(store: Store, datasetid: str, dataid: str, most: int = _LISTED) -> Impact:
+    """Everything that stands now and was really made from a chunk, at any distance, with what of it is stale; at most so much."""
     catalogue = store.catalogue()
     chunk = store.chunk(datasetid, dataid)
     if chunk is None:
         check_dataid(catalogue.dataset(datasetid).partition, dataid, datasetid)
-    found = store.descendants(datasetid, dataid, _LISTED)
+    found = store.descendants(datasetid, dataid, most)
     stale = stale_among(store, [(datasetid, dataid), *((row.datasetid, row.dataid) for row in found)])
     made = tuple(_tree(catalogue, (datasetid, dataid), found, stale))
     chunks = {(each.datasetid, each.dataid) for each in made}
@@ -237,7 +237,7 @@ def impact(store: Store, datasetid: str, dataid: str) -> Impact:
         made,
         len(chunks),
         len({(each.datasetid, each.dataid) for each in made if each.is_stale}),
-        len(found) >= _LISTED,
+        len(found) >= most,
     )
 
 
