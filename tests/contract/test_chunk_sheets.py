@@ -79,6 +79,9 @@ def test_what_is_not_ready_says_why(store: Store) -> None:
     announced(store, 10, 20, 30)
     store.fail(claim_one(store, "make"), "JOB_FAILED", "the disk is full")
     failed = sheet_of(store, "product", "1")
+    assert failed.behind is not None
+    assert (failed.behind.chunks, failed.behind.jobs, failed.behind.more) == ((("report", "1"),), ("use",), False)
+    assert sheet_of(store, "raw", "1").behind is None
     assert (failed.status, failed.runs[0].outcome) == ("FAILED", "JOB_FAILED")
     assert "the disk is full" in failed.reasons[0].because[0]
     running = claim_one(store, "make")

@@ -128,6 +128,9 @@ def test_a_failed_chunk_says_why_and_offers_to_heal_it(site: TestClient) -> None
     assert "stays FAILED until somebody resubmits it" in told
     assert "/act/resubmit?next=%2Fchunk%2Fproduct%2F1&amp;dataset=product&amp;dataid=1" in answer.text
     assert "DATA_NOT_READY" in told
+    assert "1 chunk waits behind it: report 1 by use" in told
+    preview = words(site.get("/act/resubmit?dataset=product&dataid=1"))
+    assert "1 chunk waits behind it; the job that follows: use." in preview
 
 
 def test_the_answers_of_a_past_attempt_can_be_chosen(site: TestClient) -> None:

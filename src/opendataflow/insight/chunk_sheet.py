@@ -25,6 +25,7 @@ from ..model import (
 )
 from ..project import Project
 from ..store import OUTSIDE, Chunk, ChunkLine, Event, Published, Recalled, Run, Store
+from .behind import Behind, behind
 from .changed import ways_to_accept
 from .explain import Source, Standing, answers_now, is_expected, producer_of, with_refusal
 from .late import missed
@@ -149,6 +150,7 @@ class ChunkSheet:
     more_sources: int
     made: Impact  # from it, at any distance
     read_by: tuple[ReadBy, ...]
+    behind: Behind | None  # what waits until it is READY
     runs: tuple[Run, ...]
     log: LogPart | None
     events: tuple[Event, ...]  # newest first
@@ -221,6 +223,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         more_sources,
         impact(store, datasetid, dataid, _MADE),
         tuple(_read_by(store, catalogue, datasetid, dataid)),
+        behind(store, [(datasetid, dataid)]) if chunk is None or chunk.status != READY else None,
         tuple(runs),
         last_of_log(store, project, runs[0], _LOG) if runs and runs[0].log else None,
         tuple(events[:_TOLD]),

@@ -109,6 +109,7 @@ def _consequences(store: Store, verb: str, changes: Sequence[Steered]) -> Iterat
                 yield f"{_listed(jobs)} {makes} {it} again at the next ordinary start, before anything new."
             if outside:
                 yield f"No job produces {_listed(outside)}: it has to be delivered and announced again."
+            yield from _behind(store, changes)
             if verb == "remake":
                 yield "What comes out the same is READY again without a run."
         case "hold":
@@ -129,6 +130,20 @@ def _consequences(store: Store, verb: str, changes: Sequence[Steered]) -> Iterat
     if lost:
         yield f"{count(lost, 'run')} {'loses its' if lost == 1 else 'lose their'} chunk and cannot publish any more."
     yield from _around(store, verb, changes)
+
+
+def _behind(store: Store, changes: Sequence[Steered]) -> Iterator[str]:
+    """What waits for it, and which jobs follow."""
+    from ..insight.behind import behind
+
+    waited_for = [(each.datasetid, each.dataid) for each in changes if each.before != READY][:_LOOKED_AT]
+    found = behind(store, waited_for, _MOST_BELOW) if waited_for else None
+    if found and found.chunks:
+        n = len(found.chunks)
+        many = f"{'At least ' if found.more or len(changes) > _LOOKED_AT else ''}{count(n, 'chunk')}"
+        them = _say(len(changes), "it", "them")
+        follow = _say(len(found.jobs), "the job that follows", "the jobs that follow")
+        yield f"{many} {_say(n, 'waits', 'wait')} behind {them}; {follow}: {_listed(found.jobs)}."
 
 
 def _around(store: Store, verb: str, changes: Sequence[Steered]) -> Iterator[str]:
