@@ -109,7 +109,7 @@ def test_a_plan_of_recovery_is_read_ticked_started_and_followed_to_its_end(visit
     expect(progress).to_contain_text("Under way")
     expect(progress).to_contain_text("the network is back for good")
     with draining(shop):
-        expect(progress).to_contain_text("All is READY again")
+        expect(progress).to_contain_text("of this recovery are READY")
     assert {statuses(shop)["report", day] for day in FAILED} == {"READY"}
 
 

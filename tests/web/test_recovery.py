@@ -106,9 +106,30 @@ def test_progress_is_shown_until_all_is_ready_again(browser: TestClient, broken:
     assert re.search(r"<strong>2</strong> of 4 done", browser.get("/recovery").text)
     drain(broken, "use")
     text = browser.get("/recovery").text
-    assert "All is READY again" in text
+    assert "All 4 chunks of this recovery are READY" in text
     assert "<strong>4</strong> of 4 done" in text
     assert "What broke" not in text
+    assert "still wrong" not in text
+
+
+def test_a_recovery_that_is_over_says_nothing_about_what_else_is_wrong(browser: TestClient, broken: Store) -> None:
+    first, *_ = causes(broken)
+    broken.register([dataset("daily", "day", options={"expected": True}, start="2026-11-01", end="2026-11-01")])
+    start(browser, first.id)
+    drain(broken, "make")
+    drain(broken, "use")
+    text = browser.get("/recovery").text
+    assert "All 2 chunks of this recovery are READY" in text
+    assert "Something else is still wrong" in text
+    assert "no space left" in text
+    broken.resubmit("product", ["2"])
+    broken.release("raw", ["3"])
+    drain(broken, "make")
+    drain(broken, "use")
+    text = browser.get("/recovery").text
+    assert "What broke" not in text
+    assert "Only people can heal" in text
+    assert "odf ready daily 2026-11-01" in text
 
 
 def test_what_fails_again_is_stuck_and_back_in_the_plan(browser: TestClient, broken: Store) -> None:

@@ -25,6 +25,7 @@ from ...model import (
 from ...store import Store, Unsettled
 from ..absent import last_due
 from ..axis import LAST_KEY
+from ..late import late
 from .nodes import DEFERRED, FUTURE, MISSING, NEW, OUTSIDE, PAUSED, REFUSED, Graph, Key, Node
 from .ways import ChunkId, Ways
 
@@ -32,10 +33,12 @@ _FINAL = (WrongData.name, NotValidated.name, UntrustedDefinition.name, BadDefini
 _CANDIDATES = 10_000
 
 
-def graph(store: Store) -> Graph:
-    """What an outage left, in a few looks whose cost does not depend on what is READY."""
+def graph(store: Store, *, missing: bool = False) -> Graph:
+    """What an outage left, in a few looks whose cost does not depend on what is READY; with what is expected and missing."""
     builder = _Builder(store)
     builder.add_what_is_not_settled()
+    if missing:
+        builder.add_what_is_missing()
     builder.spread()
     builder.connect()
     return Graph(builder.catalogue, builder.nodes, builder.now)
@@ -85,6 +88,15 @@ class _Builder:
                 node = self.nodes.get(key) or self._new(key)
                 node.state, node.blocked = REFUSED, REFUSED
                 node.outcome, node.detail = event.after or "", event.why or ""
+
+    def add_what_is_missing(self) -> None:
+        """Nodes for chunks from outside that are expected by now, also where nothing failed because of them."""
+        for each in late(self.store, chains=False).late:
+            key = self.key_of((each.datasetid, each.dataid))
+            if each.sign == MISSING and key not in self.nodes:
+                self.status[each.datasetid, each.dataid] = None
+                node = self._new(key)
+                node.state = node.blocked = MISSING
 
     def _add_rows(self, key: Key, rows: list[Unsettled], not_before: float) -> None:
         node = self._new(key, rows)

@@ -86,7 +86,7 @@ def plan(
 
     A cause that there is not is an error; with lenient it is left out, since somebody may have healed it meanwhile.
     """
-    found = graph(store)
+    found = graph(store, missing=True)
     groups = grouped(store, found)
     chosen = _chosen(groups.causes, only, lenient=lenient) if only is not None else None
     mask = sum(1 << number for number in chosen) if chosen is not None else None

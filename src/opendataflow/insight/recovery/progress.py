@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from ...model import FAILED, READY, RUNNING
 from ...store import Store
-from ..words import duration
+from ..words import count, duration
 from .estimate import estimate
 from .graph import graph
 from .nodes import NEW, Graph, Node
 from .plan import Plan, heal
 from .ways import ChunkId, Ways
+
+_ALL_OF_ONE = "The chunk of this recovery is READY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,15 @@ class Progress:
     def is_over(self) -> bool:
         """Whether nothing more will happen by itself."""
         return not self.running and not self.waiting
+
+    @property
+    def headline(self) -> str:
+        """What became of this recovery, which says nothing about anything else."""
+        if not self.is_over:
+            return "Under way"
+        if self.stuck:
+            return f"Over, with {count(self.stuck, 'chunk')} stuck"
+        return f"All {count(self.runs, 'chunk')} of this recovery are READY" if self.runs != 1 else _ALL_OF_ONE
 
     @property
     def line(self) -> str:
