@@ -163,7 +163,9 @@ def test_why_of_a_whole_job_sums_it_up(flow: Store, odf: Odf):
 
 def test_why_says_that_a_pool_is_paused_or_full(flow: Store, odf: Odf):
     odf("pool", "set", "etl", "0")
-    assert "pool etl is paused" in odf("why", "cleaning", "2013-01-06").out
+    told = odf("why", "cleaning", "2013-01-06").out
+    assert "pool etl is paused" in told
+    assert "odf pool set etl N" in told, "nobody declared a number"
     odf("pool", "set", "etl", "1")
     assert "pool etl is full: 1 of 1 slots are taken" in odf("why", "cleaning").out
 

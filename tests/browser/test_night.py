@@ -80,6 +80,9 @@ def test_the_dial_of_a_pool_holds_while_a_drain_runs(visit: Visit, shop: Shell) 
 def dial(pool: Locator, slots: str) -> None:
     pool.get_by_label("Slots of slow").fill(slots)
     pool.get_by_role("button", name="Set slots").click()
+    dialog = pool.page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"Slots of pool slow: {slots}")
+    confirm(dialog, "Set slots", "by the dial")
 
 
 def test_a_recall_shows_first_what_it_would_do(visit: Visit, shop: Shell) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from opendataflow import Manifest, Store
+from opendataflow import Manifest, Pool, Store
 from opendataflow.insight.incidents import Incident, in_short, incidents
 from tests.support.flows import chain, change, claim_one, dataset, drain, job, produce
 
@@ -54,6 +54,13 @@ def test_the_worst_come_first(store: Store) -> None:
     assert found[1].text == "a later delivery was refused: the same content as 0"
     assert found[3].text == "by tester: a release"
     assert in_short(found) == "1 FAILED, 1 REFUSED, 1 HOLD, 1 PAUSED"
+
+
+def test_a_pool_with_no_slots_is_paused(store: Store) -> None:
+    chain(store, pools=[Pool("etl", 0), Pool("other", 1)], pool="etl")
+    (found,) = incidents(store)
+    assert (found.kind, found.pool, found.jobs) == ("PAUSED", "etl", ("make", "use"))
+    assert found.text == "pool etl has 0 slots: nothing of 2 jobs can begin"
 
 
 def test_late_and_missing_chunks_are_grouped_by_dataset(store: Store) -> None:

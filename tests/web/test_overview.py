@@ -213,13 +213,29 @@ def test_the_dial_sets_the_slots_of_a_pool(
 ) -> None:
     client = console(tmp_path, store_url)
     text = section(client.get("/").text, "pools")
-    assert 'action="/act/pool"' in text
+    assert '<form class="dial" method="get" action="/act/pool" data-act>' in text
     assert 'value="4"' in text
+    assert "csrf" not in text
+    asked = client.get("/act/pool?pool=etl&next=%2F&slots=0").text
+    assert "Slots of pool etl: 0 (paused); before: 4" in asked
+    assert 'name="why"' in asked
+    assert "Pool etl has 4 slots already" in client.get("/act/pool?pool=etl").text
+    assert open_again().catalogue().pools["etl"].slots == 4, "a look changes nothing"
     form = {"csrf": csrf_of(client), "pool": "etl", "slots": "7", "next": "/"}
     answer = client.post("/act/pool", data=form, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert 'value="7"' in client.get("/").text
     assert open_again().catalogue().pools["etl"].slots == 7
+
+
+def test_a_pool_without_slots_needs_somebody_and_its_history_names_it(
+    flow: Store, look: Callable[..., str], open_again: Callable[..., Store]
+) -> None:
+    open_again().set_pool(Pool("etl", 0), why="a release")
+    told = section(look(), "incidents")
+    assert "PAUSED pool etl of make , use" in words(told)
+    assert 'data-act href="/act/pool?next=%2F&amp;pool=etl"' in told
+    assert ">pool etl</a>" in section(look("/history"), "events")
 
 
 def test_who_may_only_look_sees_no_dial(flow: Store, tmp_path: Path, store_url: str) -> None:

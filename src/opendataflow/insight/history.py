@@ -73,6 +73,11 @@ class Happened:
     outcome: str | None
     why: str | None
 
+    @property
+    def pool(self) -> str:
+        """The pool whose slots were changed."""
+        return (self.why or "").partition(":")[0].removeprefix("pool ") if self.kind == "pool set" else ""
+
 
 @dataclass(frozen=True, slots=True)
 class History:

@@ -49,6 +49,7 @@ class Incident:
     datasets: tuple[str, ...]
     chunk: ChunkId | None  # the first of them
     cause: int | None = None
+    pool: str = ""  # that is paused
 
     @property
     def behind(self) -> int | None:
@@ -185,6 +186,11 @@ def _of_definitions(catalogue: Catalogue) -> Iterator[Incident]:
         jobs = (name,) if what == "job" else ()
         datasets = (name,) if what == "dataset" else ()
         yield Incident(BROKEN, "", _line(broken.message), 1, False, None, None, None, jobs, datasets, None)
+    for poolid, pool in sorted(catalogue.pools.items()):
+        if pool.slots == 0:
+            held = tuple(sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid))
+            text = f"pool {poolid} has 0 slots: nothing of {count(len(held), 'job')} can begin"
+            yield Incident(PAUSED, "", _line(text), 1, False, None, None, None, held, (), None, pool=poolid)
     for jobid, pause in catalogue.paused.items():
         text = f"by {pause.who.partition('@')[0]}" + (f": {pause.why}" if pause.why else "")
         yield Incident(PAUSED, "", _line(text), 1, False, pause.since, None, None, (jobid,), (), None)

@@ -289,10 +289,10 @@ def foresee_resume(store: Store, job: str) -> Foreseen:
 
 
 def foresee_pool(store: Store, name: str, slots: str) -> Foreseen:
-    """What another number of slots would do."""
+    """What another number of slots would do; without one, how many there are."""
     from ..insight.pools import slots_text
 
-    planned = verbs.set_pool(store, name, slots, dry_run=True)
+    planned = verbs.set_pool(store, name, slots or None, dry_run=True)
     if not planned.is_changed:
         return Foreseen(f"Pool {name} has {slots_text(planned.pool.slots)} slots already")
     was = f"; before: {slots_text(planned.before.slots)}" if planned.before else ""

@@ -285,7 +285,7 @@ ACTIONS: dict[str, Action] = {
             "Set slots",
             OPERATOR,
             ("pool",),
-            lambda store, project, given: foreseen.foresee_pool(store, given.one("pool"), given.one("slots")),
+            lambda store, project, given: foreseen.foresee_pool(store, given.one("pool"), given.text("slots")),
             _pool,
             (Choice("slots", "Slots: a number, 0 for a pause, or unlimited", "text"),),
         ),

@@ -98,7 +98,7 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
         case "PAUSED":
             pool = catalogue.jobs[jobid].pool
             text = f"pool {pool} has 0 slots: {many(n)} of {jobid} cannot run"
-            return ByHand(name, text, f"whoever set pool {pool}", (f"odf pool set {pool} 4",), chunks, behind)
+            return ByHand(name, text, f"whoever set pool {pool}", (f"odf pool set {pool} N",), chunks, behind)
         case "RUNNING":
             text = f"{many(n)} of {where} {are(n)} RUNNING, and no run holds {'it' if n == 1 else 'them'}: {these}"
             return ByHand(

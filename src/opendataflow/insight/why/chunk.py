@@ -241,7 +241,7 @@ def _not_safe(asked: _Asked, answer: Answer) -> Iterator[Reason]:
             yield _output_in_the_way(asked, facts.outputs[index])
             return  # one run writes all outputs: the first answer is the answer
         yield _already_read(asked, facts.reads[index])
-    yield from limits_in_the_way(asked.store, facts.limits)
+    yield from limits_in_the_way(asked.store, facts.limits, asked.project)
 
 
 def _output_in_the_way(asked: _Asked, output: OutputFact) -> Reason:

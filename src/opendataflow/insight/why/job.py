@@ -55,7 +55,7 @@ class _Missing(NamedTuple):
 
 def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | None = None) -> Why:
     """What a job can run, what holds it back, and what it waits for."""
-    reasons = tuple(_reasons(store, catalogue, job)) or _first_in_line(store, catalogue, job)
+    reasons = tuple(_reasons(store, catalogue, job, project)) or _first_in_line(store, catalogue, job)
     reasons = (*(reasons or (_nothing_to_do(store, catalogue, job),)), *stale_of_job(store, job))
     refused = tuple(untrusted(project, catalogue, job)) if project is not None else ()
     if refused:
@@ -63,9 +63,9 @@ def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | N
     return Why(job.jobid, None, reasons[0].name, reasons)
 
 
-def _reasons(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
+def _reasons(store: Store, catalogue: Catalogue, job: Job, project: Project | None) -> Iterator[Reason]:
     yield from _without_beginning(store, catalogue, job)
-    yield from _claimable(store, job)
+    yield from _claimable(store, job, project)
     yield from _running(store, job)
     yield from _deferred(store, job)
     yield from _failed_outputs(store, job)
@@ -84,11 +84,11 @@ def _first_in_line(store: Store, catalogue: Catalogue, job: Job) -> tuple[Reason
     return about_chunk(store, catalogue, job, dataid).reasons if dataid is not None else ()
 
 
-def _claimable(store: Store, job: Job) -> Iterator[Reason]:
+def _claimable(store: Store, job: Job, project: Project | None) -> Iterator[Reason]:
     n = store.claimable(job.jobid, MOST_COUNTED)
     limits = store.limits(job.jobid)
     is_paused = any(limit.what == "job" for limit in limits)
-    full = list(limits_in_the_way(store, limits))
+    full = list(limits_in_the_way(store, limits, project))
     if n or is_paused:
         yield from full
     if not n:

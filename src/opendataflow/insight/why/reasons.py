@@ -101,8 +101,8 @@ def ways_to_trust(project: Project) -> tuple[str, ...]:
     return ("odf apply --dry-run", "odf apply") if project.is_toml else ()
 
 
-def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]:
-    """A reason for each limit that is used up."""
+def limits_in_the_way(store: Store, limits: Iterable[Limit], project: Project | None = None) -> Iterator[Reason]:
+    """A reason for each limit that is used up; how many slots a pool should have, only a project's file can say."""
     for limit in limits:
         if limit.free:
             continue
@@ -110,7 +110,10 @@ def limits_in_the_way(store: Store, limits: Iterable[Limit]) -> Iterator[Reason]
             yield Reason(LOCKED, str(limit), (f"odf resume {limit.name}",))
         elif limit.what == "pool":
             _, change = store.pool_now(limit.name)
-            more = f"odf pool set {limit.name} {limit.slots * 2 or 4}"
+            declared = (
+                next((each.slots for each in project.pools if each.poolid == limit.name), None) if project else None
+            )
+            more = f"odf pool set {limit.name} {declared if declared and declared > limit.slots else 'N'}"
             because = (f"by its hours it will have {change_text(change)}",) if change else ()
             yield Reason(LOCKED, str(limit), ("odf pool", more), because)
         else:

@@ -48,6 +48,19 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// A form that only asks: what it says is looked at in the dialog first.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches("form[data-act]")) return;
+  event.preventDefault();
+  const address = `${form.getAttribute("action")}?${fields(form)}`;
+  try {
+    if (!(await ask(address))) location.assign(address);
+  } catch {
+    location.assign(address);
+  }
+});
+
 dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 dialog.addEventListener("close", () => dialog.replaceChildren());
 
