@@ -77,6 +77,20 @@ def test_late_and_missing_chunks_are_grouped_by_dataset(store: Store) -> None:
     assert (missing.kind, missing.n, missing.chunk) == ("MISSING", 4, ("raw", "2026-11-11"))
 
 
+def test_what_came_and_was_refused_is_one_incident_and_not_missing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.register([dataset("raw", "day", options={"expected": True})])
+    store.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
+    store.announce("raw", ["2026-11-12"])
+    store.refuse_arrival("raw", "2026-11-13", "WRONG_DATA", "it has 0 rows")
+    refused, missing = incidents(store)
+    assert (refused.kind, refused.n, refused.chunk) == ("REFUSED", 1, ("raw", "2026-11-13"))
+    assert (missing.kind, missing.n, missing.chunk) == ("MISSING", 1, ("raw", "2026-11-14"))
+    monkeypatch.setattr("opendataflow.insight.incidents._FOLLOWED", -1)
+    assert [(each.kind, each.n) for each in incidents(store)] == [("REFUSED", 1), ("MISSING", 1)]
+
+
 def test_a_broken_definition_is_an_incident(store: Store) -> None:
     chain(store)
     store.dml("update dataset set partition = 'purple' where datasetid = 'raw'")

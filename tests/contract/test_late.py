@@ -122,7 +122,7 @@ def test_a_delivery_that_was_refused_is_told_as_such(flow: Store) -> None:
     flow.announce("raw", ["2026-11-13"])
     flow.refuse_arrival("raw", "2026-11-14", "NOT_VALIDATED", "it has 0 rows")
     (raw,) = [each for each in found(flow) if each.datasetid == "raw"]
-    assert raw.root.state == "REFUSED"
+    assert (raw.sign, raw.root.state) == ("REFUSED", "REFUSED")
     assert "it has 0 rows" in raw.root.why
 
 

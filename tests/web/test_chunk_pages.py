@@ -206,3 +206,16 @@ def test_a_corrected_delivery_is_followed_and_healed_at_once(tmp_path: Path) -> 
     stale = site.get("/chunk/product/1")
     assert "Make it again" not in stale.text
     assert stale.text.count(">Resubmit<") == 1
+
+
+def test_a_chunk_that_is_not_there_says_whether_it_was_refused_or_is_missing(site: TestClient, store: Store) -> None:
+    expected = Partition("day", start="2026-11-01", end="2026-11-03")
+    store.register([Dataset("awaited", partition=expected, options={"expected": True})])
+    store.refuse_arrival("awaited", "2026-11-02", "WRONG_DATA", "it has 0 rows")
+    refused, missing = (site.get(f"/chunk/awaited/{day}") for day in ("2026-11-02", "2026-11-01"))
+    assert re.search(r'class="badges">\s*<span class="status status-REFUSED"', refused.text)
+    assert re.search("Why it is not there REFUSED it came at .*: WRONG_DATA: it has 0 rows", words(refused))
+    assert "nobody announced it" not in words(refused)
+    assert re.search(r'class="badges">\s*<span class="status status-MISSING"', missing.text)
+    assert "Why it is not there MISSING" in words(missing)
+    assert "never produced" in words(site.get("/chunk/empty/2026-11-02"))

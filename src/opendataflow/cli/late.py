@@ -28,9 +28,9 @@ def late_verb(app: App, selector: Selector, notify: bool, fail_if_late: bool, mo
     """What should be READY by now and is not, with the chain that holds it up and when it can be expected.
 
     LATE: its dataset has a deadline, which has passed. MISSING: nobody outside has delivered it, although its dataset is
-    expected. What is named first in a chain is what somebody has to deliver, mend or wait for. Chunks that were never
-    there are looked for in the last 400 periods of their dataset. Nothing looks by itself: call it from cron, or let
-    odf drain --follow do it.
+    expected. REFUSED: it came, and was not taken. What is named first in a chain is what somebody has to deliver, mend
+    or wait for. Chunks that were never there are looked for in the last 400 periods of their dataset. Nothing looks by
+    itself: call it from cron, or let odf drain --follow do it.
 
     \b
       odf late

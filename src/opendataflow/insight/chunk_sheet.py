@@ -25,9 +25,10 @@ from ..model import (
 )
 from ..project import Project
 from ..store import OUTSIDE, Chunk, ChunkLine, Event, Published, Recalled, Run, Store
+from .absent import REFUSED
 from .behind import Behind, behind
 from .changed import ways_to_accept
-from .explain import Source, Standing, answers_now, is_expected, producer_of, with_refusal
+from .explain import Source, Standing, answers_now, is_expected, producer_of, sign_of, with_refusal
 from .late import missed
 from .run_log import LogPart, last_of_log
 from .run_sheet import Asked, asked
@@ -132,6 +133,7 @@ class ChunkSheet:
     datasetid: str
     dataid: str
     status: str | None
+    sign: str | None  # REFUSED or MISSING, where it has no status
     meaning: str
     chunk: Chunk | None
     producer: str | None
@@ -203,7 +205,8 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         datasetid,
         dataid,
         chunk.status if chunk else None,
-        _meaning(store, catalogue, dataset, dataid, chunk),
+        sign_of(store, catalogue, dataset, dataid, refusal) if chunk is None else None,
+        _meaning(store, catalogue, dataset, dataid, chunk, refusal),
         chunk,
         producer,
         stale,
@@ -211,7 +214,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         if "deadline" in dataset.options
         else None,
         f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else "",
-        tuple(_reasons(store, catalogue, dataset, dataid, chunk, runs)),
+        tuple(_reasons(store, catalogue, dataset, dataid, chunk, runs, refusal)),
         tuple(map(asked, answers)),
         ways_to_accept(catalogue, answers),
         look,
@@ -233,7 +236,11 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     )
 
 
-def _meaning(store: Store, catalogue: Catalogue, dataset: Dataset, dataid: str, chunk: Chunk | None) -> str:
+def _meaning(
+    store: Store, catalogue: Catalogue, dataset: Dataset, dataid: str, chunk: Chunk | None, refusal: Event | None
+) -> str:
+    if chunk is None and refusal is not None:
+        return "it came, and was refused"
     lock = OUT_LOCKS.get(chunk.status if chunk else None)
     meaning = lock.meaning if lock else "set aside by a person"
     is_late = chunk is None and is_expected(store, catalogue, dataset, dataid)
@@ -321,6 +328,7 @@ def _reasons(
     dataid: str,
     chunk: Chunk | None,
     runs: Sequence[Run],
+    refusal: Event | None,
 ) -> Iterator[Reason]:
     status = chunk.status if chunk else None
     job: Job | None = catalogue.producer(dataset.datasetid)
@@ -334,7 +342,9 @@ def _reasons(
     if job is None:
         commands = ways_to_produce(catalogue, dataset.datasetid, dataid)
         here = f"{dataset.datasetid} {dataid}"
-        if status is None:
+        if status is None and refusal is not None:
+            yield Reason(REFUSED, f"it came at {when(refusal.at)}: {refusal.after}: {refusal.why}", commands)
+        elif status is None:
             yield Reason("MISSING", f"{here} comes from outside, and nobody announced it so far", commands)
         elif status == FAILED:
             yield Reason(FAILED, f"{here} comes from outside: it has to be delivered and announced again", commands)

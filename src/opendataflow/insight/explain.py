@@ -29,7 +29,7 @@ from ..model import (
 from ..project import Project
 from ..project.trust import distrust_of, told
 from ..store import OUTSIDE, Chunk, Event, Published, Recalled, Run, Store
-from .absent import last_expected
+from .absent import MISSING, REFUSED, last_expected
 from .changed import ways_to_accept
 from .decided import Decision as Decision
 from .late import missed
@@ -190,6 +190,14 @@ def is_expected(store: Seen, catalogue: Catalogue, dataset: Dataset, dataid: str
     begin = dataset.partition.start
     number = ordinal(dataset.partition, dataid) if last is not None else 0
     return last is not None and number <= last and (begin is None or number >= ordinal(dataset.partition, begin))
+
+
+def sign_of(store: Seen, catalogue: Catalogue, dataset: Dataset, dataid: str, refusal: Event | None) -> str | None:
+    """What is known of a chunk that has no status: it came and was refused, or is expected and nobody delivered it."""
+    if refusal is not None:
+        return REFUSED
+    is_from_outside = catalogue.producer_id(dataset.datasetid) is None
+    return MISSING if is_from_outside and is_expected(store, catalogue, dataset, dataid) else None
 
 
 def producer_of(catalogue: Catalogue, datasetid: str) -> str | None:

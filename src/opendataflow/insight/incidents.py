@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,6 +26,7 @@ _LATE = 1000
 _STALE = 1000
 _CHAINS = 20  # groups of late chunks that are told what holds them up
 _LONGEST = 300
+_NOT_THERE = {MISSING: "expected, and not delivered", REFUSED: "expected; it came, and was refused"}
 
 ChunkId = tuple[str, str]
 
@@ -64,9 +65,9 @@ def incidents(store: Store) -> tuple[Incident, ...]:
     """
     catalogue = store.catalogue()
     found = [
-        *_of_causes(store),
+        *(told := [*_of_causes(store)]),
         *_refused_again(store),
-        *_of_late(store, catalogue),
+        *_of_late(store, catalogue, are_told={each.kind for each in told}),
         *_of_definitions(catalogue),
         *_of_stale(store),
     ]
@@ -159,16 +160,18 @@ def _refused_again(store: Store) -> Iterator[Incident]:
 # Late and missing ---------------------------------------------------------------------------------------------------
 
 
-def _of_late(store: Store, catalogue: Catalogue) -> Iterator[Incident]:
+def _of_late(store: Store, catalogue: Catalogue, are_told: Set[str]) -> Iterator[Incident]:
     seen = late(store, chains=False, most=_LATE)
     groups: dict[tuple[str, str], list[Late]] = {}
     for each in seen.late:
+        if each.sign == REFUSED and REFUSED in are_told:
+            continue  # with its cause
         groups.setdefault((each.sign, each.datasetid), []).append(each)
     held = Holdup(store, catalogue)
     for number, ((sign, datasetid), some) in enumerate(groups.items()):
         first = some[0]
         chain = held.chain(datasetid, first.dataid) if sign == LATE and number < _CHAINS else ()
-        text = link_text(chain[0]) if chain else "expected, and not delivered" if sign == MISSING else ""
+        text = link_text(chain[0]) if chain else _NOT_THERE.get(sign, "")
         jobs = tuple(dict.fromkeys(link.jobid for link in chain[:1] if link.jobid))
         yield Incident(
             *(sign, "", _line(text), len(some), seen.more, first.due, None, None),

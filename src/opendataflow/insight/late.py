@@ -11,7 +11,7 @@ from ..model import READY, TODAY, TYPES, Catalogue, Dataset, Partition, from_ord
 from ..model.deadline import Deadline, due, parse_deadline, parse_expected
 from ..model.timezone import time_zone
 from ..store import Store
-from .absent import MISSING
+from .absent import MISSING, REFUSED
 from .axis import FIRST_KEY, LAST_KEY
 from .holdup import Holdup, Link, left_of
 
@@ -22,7 +22,7 @@ _MOST = 1000  # chunks that are listed
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """One chunk that is not READY although it is due: LATE, or MISSING where somebody outside has not delivered it.
+    """One chunk that is not READY although it is due: LATE, or from outside MISSING, or REFUSED when it came.
 
     chain begins with what holds it up and ends with the chunk itself. seconds_left is how long the jobs of the chain
     usually take; expected is the end of that, where the first of them runs or can run now.
@@ -134,12 +134,15 @@ def late(
     more = len(unsettled) > most
     statuses = {(name, dataid): status for name, dataid, status in unsettled[:most]}
     absent = [chunk for name, (_, high) in spans.items() for chunk in _never_there(store, catalogue, name, rules, high)]
+    # What came and was refused is not missing: somebody delivered it.
+    refused = {(event.datasetid, event.dataid) for event in store.refused_arrivals()} if absent else set()
     for chunk in [*statuses, *absent]:
         name, dataid = chunk
         status = statuses.get(chunk)
         moment = _due(catalogue.datasets[name].partition, dataid, rules[name].deadline, zone)
         if moment is not None and wanted(name, dataid, status):
-            sign = MISSING if status is None and catalogue.producer_id(name) is None else LATE
+            sign = LATE if status is not None or catalogue.producer_id(name) is not None else MISSING
+            sign = REFUSED if sign == MISSING and chunk in refused else sign
             found.append(Late(name, dataid, sign, status, moment, (now - moment).total_seconds()))
     found.sort(key=lambda each: (each.due, each.datasetid, each.dataid))
     more = more or len(found) > most
