@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,30 @@ def test_a_look_at_once_is_of_one_moment(store: Store, open_again: Any) -> None:
             with store.at_once():
                 assert sheet_of(store, "raw", "1").status == "READY"
         assert sheet_of(store, "raw", "1").status == "HOLD"
+
+
+def test_a_dataset_knows_what_is_missing_refused_stale_and_late(store: Store) -> None:
+    store.register(
+        [dataset("raw", "day", options={"expected": True}), dataset("report", "day", options={"deadline": "06:00"})],
+        [job("make", "raw", writes="report")],
+    )
+    store.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
+    for content in ("a", "b"):
+        store.announce("raw", ["2026-11-10"], manifests={"2026-11-10": Manifest(fingerprint=content)})
+        drain(store, *(("make",) if content == "a" else ()))
+    store.refuse_arrival("raw", "2026-11-12", "WRONG_DATA", "half of it")
+    raw, report = dataset_sheet(store, "raw"), dataset_sheet(store, "report")
+    assert {each.word: each.n for each in raw.signs} == {"MISSING": 3, "REFUSED": 1}
+    assert {each.word: each.n for each in report.signs} == {"STALE": 1, "LATE": 4}
+    assert dict(raw.definition)["Expected"] == "at the end of its period"
+    missing = dataset_sheet(store, "raw", status="missing", n=2)
+    assert [(line.dataid, line.status) for line in missing.lines] == [
+        ("2026-11-14", "MISSING"),
+        ("2026-11-13", "MISSING"),
+    ]
+    rest = dataset_sheet(store, "raw", status="missing", n=2, before=missing.older)
+    assert ([line.dataid for line in rest.lines], rest.older) == (["2026-11-11"], None)
+    assert [(line.dataid, line.status) for line in dataset_sheet(store, "report", status="STALE").lines] == [
+        ("2026-11-10", "READY")
+    ]
+    assert [line.dataid for line in dataset_sheet(store, "report", status="LATE", n=1).lines] == ["2026-11-14"]

@@ -13,6 +13,8 @@ from ..model import Catalogue, Dataset, check_dataid, sort_key
 from ..model.ddl import column_differences, columns_of
 from ..store import ChunkLine, Columns, Store
 from .axis import LAST_KEY
+from .check_words import check_words
+from .dataset_signs import lines_of, signs_of
 from .explain import producer_of
 from .job_sheet import mapping_words
 from .stale import stale_among
@@ -30,10 +32,10 @@ class Reader(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A check that is declared: its name, its parameters in words, and whether it only warns."""
+    """A check that is declared: its name, what it demands in words, and whether it only warns."""
 
     label: str
-    params: str
+    words: str
     only_warns: bool
 
 
@@ -63,6 +65,15 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Signed:
+    """How many chunks have a sign beside their status: MISSING, REFUSED, STALE or LATE."""
+
+    word: str
+    n: int
+    at_least: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetSheet:
     """Everything that the page of a dataset tells."""
 
@@ -73,6 +84,7 @@ class DatasetSheet:
     checks: tuple[Declared, ...]
     pinned: str | None  # the columns of the first publish
     counts: Counts
+    signs: tuple[Signed, ...]  # those that some have
     recent: tuple[ChunkLine, ...]  # the last chunks, oldest first
     columns: tuple[ColumnsSince, ...]  # newest first
     lines: tuple[ChunkLine, ...]  # a page of its chunks, the last one first
@@ -94,12 +106,16 @@ class DatasetSheet:
 def dataset_sheet(
     store: Store, datasetid: str, *, status: str | None = None, before: str | None = None, n: int = PAGE
 ) -> DatasetSheet:
-    """The sheet of a dataset, with a page of its chunks: those of one status, or before one dataid."""
+    """The sheet of a dataset, with a page of its chunks: those of one status or sign, or before one dataid."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     recent = store.lines_back(datasetid, _POINTS)
     edge = _position(store, dataset, before) if before else None
-    lines = store.lines_back(datasetid, n + 1, status=status, before=edge)
+    signs = signs_of(store, dataset)
+    if status and status.upper() in signs:
+        lines = lines_of(store, dataset, signs[status.upper()], edge, n + 1)
+    else:
+        lines = store.lines_back(datasetid, n + 1, status=status, before=edge)
     shown = lines[:n]
     stale = stale_among(store, [(datasetid, line.dataid) for line in shown if line.status == "READY"])
     aside = f"{datasetid}__rejected"
@@ -111,6 +127,7 @@ def dataset_sheet(
         tuple(_checks(dataset)),
         store.pinned_schema(datasetid),
         _counts(store, datasetid),
+        tuple(Signed(each.word, len(each.dataids), each.more) for each in signs.values() if each.dataids),
         tuple(reversed(recent)),
         tuple(_columns_since(store.schemas_back(datasetid, _POINTS))),
         tuple(shown),
@@ -145,13 +162,21 @@ def _definition(dataset: Dataset) -> Iterator[tuple[str, str]]:
     yield "User", dataset.username
     yield "Password", "encrypted" if dataset.encryptedpass else ""
     yield "Partition", words
-    for name in ("description", "owner", "deadline", "expected", "schema", "readers"):
+    if "expected" in options:
+        yield "Expected", _expected(options.pop("expected"))
+    for name in ("description", "owner", "deadline", "schema", "readers"):
         yield _TITLES.get(name, name.capitalize()), _text(options.pop(name, None))
     for name, value in options.items():
         yield name, _text(value)
 
 
-_TITLES = {"schema": "Declared columns", "readers": "Readers at once", "expected": "Expected after"}
+_TITLES = {"schema": "Declared columns", "readers": "Readers at once"}
+
+
+def _expected(rule: object) -> str:
+    if isinstance(rule, bool):
+        return "at the end of its period" if rule else "no"
+    return f"{_text(rule)} after the end of its period"
 
 
 def _text(value: object) -> str:
@@ -170,8 +195,7 @@ def _readers(catalogue: Catalogue, dataset: Dataset) -> Iterator[Reader]:
 
 def _checks(dataset: Dataset) -> Iterator[Declared]:
     for check in dataset.checks:
-        params = ", ".join(f"{name} = {_text(value)}" for name, value in check.params.items())
-        yield Declared(check.label, params, check.severity != "error")
+        yield Declared(check.label, check_words(check), check.severity != "error")
 
 
 def _counts(store: Store, datasetid: str) -> Counts:

@@ -108,19 +108,22 @@ def late(
     *,
     chains: bool = True,
     only_deadlines: bool = False,
+    named: Sequence[str] = (),
     most: int = _MOST,
 ) -> Lateness:
     """What is late or missing now, the longest overdue first.
 
-    wanted says of a chunk and its status whether it is asked for. Only chunks that are not READY are read, and of those
-    that were never there only the last LOOK_BACK periods of a dataset are looked at.
+    wanted says of a chunk and its status whether it is asked for, named which datasets are. Only chunks that are not READY
+    are read, and of those that were never there only the last LOOK_BACK periods of a dataset are looked at.
     """
     catalogue, zone = store.catalogue(), zone_of(store.catalogue())
     now = datetime.fromtimestamp(store.clock(), UTC)
     rules = {
         name: rule
         for name, dataset in catalogue.datasets.items()
-        if (rule := _rule(dataset)) is not None and not (only_deadlines and rule.only_missing)
+        if (not named or name in named)
+        and (rule := _rule(dataset)) is not None
+        and not (only_deadlines and rule.only_missing)
     }
     found: list[Late] = []
     more = False
@@ -232,4 +235,4 @@ def deadlines_missed(store: Store, named: Sequence[str] = ()) -> Lateness | None
     """What of these datasets, or of all, missed its deadline; None where no deadline is declared."""
     if not is_declared(store.catalogue()):
         return None
-    return late(store, lambda name, dataid, status: not named or name in named, chains=False, only_deadlines=True)
+    return late(store, named=named, chains=False, only_deadlines=True)

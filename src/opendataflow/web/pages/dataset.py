@@ -9,6 +9,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from ...insight.dataset_sheet import DatasetSheet, dataset_sheet
+from ...insight.dataset_signs import SIGNS
 from ...insight.plots import line
 from ...insight.words import count
 from ..show import page
@@ -16,7 +17,7 @@ from ..site import site_of
 
 router = APIRouter()
 
-_FILTERS = ("READY", "RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING")
+_FILTERS = ("READY", "RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING", *SIGNS)
 _Word = Annotated[str, Query(max_length=200)]
 
 
