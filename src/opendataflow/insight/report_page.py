@@ -13,6 +13,7 @@ from .reported import Cause, Deeds, JobReport, LateChunk, Report, Rows
 from .words import change, count, duration, length, took
 
 _SHOWN = 3  # names in a cell
+_LATE = 10  # late chunks that are shown before the rest is folded
 _CELL = tuple[str, str]  # what stands in it, as HTML, and its classes
 
 Address = Callable[..., str]  # of "job" and its id, "dataset" and its id, or "chunk" and both its ids
@@ -161,7 +162,10 @@ class _Page:
             ]
             for each in late
         ]
-        return _section("Late", _table(("chunk", "due", "READY", "late by"), rows))
+        names = ("chunk", "due", "READY", "late by")
+        rest = rows[_LATE:]
+        folded = f"<details><summary>{len(rest):,} more</summary>{_table(names, rest)}</details>" if rest else ""
+        return _section("Late", _table(names, rows[:_LATE]) + folded)
 
     def _deeds(self, heading: str, deeds: Sequence[Deeds], none: str) -> str:
         if not deeds:

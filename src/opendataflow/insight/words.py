@@ -22,10 +22,12 @@ def when(moment: datetime | None, unknown: str = "an unknown time") -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time: 12 s, 5 min, 1.5 h."""
+    """A length of time: 12 s, 5 min, 1.5 h, 107 days."""
     if seconds < 90:
         return f"{max(seconds, 0):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds <= 48 * 3600 else f"{seconds / 86400:,.0f} days"
 
 
 def took(seconds: float | None) -> str:

@@ -121,3 +121,13 @@ def test_it_follows_light_and_dark_and_fits_a_phone():
     html = page(empty(), ABOUT, UTC)
     assert "@media (prefers-color-scheme: dark)" in html
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
+
+
+def test_of_many_late_chunks_the_first_are_shown_and_the_rest_is_folded():
+    many = page(full(300), ABOUT, UTC)
+    late = many.partition("<h2>Late</h2>")[2].partition("</section>")[0]
+    shown, _, rest = late.partition("<details>")
+    assert (shown.count("<tr>"), rest.count("<tr>")) == (1 + 10, 1 + 291)
+    assert "<summary>291 more</summary>" in rest
+    few = page(full(3), ABOUT, UTC).partition("<h2>Late</h2>")[2].partition("</section>")[0]
+    assert "<details>" not in few

@@ -89,7 +89,18 @@ def test_evidence_is_a_sentence(facts: dict[str, Any], phrases: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(-3, "0 s"), (0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (5400, "1.5 h")]
+    ("seconds", "text"),
+    [
+        (-3, "0 s"),
+        (0.4, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (3600, "60 min"),
+        (5400, "1.5 h"),
+        (172_800, "48.0 h"),
+        (172_801, "2 days"),
+        (9_244_800, "107 days"),
+    ],
 )
 def test_a_length_of_time_is_said_as_people_say_it(seconds: float, text: str) -> None:
     assert duration(seconds) == text
