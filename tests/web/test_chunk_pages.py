@@ -126,6 +126,8 @@ def test_a_failed_chunk_says_why_and_offers_to_heal_it(site: TestClient) -> None
     told = words(answer)
     assert "✗ FAILED" in told
     assert "stays FAILED until somebody resubmits it" in told
+    assert "the last attempt failed; stays until somebody says RESUBMIT" in told
+    assert not re.search(r"(?<![.\d])0 s(?! ago)", told), "an attempt is as exact as on the page of its run"
     assert "/act/resubmit?next=%2Fchunk%2Fproduct%2F1&amp;dataset=product&amp;dataid=1" in answer.text
     assert "DATA_NOT_READY" in told
     assert "1 chunk waits behind it: report 1 by use" in told
@@ -219,3 +221,15 @@ def test_a_chunk_that_is_not_there_says_whether_it_was_refused_or_is_missing(sit
     assert re.search(r'class="badges">\s*<span class="status status-MISSING"', missing.text)
     assert "Why it is not there MISSING" in words(missing)
     assert "never produced" in words(site.get("/chunk/empty/2026-11-02"))
+
+
+def test_events_are_told_in_the_words_of_the_history(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/dataflow.db"
+    with open_store(url, create=True, who="ada@host:1") as store:
+        chain(store)
+        store.announce("raw", ["1"])
+        claim = claim_one(store, "make")
+        store.admit(claim, claim.receipt)
+    told = words(console(tmp_path, url).get("/chunk/product/1"))
+    assert "allowed to run" in told
+    assert "admitted" not in told

@@ -39,7 +39,7 @@ OUT_LOCKS: dict[str | None, OutLock] = {
     None: OutLock(False, True, "never produced"),
     RUNNING: OutLock(False, False, "being produced under a lease"),
     READY: OutLock(True, False, "complete, validated, published"),
-    FAILED: OutLock(False, False, "the last attempt failed; stays until somebody or the retry rule says RESUBMIT"),
+    FAILED: OutLock(False, False, "the last attempt failed; stays until somebody says RESUBMIT"),
     RESUBMIT: OutLock(False, True, "produce it again, before anything new"),
     HOLD: OutLock(False, False, "set aside by a person"),
     PENDING: OutLock(False, False, "set aside by a person"),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ...insight.chunk_sheet import Asking, ChunkSheet, chunk_sheet
 from ...insight.diff import diff
+from ...insight.history import KINDS
 from ...insight.plots import line
 from ...insight.words import change, count
 from ..show import page
@@ -45,6 +46,7 @@ def chunk_page(
         chosen=chosen,
         is_past=run is not None or event is not None,
         plot=_plot(sheet),
+        kinds=KINDS,
         difference=change(sheet.rows.difference),
         difference_of=difference,
     )
