@@ -90,3 +90,16 @@ def test_every_page_opens_on_the_other_store_too(windows: dict[str, Visit], fail
         page = windows["phone"].open(path.replace("{failed}", failed))
         expect(page.locator("main h1").first).to_be_visible()
         assert overflow(page) == 0
+
+
+def test_a_phone_shows_all_pages_and_the_newest_chunks(chromium: Browser, console: Console) -> None:
+    with visiting(chromium, console, **PHONE | {"viewport": {"width": 390, "height": 844}}) as visit:
+        page = visit.open("/")
+        for link in page.get_by_role("navigation", name="Pages").get_by_role("link").all():
+            expect(link).to_be_in_viewport(ratio=1)
+        hidden = """box => { const last = [...box.querySelectorAll("tbody tr:first-child td:not(.sum)")].pop().getBoundingClientRect();
+            return last.right > box.getBoundingClientRect().right + 1; }"""
+        boxes = page.locator(".heat:has(td)")
+        assert any(box.evaluate("each => each.scrollWidth > each.clientWidth") for box in boxes.all())
+        for box in boxes.all():
+            assert not box.evaluate(hidden), box.inner_text()

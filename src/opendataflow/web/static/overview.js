@@ -8,8 +8,9 @@ let timer = 0;
 const boxes = () => [...document.querySelectorAll(".heat")];
 const cells = (box) => [...box.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td:not(.sum)")].map((cell) => cell.querySelector("a")));
 
-// Where there is no room for all columns, the newest are in sight.
+// Where there is no room for all columns, the newest are in sight; of a range that somebody named, the first.
 function newest(box) {
+  if (/[?&](from|to)=./.test(location.search)) return 0;
   const last = [...box.querySelectorAll("tbody tr:first-child td:not(.sum)")].pop();
   return last ? Math.max(last.offsetLeft + last.offsetWidth - box.clientWidth + 4, 0) : 0;
 }
