@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from opendataflow import Dataset, Store
+from opendataflow.cli.serve import from_elsewhere
+from opendataflow.model.listen import Address
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
 from tests.support.console import routes
@@ -247,6 +249,20 @@ def test_with_tokens_it_listens_elsewhere_and_asks_everybody(servers: dict[str, 
     with serving(servers["locked"].folder, "--listen", "0.0.0.0:0") as server:
         assert server.ask("GET", "/api/v1/").status == 401
         assert server.ask("GET", "/api/v1/", **bearer("viewer")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("hosts", "told"),
+    [
+        ((), '/, as soon as [web] in dataflow.toml has hosts = ["{here}"]'),
+        (("console.example.org",), "http://console.example.org:8460/"),
+        (("console.example.org:80",), "http://console.example.org:80/"),
+    ],
+)
+def test_it_says_how_other_machines_reach_it(hosts: tuple[str, ...], told: str) -> None:
+    said = from_elsewhere(Address("0.0.0.0", 8460), hosts)
+    assert said.startswith("from other machines: http://")
+    assert said.endswith(told.format(here=socket.gethostname().lower()))
 
 
 # Whose name it goes by -----------------------------------------------------------------------------------------------

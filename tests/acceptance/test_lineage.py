@@ -77,7 +77,7 @@ def test_the_whole_flow_shows_what_is_the_matter_with_each_node(odf: Odf, store:
     store.fail(claim_one(store, "make", force=True, dataid="2"), detail="no")
     lines = odf("lineage").out.splitlines()
     assert lines[:3] == ["raw  READY", "product  1 FAILED", "report  1 STALE"]
-    assert lines[-1] == "3 of 5 are not well; see: odf recover"
+    assert lines[-1] == "3 of 5 have problems; see: odf recover"
     facts = odf("lineage", "--json").data
     assert {node["id"]: node["state"] for node in facts["nodes"]}["job make"] == "FAILED"
     assert {"source": "job make", "target": "dataset product", "mapping": ""} in facts["edges"]

@@ -18,8 +18,8 @@ def test_a_timeline_as_text_and_as_data(store: Store, odf: Odf) -> None:
     store.dml("update data_manifest set published = '2020-05-01 09:00:00+00'")
     period = ("--since", "2020-05-01T10:00", "--until", "2020-05-01T11:00", "--by", "job")
     said = odf("timeline", *period).out
-    assert "3 runs, 1 not good" in said
-    assert f"make  {'█' * 30}{'·' * 30}  2 runs, 1 not good" in said
+    assert "3 runs, 1 failed" in said
+    assert f"make  {'█' * 30}{'·' * 30}  2 runs, 1 failed" in said
     assert f"use   {'█' * 30}{'·' * 30}  1 run" in said
     assert "Waited longest" in said
     assert "60 min" in said

@@ -50,9 +50,11 @@ def test_a_token_opens_what_its_role_may_do(chromium: Browser, guarded: Console,
         shown = page.locator("#now .buttons a").all_inner_texts()
         assert set(buttons) <= set(shown)
         assert bool(shown) == bool(buttons)
+        told = page.get_by_text("You may look; to act needs the role operator.")
+        expect(told).to_have_count(0 if buttons else 1)
         assert ("Recall" in shown) == (role == "admin")
         expect(page.locator("footer")).to_contain_text(f"{role}-anna")
-        visit.open("/about").get_by_role("button", name="Log out").click()
+        page.locator("footer").get_by_role("button", name="Log out").click()
         expect(page.locator("h1")).to_have_text("Log in")
 
 

@@ -250,7 +250,7 @@ def test_very_many_runs_are_drawn_together_and_very_many_workers_share(
     assert [(bar.runs, bar.status) for bar in found.lanes[0].bars] == [(10, "READY")] * 5 + [(10, "FAILED")]
     assert [bar.failed for bar in found.lanes[0].bars] == [0, 0, 0, 0, 0, 1]
     drawn = lane(found, found.lanes[0], LINKS, UTC)
-    assert "10 runs of make from 05-01 10:50:00, 1 not good" in drawn
+    assert "10 runs of make from 05-01 10:50:00, 1 failed" in drawn
     assert 'href="/timeline?since=10:50&amp;until=11:00"' in drawn
     monkeypatch.setattr(module, "_MOST_RUNS", 20)
     assert timeline(store, at("10:00"), at("11:00")).runs == 20

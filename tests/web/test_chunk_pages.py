@@ -151,7 +151,9 @@ def test_what_is_not_there_says_so_and_why(site: TestClient) -> None:
 
 def test_a_viewer_sees_no_buttons(store: Store, tmp_path: Path) -> None:
     viewer = console(tmp_path, store.url, read_only=True)
-    assert "/act/" not in viewer.get("/chunk/product/1").text
+    text = viewer.get("/chunk/product/1").text
+    assert "/act/" not in text
+    assert "This console is read-only: you may look." in text
 
 
 def test_chunks_of_a_dataset_come_page_by_page(site: TestClient) -> None:

@@ -114,6 +114,9 @@ def test_a_run_shows_its_answers_its_names_and_its_log_as_text(client: TestClien
     assert "/act/cancel" not in text
     running = shown(client, "/run/3")
     assert "/act/cancel?" in running
+    asked = shown(client, "/act/cancel?run=3")
+    assert '<h1>Cancel <span class="id">run 3</span></h1>' in asked
+    assert "Leave it" not in asked
     assert 'data-part="/run/3/log/part"' in running
     assert "has no log" in shown(client, "/run/4")
     for bad in ("/run/99", "/run/x", "/run/-1", "/run/1e3", "/run/²", f"/run/{10**30}", "/run/1%2F..%2F2"):

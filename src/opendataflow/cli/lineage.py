@@ -186,7 +186,7 @@ def _picture_lines(picture: Picture) -> Iterator[Line]:
     if not picture.nodes:
         yield "no datasets and jobs; declare them in dataflow.toml, then: odf apply"
     elif picture.not_well:
-        yield f"{picture.not_well:,} of {picture.total:,} are not well; see: odf recover"
+        yield f"{picture.not_well:,} of {picture.total:,} have problems; see: odf recover"
 
 
 def _mermaid_of_picture(picture: Picture) -> Iterator[Line]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
 import sys
 import time
+from collections.abc import Sequence
 
 import click
 
@@ -66,6 +68,8 @@ def serve_verb(
     def started() -> None:
         where = f"http://{_shown(address)}/"
         app.say(f"the console is at {where}  (Ctrl-C stops it)")
+        if _shown(address) != address:
+            app.say(from_elsewhere(address, web.hosts))
         if opens and sys.stdout.isatty():
             import webbrowser
 
@@ -119,6 +123,14 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def from_elsewhere(address: Address, hosts: Sequence[str]) -> str:
+    """How other machines reach a console that listens on all addresses: by a declared name, or one that has to be."""
+    name = next(iter(hosts), socket.gethostname().lower())
+    where = name if ":" in name else f"{name}:{address.port}"
+    needs = "" if hosts else f', as soon as [web] in dataflow.toml has hosts = ["{name}"]'
+    return f"from other machines: http://{where}/{needs}"
 
 
 def _shown(address: Address) -> Address:

@@ -54,14 +54,14 @@ def _lines(drawn: Timeline) -> Iterator[Line]:
     from ..insight.timeline import counted
     from ..insight.words import count, took, when
 
-    failed = f", {drawn.failed:,} not good" if drawn.failed else ""
+    failed = f", {drawn.failed:,} failed" if drawn.failed else ""
     yield [(f"{when(drawn.since)} to {when(drawn.until)}", "strong"), (f": {count(drawn.runs, 'run')}{failed}", "")]
     wide = max((len(lane.name) for lane in drawn.lanes), default=0)
     for lane in drawn.lanes:
         counts = counted(drawn, lane, _WIDTH)
         most = max(runs for runs, _ in counts)
         strip = [(_block(runs, most), "FAILED" if bad else "READY" if runs else "faint") for runs, bad in counts]
-        failed = f", {lane.failed:,} not good" if lane.failed else ""
+        failed = f", {lane.failed:,} failed" if lane.failed else ""
         slots = f", {count(lane.slots, 'slot')}" if lane.slots is not None else ""
         yield [(lane.name.ljust(wide) + "  ", "strong"), *strip, (f"  {count(lane.runs, 'run')}{failed}{slots}", "")]
     if drawn.longest_waits:

@@ -173,7 +173,7 @@ def _map(
     drawn = [f'<path class="lines" d="{_lines(at, placed.paths, high // 2)}"/>']
     drawn += [f'<path class="dots is-{escape(state)}" d="{"".join(some)}"/>' for state, some in by_state.items()]
     for part in parts:
-        told = f"Part {part.number} of {len(parts)}: {part.boxes:,} nodes, {part.not_well:,} not well"
+        told = f"Part {part.number} of {len(parts)}: {part.boxes:,} nodes, {part.not_well:,} with problems"
         top, bottom = round(part.top * press), round(part.bottom * press)
         drawn.append(
             f'<a class="part" href="{escape(link_of_part)}{part.number}"><title>{told}</title>'

@@ -34,7 +34,7 @@ KINDS = {
     "rolled back": "rolled back",
     "vacuumed": "files removed",
     "sql": "changed by SQL",
-    "unfit note": "told what never was",
+    "unfit note": "a note of a change that did not happen",
     "schema accepted": "new schema accepted",
     "paused": "job paused",
     "resumed": "job resumed",

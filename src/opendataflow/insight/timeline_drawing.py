@@ -46,7 +46,7 @@ def lane(drawn: Timeline, of: Lane, links: Links, zone: tzinfo) -> str:
         bars = "".join(_column(drawn, bar, bar.runs / most, links, zone) for bar in of.bars)
     else:
         bars = "".join(_bar(drawn, bar, high, links, zone) for bar in of.bars)
-    told = f"{count(of.runs, 'run')}, {of.failed:,} not good, {duration(of.busy)} of work"
+    told = f"{count(of.runs, 'run')}, {of.failed:,} failed, {duration(of.busy)} of work"
     label = escape(one_line(f"{of.name}: {told}"))
     return (
         f'<svg class="lane" width="100%" height="{of.rows * (high + 4) + 4}" role="group" aria-label="{label}">'
@@ -78,7 +78,7 @@ def told(bar: Bar, zone: tzinfo) -> str:
     """A bar in words."""
     when = f"{bar.begin.astimezone(zone):%H:%M:%S}"
     if bar.runid is None:
-        failed = f", {bar.failed:,} not good" if bar.failed else ""
+        failed = f", {bar.failed:,} failed" if bar.failed else ""
         return f"{count(bar.runs, 'run')} of {bar.jobid or 'several jobs'} from {bar.begin.astimezone(zone):%m-%d} {when}{failed}"
     ran = (bar.end - bar.begin).total_seconds()
     text = f"run {bar.runid}: {bar.jobid} {bar.dataid} {bar.outcome}, {when}, {took(ran)}"

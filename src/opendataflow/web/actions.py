@@ -97,6 +97,11 @@ class Action:
     is_dangerous: bool = False
 
     @property
+    def title(self) -> str:
+        """The first words of a headline, before what is meant."""
+        return "Cancel" if self.verb == "cancel" else f"{self.label} of pool" if self.verb == "pool" else self.label
+
+    @property
     def is_checked(self) -> bool:
         """Whether it is only done as long as it would still do what was shown."""
         return self.verb not in ("recover", "pool", "pause", "resume")

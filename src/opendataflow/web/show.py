@@ -146,6 +146,7 @@ def render(site: Site, template: str, facts: Mapping[str, Any]) -> str:
     """A template with its facts, without any secret that this process knows."""
     visitor: Visitor = facts["visitor"]
     shared = {"about": site.about, "zone": site.zone, "is_read_only": site.access.is_read_only}
+    shared["can_leave"] = site.access.needs_login
     shared |= {"topics": (), "query": {}, "note": ""}
     return site.redact(_templates().get_template(template).render(shared | dict(facts) | {"may": visitor.may}))
 

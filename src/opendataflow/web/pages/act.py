@@ -67,7 +67,7 @@ def _page(request: Request, action: Action, given: Given, problem: OdfError | No
     return page(
         request,
         "act.html",
-        title=f"{action.label} {given.target}".strip(),
+        title=f"{action.title} {given.target}".strip(),
         status_code=status_of(problem) if problem else 200,
         action=action,
         given=given,

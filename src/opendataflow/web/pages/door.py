@@ -18,7 +18,7 @@ router = APIRouter()
 @router.get("/about")
 def about_page(request: Request) -> Response:
     """What this console is, who looks at it, and its keys."""
-    return page(request, "about.html", title="About", can_leave=site_of(request).access.needs_login)
+    return page(request, "about.html", title="About")
 
 
 @router.get("/login")
