@@ -28,7 +28,7 @@ def test_the_history_says_when_what_by_whom_and_why(flow: Store, odf: Odf):
     assert "raw 1" in out
     assert "READY → HOLD" in out
     assert "the vendor calls back" in out
-    assert "JOB_FAILED: exit code 3" in out
+    assert "JOB_FAILED: no space left on device" in out
     assert "…" in out
     me = flow.events()[-1].who
     assert me is not None

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from opendataflow import Store
+from opendataflow.insight.holdup import Holdup
 from opendataflow.insight.recovery import causes
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
@@ -187,3 +188,15 @@ def test_very_many_causes_and_chunks_stay_a_light_page(browser: TestClient, stor
     answer = browser.get("/recovery")
     assert len(answer.content) < 300_000
     assert "odf recover" in answer.text
+
+
+def test_a_failed_script_is_told_everywhere_by_its_last_line(browser: TestClient, store: Store) -> None:
+    store.announce("raw", ["1"])
+    rows = "".join(f"row {n}: ok\n" for n in range(200, 300))
+    store.fail(claim_one(store, "make"), "JOB_FAILED", f"exit code 1 after 0.270 s: {rows}ConnectionError: db1 is away")
+    for path in ("/", "/recovery", "/history", "/chunk/product/1", "/chunk/report/1"):
+        text = browser.get(path).text.partition("<main")[2]
+        assert "ConnectionError: db1 is away" in text, path
+        assert "row 200" not in text, path
+    (late,) = Holdup(store, store.catalogue()).chain("product", "1")
+    assert late.why == "JOB_FAILED: ConnectionError: db1 is away"

@@ -52,6 +52,8 @@ def history_verb(app: App, selector: Selector, most: int, before: int | None, ki
 
 
 def _lines(page: History, zone: tzinfo, command: str) -> Iterator[Line]:
+    from ..insight.words import said
+
     if not page.events:
         yield "no such events" + (f" since event {page.older}" if page.older is not None else "")
     day = ""
@@ -72,7 +74,7 @@ def _lines(page: History, zone: tzinfo, command: str) -> Iterator[Line]:
             if (event.after in _COLOURED)
             else f"{told}{_change(event):{change}}  {rest}".rstrip()
         )
-        reason = ": ".join(filter(None, (event.outcome, one_line(event.why or ""))))
+        reason = ": ".join(filter(None, (event.outcome, said(event.why, 10 * _WIDTH))))
         if reason:
             yield [(f"          {reason}"[: _WIDTH - 1] + ("…" if len(reason) > _WIDTH - 11 else ""), "faint")]
     if page.partly is not None:

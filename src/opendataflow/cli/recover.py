@@ -102,12 +102,12 @@ def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
 
 
 def _cause_lines(cause: Cause) -> Iterator[Line]:
-    from ..insight.words import when
+    from ..insight.words import said, when
 
     n = len(cause.chunks)
     jobs = ", ".join(cause.jobs[:3]) + (f", … ({len(cause.jobs):,} jobs)" if len(cause.jobs) > 3 else "")
     first = " ".join(cause.chunks[0])
-    told = " ".join(filter(None, (cause.outcome, one_line(cause.text)[:200])))
+    told = " ".join(filter(None, (cause.outcome, said(cause.text, 200))))
     yield [(f"Cause {cause.number}: ", "strong"), (told or cause.status, _style(cause.status))]
     where = f" of {jobs}" if jobs else ""
     yield f"  began at {_chunks(n)}{where}, first {first}" + (f", {when(cause.since)}" if cause.since else "")

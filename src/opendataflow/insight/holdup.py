@@ -10,7 +10,7 @@ from ..errors import OdfError
 from ..model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue, may_read
 from ..store import Event, Run, Store
 from .usual import seconds_so_far, usual_seconds
-from .words import count, duration, when
+from .words import count, duration, said, when
 
 _DEEPEST = 50
 WAITING, CLAIMABLE, REFUSED, NOT_DELIVERED, BROKEN = "WAITING", "CLAIMABLE", "REFUSED", "NOT DELIVERED", "BROKEN"
@@ -87,7 +87,7 @@ class Holdup:
             except OdfError:
                 run = None
             if run is not None and run.status != "READY":
-                return f"{run.outcome or FAILED}: {run.detail or 'no reason was given'}", runid
+                return f"{run.outcome or FAILED}: {said(run.detail) or 'no reason was given'}", runid
         for event in self._store.last_events(datasetid, dataid, 20):
             if event.after == status:
                 told = f": {event.why}" if event.why else ""

@@ -8,14 +8,13 @@ from datetime import datetime
 
 from ..model import FAILED, HOLD, PENDING, READY, Catalogue
 from ..model.cause import cause_key
-from ..model.printable import one_line
 from ..store import OUTSIDE, Event, Store
 from .absent import MISSING, REFUSED
 from .holdup import Holdup, link_text
 from .late import LATE, Late, late
 from .recovery import Cause, causes
 from .stale import STALE, stale_chunks
-from .words import count
+from .words import count, said
 
 BROKEN, PAUSED = "BROKEN", "PAUSED"
 # The worst first.
@@ -213,7 +212,7 @@ def _of_stale(store: Store) -> Iterator[Incident]:
 
 
 def _line(text: str) -> str:
-    return one_line(text)[:_LONGEST]
+    return said(text, _LONGEST)
 
 
 def in_short(found: Iterable[Incident]) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..model import QUESTIONS
-from ..model.printable import clean
+from ..model.printable import clean, one_line
 from .axis import DataidRange
 
 _SHOWN = 5
@@ -50,6 +50,14 @@ def gist(detail: str | None, most: int = 200) -> str:
         return ""
     is_script = len(lines) > 1 and _HOW_A_SCRIPT_ENDED.match(lines[0])
     line = lines[-1] if is_script else _HOW_A_SCRIPT_ENDED.sub("", lines[0], 1)
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def said(text: str | None, most: int = 300) -> str:
+    """What somebody reads as a cause, in one line: of a script its last line, of anything else all of it."""
+    if _HOW_A_SCRIPT_ENDED.match(text or ""):
+        return gist(text, most)
+    line = one_line(text or "")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

@@ -15,7 +15,7 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from ..insight.words import count, duration, gist, took
+from ..insight.words import count, duration, gist, said, took
 from ..model.printable import visible
 from .access import Visitor
 from .site import Site, site_of
@@ -216,6 +216,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "duration": lambda seconds: "" if seconds is None else duration(seconds),
     "took": took,
     "gist": gist,
+    "said": said,
     "count": count,
     "number": lambda n: "" if n is None else f"{n:,}",
     "sign": lambda status: SIGNS.get(status or "", "·"),

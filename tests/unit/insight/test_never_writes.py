@@ -250,7 +250,12 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 # These are reached through the functions above.
 INSIDE = {
     "explain.answers_now": explain,
+    "absent.last_due": plan,
+    "behind.behind": waiting_behind,
+    "dataset_signs.lines_of": dataset_sheet,
+    "dataset_signs.signs_of": dataset_sheet,
     "explain.is_expected": explain,
+    "explain.sign_of": chunk_sheet,
     "run_log.spark_ui": run_sheet,
     "run_log.before_in_log": last_of_log,
     "run_log.part_of_log": last_of_log,

@@ -16,6 +16,7 @@ from opendataflow.insight.words import (
     question_text,
     ranges_as_arguments,
     ranges_text,
+    said,
     state,
     when,
 )
@@ -149,3 +150,10 @@ def test_every_question_has_its_text() -> None:
 def test_a_failure_is_told_in_one_line(detail: str | None, told: str) -> None:
     assert gist(detail) == told
     assert len(gist("x" * 500, 50)) == 50
+
+
+def test_a_cause_is_told_in_one_line_and_a_script_by_its_last() -> None:
+    assert said("exit code 1 after 0.270 s: row 1: ok\nrow 2: ok\nConnectionError: away\n") == "ConnectionError: away"
+    assert said("two\nlines") == "two lines"
+    assert said(None) == ""
+    assert len(said("x" * 500, 50)) == 50

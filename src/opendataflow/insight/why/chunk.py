@@ -40,7 +40,7 @@ from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
 from ..changed import changed_input, ways_to_accept
 from ..late import LATE, missed
-from ..words import duration, ranges_text, state, when
+from ..words import duration, ranges_text, said, state, when
 from .reasons import (
     LOCKED,
     MOST_COUNTED,
@@ -289,7 +289,7 @@ def _deferred(asked: _Asked, seconds: float) -> Reason:
         reason = no.why if no and no.why else last.why
         because = (f"refused at {when(last.at)} with {last.receipt.verdict}" + (f": {reason}" if reason else ""),)
     elif last is not None:
-        because = (f"the last attempt failed at {when(last.at)}" + (f": {last.why}" if last.why else ""),)
+        because = (f"the last attempt failed at {when(last.at)}" + (f": {said(last.why)}" if last.why else ""),)
     again = when(datetime.now(UTC) + timedelta(seconds=seconds))
     text = f"{job.jobid} {dataid} is deferred for another {duration(seconds)}, unless somebody names it"
     if last is not None and last.kind in ("rescued", "lost"):

@@ -16,12 +16,13 @@ from ...store import Run, Store
 from ..pools import change_text
 from ..stale import STALE, stale_of_outputs, why_stale
 from ..usual import so_far
-from ..words import are, duration, many, when
+from ..words import are, duration, many, said, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
 
 MOST_COUNTED = 10_000
 SHOWN = 5
+_LONGEST = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def how_it_ended(run: Run | None) -> tuple[str, ...]:
     if run is None:
         return ()
     exit_code = f" (exit code {run.exit_code})" if run.exit_code is not None else ""
-    detail = f": {run.detail}" if run.detail else ""
+    detail = f": {said(run.detail, _LONGEST)}" if run.detail else ""
     return (f"run {run.runid} of {run.jobid} ended {run.outcome or run.status}{exit_code}{detail}",)
 
 
