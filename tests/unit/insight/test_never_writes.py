@@ -208,7 +208,11 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
         for dataid in ("2013-01-01", "2013-01-02", "2013-01-05")
         if store.catalogue().dataset(name).partition.type == "day"
     ],
-    dataset_sheet: lambda store: [dataset_sheet(store, name, status="FAILED") for name in store.catalogue().datasets],
+    dataset_sheet: lambda store: [
+        dataset_sheet(store, name, status=status)
+        for name in store.catalogue().datasets
+        for status in ("FAILED", "MISSING", "STALE")
+    ],
     lineage: lambda store: lineage(store, "raw", "2013-01-01"),
     flow: lambda store: flow(store, "clean"),
     flow_picture: lambda store: [flow_picture(store), flow_picture(store, around="clean")],
@@ -251,7 +255,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
 INSIDE = {
     "explain.answers_now": explain,
     "absent.last_due": plan,
-    "behind.behind": waiting_behind,
+    "behind.behind": chunk_sheet,
     "dataset_signs.lines_of": dataset_sheet,
     "dataset_signs.signs_of": dataset_sheet,
     "explain.is_expected": explain,
