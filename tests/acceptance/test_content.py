@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from opendataflow.insight.chunk_sheet import chunk_sheet
+from opendataflow.project import load, roots_of
+from opendataflow.store import open_store
 from tests.support.shell import Shell, statuses
 
 MB = 1 << 20
@@ -71,6 +74,12 @@ def test_bit_rot_with_size_and_time_kept_is_refused_and_audit_names_the_file(pro
     project.odf("audit", "raw", "2")
     assert "→ odf ready --again raw 1" in project.odf("why", "load", "1").out
     assert "→ odf ready --again raw 1" in project.odf("explain", "raw", "1").out
+    declared = load(project.folder / "dataflow.toml", None)
+    url = project.store_url or f"sqlite:///{project.folder}/dataflow.db"
+    with open_store(url) as store:
+        store.roots = lambda: roots_of(declared, url)
+        (reason,) = chunk_sheet(store, declared, "clean", "1").reasons
+    assert (reason.name, reason.commands) == ("NOT_VALIDATED", ("odf ready --again raw 1",)), "as the page tells it"
     project.odf("run", "--dataid", "2", "load")
 
 

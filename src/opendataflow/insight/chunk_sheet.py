@@ -8,7 +8,7 @@ from datetime import datetime
 from statistics import median
 from typing import NamedTuple
 
-from ..errors import OdfError
+from ..errors import InvalidPath, NotValidated, OdfError, WrongData
 from ..model import (
     FAILED,
     OUT_LOCKS,
@@ -45,6 +45,7 @@ _SOURCES = 200
 _MADE = 100
 _EARLIER = 30  # chunks that it is compared with
 _LOG = 25  # lines
+_BY_DATA = (NotValidated.name, WrongData.name, InvalidPath.name)
 
 ChunkId = tuple[str, str]
 
@@ -197,7 +198,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     stale = why_stale(store, datasetid, dataid) if is_stale else ()
     standing = Standing(chunk, published, tuple(Source(*each) for each in _as_sources(sources)), recalled)
     answers = answers_now(store, dataset, dataid, standing, project if look else None)
-    refusal = events[0] if events and (events[0].kind, events[0].jobid) == ("refused", OUTSIDE) else None
+    refusal = _refusal(events)
     if chunk is None and refusal is not None:
         answers = with_refusal(answers, f"{datasetid} {dataid}", refusal)
     earlier, following = _around(store, dataset, dataid, chunk)
@@ -214,7 +215,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         if "deadline" in dataset.options
         else None,
         f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else "",
-        tuple(_reasons(store, catalogue, dataset, dataid, chunk, runs, refusal)),
+        tuple(_reasons(store, project, dataset, dataid, chunk, runs, events)),
         tuple(map(asked, answers)),
         ways_to_accept(catalogue, answers),
         look,
@@ -323,14 +324,15 @@ def _read_by(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) ->
 
 def _reasons(
     store: Store,
-    catalogue: Catalogue,
+    project: Project,
     dataset: Dataset,
     dataid: str,
     chunk: Chunk | None,
     runs: Sequence[Run],
-    refusal: Event | None,
+    events: Sequence[Event],
 ) -> Iterator[Reason]:
-    status = chunk.status if chunk else None
+    catalogue, status = store.catalogue(), chunk.status if chunk else None
+    refusal = _refusal(events)
     job: Job | None = catalogue.producer(dataset.datasetid)
     if status == READY:
         return
@@ -349,12 +351,19 @@ def _reasons(
         elif status == FAILED:
             yield Reason(FAILED, f"{here} comes from outside: it has to be delivered and announced again", commands)
         return
+    receipt = next((event.receipt for event in events if event.receipt is not None), None)
+    # Who was refused for what the data is like is told what it is like now; others are not made to wait for that.
+    seen = project if receipt is not None and receipt.verdict in _BY_DATA else None
     try:
-        yield from (
-            each for each in why(store, job.jobid, dataid).reasons if each.name != YES or status in (None, RESUBMIT)
-        )
+        found = why(store, job.jobid, dataid, project=seen).reasons
+        yield from (each for each in found if each.name != YES or status in (None, RESUBMIT))
     except OdfError as problem:  # a dataid that the job cannot have
         yield Reason(problem.name, problem.message)
+
+
+def _refusal(events: Sequence[Event]) -> Event | None:
+    """That the last delivery from outside was not taken."""
+    return events[0] if events and (events[0].kind, events[0].jobid) == ("refused", OUTSIDE) else None
 
 
 def _askings(events: Iterable[Event]) -> Iterator[Asking]:
