@@ -18,6 +18,8 @@ from opendataflow.store import open_store
 from tests.support.console import console, csrf_of
 from tests.support.flows import chain, claim_one, drain, dump, status
 
+pytestmark = pytest.mark.xdist_group("web_act")  # they share one store, in this order
+
 TOKENS = {role: new_token() for role in ("viewer", "operator", "admin")}
 EVIL = "<script>alert(1)</script>'\"&\x1b[31m"
 
@@ -111,6 +113,7 @@ def test_every_deed_that_the_terminal_knows(store: Store, operator: Person, admi
     assert operator.do("resume", job="use").status_code == 303
     assert operator.do("pool", pool="etl", slots="7").status_code == 303
     assert store.catalogue().pool("etl").slots == 7
+    assert operator.do("resubmit", dataset="product", dataid="2").status_code == 303
     run = claim_one(store, "make", dataid="2")
     assert operator.do("cancel", run=str(run.runid), why="hangs").status_code == 303
     assert status(store, "product", "2") == "FAILED"
@@ -128,6 +131,7 @@ def test_a_recall_needs_a_reason(store: Store, admin: Person) -> None:
 
 
 def test_what_cannot_be_is_said_in_words(store: Store, operator: Person, admin: Person) -> None:
+    assert operator.do("resubmit", dataset="product", dataid="2").status_code == 303
     run = claim_one(store, "make", dataid="2")
     for answer in (
         operator.look("resubmit", dataset="product", dataid="2"),
