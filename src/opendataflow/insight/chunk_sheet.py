@@ -32,7 +32,7 @@ from .explain import Source, Standing, answers_now, is_expected, producer_of, si
 from .late import missed
 from .run_log import LogPart, last_of_log
 from .run_sheet import Asked, asked
-from .stale import Impact, impact, stale_among, why_stale
+from .stale import Impact, hanging_on, stale_among, why_stale
 from .why import Reason, why
 from .why.reasons import ways_to_produce, who_runs
 from .words import when
@@ -192,7 +192,9 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     recalled = tuple(store.recalled([(datasetid, dataid)])) if manifests or chunk else ()
     sources, more_sources = _sources(store, published, runs, chunk)
     # One walk upstream for all of them.
-    marked = stale_among(store, [(datasetid, dataid), *((each.datasetid, each.dataid) for each in sources)])
+    made = store.descendants(datasetid, dataid, _MADE)
+    beside = [*((each.datasetid, each.dataid) for each in sources), *((row.datasetid, row.dataid) for row in made)]
+    marked = stale_among(store, [(datasetid, dataid), *beside])
     sources = _with_stale(sources, marked)
     is_stale = chunk is not None and chunk.status == READY and (datasetid, dataid) in marked
     stale = why_stale(store, datasetid, dataid) if is_stale else ()
@@ -225,7 +227,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         _rows(earlier, published),
         sources,
         more_sources,
-        impact(store, datasetid, dataid, _MADE),
+        hanging_on(catalogue, (datasetid, dataid), chunk, made, marked, len(made) >= _MADE),
         tuple(_read_by(store, catalogue, datasetid, dataid)),
         behind(store, [(datasetid, dataid)]) if chunk is None or chunk.status != READY else None,
         tuple(runs),

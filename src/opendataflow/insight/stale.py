@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..model import IGNORE, READY, Catalogue, Partition, check_dataid, sort_key
 from ..model.selector import Selector
-from ..store import Descendant, Link, Mark, StaleChunk, Store
+from ..store import Chunk, Descendant, Link, Mark, StaleChunk, Store
 from .axis import FIRST_KEY, LAST_KEY
 from .flow import datasets_in_order
 
@@ -226,18 +226,28 @@ def impact(store: Store, datasetid: str, dataid: str, most: int = _LISTED) -> Im
         check_dataid(catalogue.dataset(datasetid).partition, dataid, datasetid)
     found = store.descendants(datasetid, dataid, most)
     stale = stale_among(store, [(datasetid, dataid), *((row.datasetid, row.dataid) for row in found)])
-    made = tuple(_tree(catalogue, (datasetid, dataid), found, stale))
-    chunks = {(each.datasetid, each.dataid) for each in made}
+    return hanging_on(catalogue, (datasetid, dataid), chunk, found, stale, len(found) >= most)
+
+
+def hanging_on(
+    catalogue: Catalogue,
+    root: ChunkId,
+    chunk: Chunk | None,
+    found: Sequence[Descendant],
+    stale: Set[ChunkId],
+    more: bool,
+) -> Impact:
+    """What was found to be made from a chunk, as a tree, for whoever knows already what of it is stale."""
+    made = tuple(_tree(catalogue, root, found, stale))
     return Impact(
-        datasetid,
-        dataid,
+        *root,
         chunk.status if chunk else None,
         chunk.version if chunk else None,
-        chunk is not None and chunk.status == READY and (datasetid, dataid) in stale,
+        chunk is not None and chunk.status == READY and root in stale,
         made,
-        len(chunks),
+        len({(each.datasetid, each.dataid) for each in made}),
         len({(each.datasetid, each.dataid) for each in made if each.is_stale}),
-        len(found) >= most,
+        more,
     )
 
 
