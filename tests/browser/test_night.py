@@ -62,7 +62,7 @@ def test_a_chunk_is_set_aside_and_released(visit: Visit, shop: Shell) -> None:
 
 
 def test_the_dial_of_a_pool_holds_while_a_drain_runs(visit: Visit, shop: Shell) -> None:
-    shop.odf("ready", "ticks", "1..60")
+    shop.odf("ready", "ticks", "1..3000")  # more than the drain can do meanwhile, however slow this machine is
     page = visit.open("/")
     pool = page.locator("#pools li").filter(has=page.get_by_text("slow", exact=True))
     with draining(shop, "crawl", "--workers", "8"):
@@ -75,6 +75,7 @@ def test_the_dial_of_a_pool_holds_while_a_drain_runs(visit: Visit, shop: Shell) 
         dial(pool, "8")
         expect(page.locator("#going")).to_contain_text("crawl")
     shop.odf("forget", "tocks", "--all", "--yes", code=None)
+    shop.odf("forget", "ticks", "--all", "--yes", code=None)
 
 
 def dial(pool: Locator, slots: str) -> None:
