@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..errors import BadDataid
 from ..model import Dataset, sort_key
 from ..store import ChunkLine, Store
 from .absent import MISSING, REFUSED, absent
@@ -53,4 +54,7 @@ def lines_of(store: Store, dataset: Dataset, sign: Sign, before: tuple[str, str]
 
 
 def _key(dataset: Dataset, dataid: str) -> str:
-    return sort_key(dataset.partition, dataid)
+    try:
+        return sort_key(dataset.partition, dataid)
+    except BadDataid:
+        return ""  # somebody typed it as SQL: before all others, as everywhere
