@@ -167,6 +167,16 @@ def failed_runs(store: Store) -> list[Chunk]:
     deeds=[("commit", 0), ("commit", 1), ("resubmit", 0), ("hang", 0), ("bad", 3)],
     paused=0,
 )
+@example(  # all of a dataset without a chunk is not there
+    jobs={
+        "job0": (["feed"], ["out0"], 0),
+        "job1": (["feed window 2"], ["out1"], 0),
+        "job2": (["feed", "out1 all"], ["out2"], 0),
+    },
+    there=[("feed", "1"), ("feed", "2")],
+    deeds=[("commit", 0), ("commit", 0), ("resubmit", 0)],
+    paused=0,
+)
 def test_no_smaller_set_of_resubmits_heals_as_much(
     jobs: dict[str, Any], there: list[Chunk], deeds: list[tuple[str, int]], paused: int
 ) -> None:

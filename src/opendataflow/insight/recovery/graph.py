@@ -56,6 +56,7 @@ class _Builder:
         self.ways = Ways(self.catalogue)
         self.candidates: dict[str, list[str]] = {}
         self.dynamic: dict[str, list[Input]] = {}
+        self.filled: dict[str, bool] = {}  # whether a dataset has any chunk
 
     # What broke --------------------------------------------------------------------------------------------------
 
@@ -353,8 +354,16 @@ class _Builder:
             (counts,) = self.store.span_counts([(name, "", LAST_KEY)], count + 1)
             if counts[""] + sum(not each.rows for each in by_dataset.get(name, ())) < count:
                 node.blocked = node.blocked or MISSING
+        if not self._has_any(name):  # all of nothing is not there either
+            node.any_of.append([each for each in by_dataset.get(name, ()) if each is not node])
         whole = [each for upstream in self._whole(name) for each in by_dataset.get(upstream, ())]
         return {each: None for each in whole if (each.rows or each.state != NEW) and each.state != MISSING}
+
+    def _has_any(self, datasetid: str) -> bool:
+        if datasetid not in self.filled:
+            (counts,) = self.store.span_counts([(datasetid, "", LAST_KEY)], 1)
+            self.filled[datasetid] = counts[""] > 0
+        return self.filled[datasetid]
 
     def _has_latest_of(self, node: Node, item: Input) -> bool:
         try:
