@@ -147,13 +147,6 @@ def cancel(
     return Cancelled(run, job.lease / 3 if job is not None else None)
 
 
-def check_one_run(run: int | None, job: str | None) -> str:
-    """The word for a run that is named by its number or by its job; UsageError when it is not exactly one of them."""
-    if (run is None) == (job is None):
-        raise UsageError("which run?", hint="Name the number of a run, or a job.")
-    return str(run) if job is None else job
-
-
 def _running(store: Store, word: str, dataid: str | None) -> int:
     """The number of the run that is meant."""
     if dataid is None and word.isascii() and word.isdigit():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
@@ -264,11 +263,3 @@ def _turned_away(scope: Scope, site: Site) -> Response:
         else "Come through the proxy that [web] in dataflow.toml names."
     )
     return problem_response(site, scope, NotLoggedIn("this console has to know who you are", hint=hint))
-
-
-def json_body(body: bytes) -> Any:
-    """What a program sent."""
-    try:
-        return json.loads(body or b"{}")
-    except ValueError:
-        raise UsageError("the body is not JSON", hint="Send an object: {}") from None
