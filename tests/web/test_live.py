@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -31,6 +32,12 @@ def site(store, store_url, tmp_path) -> Site:
     chain(store)
     site: Site = console(tmp_path, store_url).app.state.site  # type: ignore[attr-defined]
     return site
+
+
+def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a story in a thread of its own: a browser that an earlier test opened keeps a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, story()).result()
 
 
 async def keep_announcing(store: Store) -> None:
@@ -61,7 +68,7 @@ def test_every_page_hears_of_a_change_from_one_reader(site, store) -> None:
         for stream in streams:
             await rest_of(stream)  # has an end now
 
-    asyncio.run(story())
+    play(story)
 
 
 def test_a_store_that_goes_away_and_comes_back_is_said(site, monkeypatch) -> None:
@@ -80,7 +87,7 @@ def test_a_store_that_goes_away_and_comes_back_is_said(site, monkeypatch) -> Non
         assert (await heard(stream))[1]["topics"] == ["*"]
         site.live.stop()
 
-    asyncio.run(story())
+    play(story)
 
 
 def test_the_reader_of_all_pages_survives_everything(site, monkeypatch) -> None:
@@ -98,7 +105,7 @@ def test_the_reader_of_all_pages_survives_everything(site, monkeypatch) -> None:
         assert await heard(stream) == ("store", {"lost": False})
         site.live.stop()
 
-    asyncio.run(story())
+    play(story)
 
 
 def test_a_store_of_another_form_is_no_bug(store, store_url, tmp_path) -> None:
