@@ -1,7 +1,18 @@
-"""Claims: what a full claim and commit costs, against bare SQL through the same driver, and that it does not grow.
+"""Claims: what a full claim and commit costs, against two bare sides, what bulk costs, and that nothing of it grows.
 
-The bare loop runs the very statements of the engine, with parameters that are ready made, so that the ratio is the price of
-everything that is not SQL. Both sides alternate in short rounds on the same store: machines are noisy.
+./dev bench claims                              every part
+.venv/bin/python bench/claims.py ceiling bulk   only these
+.venv/bin/python bench/claims.py growth 20000   with so many chunks instead of 1,000,000
+
+| part | what is compared |
+| --- | --- |
+| imports | `import opendataflow` with a Python that imports nothing |
+| ceiling | a run with the least that a claim and a commit can be: bench/_ceiling.py |
+| engine | a run with the very statements of the engine and ready-made parameters: the price of everything that is not SQL |
+| bulk | announcing with bare set-based inserts of the same rows: bench/_bulk.py; and what a resubmit of 10,000 chunks takes |
+| growth | a claim in a store of 1,000,000 chunks with a claim in one of 1,000 |
+
+Both sides take turns in short rounds: machines are noisy.
 """
 
 from __future__ import annotations
@@ -19,34 +30,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._bulk import announce_into_postgres, announce_into_sqlite
+from bench._ceiling import ceiling as minimal
+from bench._crew import ratio, take_turns
+from bench._filled import NUMBER, define, filled
 from bench._report import bar, figure, finish
-from opendataflow.model import Dataset, Input, Job, Partition
+from opendataflow.model import Dataset, Input, Job
 from opendataflow.store import Store, open_store
-from tests.support.postgres import start_postgres
+from tests.support.postgres import Cluster, start_postgres
 
-NUMBER = Partition("number")
 RECEIPT = json.dumps(
     {"jobid": "load", "verdict": "YES"}
     | {name: {"yes": True, "evidence": {"x": 1}} for name in ("ready", "right", "place", "validated", "safe")}
 )
-
-
-def define(store: Store, prefix: str = "") -> None:
-    """A job with one input and a consumer, and a job with three inputs."""
-    names = ("raw", "clean", "report", "one", "two", "three", "joined")
-    store.register(
-        [Dataset(prefix + name, partition=NUMBER) for name in names],
-        [
-            Job(prefix + "load", (Input(prefix + "raw"),), (prefix + "clean",), lease=3600),
-            Job(prefix + "sum", (Input(prefix + "clean"),), (prefix + "report",), lease=3600),
-            Job(
-                prefix + "join",
-                tuple(Input(prefix + each) for each in ("one", "two", "three")),
-                (prefix + "joined",),
-                lease=3600,
-            ),
-        ],
-    )
 
 
 # The bare side ------------------------------------------------------------------------------------------------------
@@ -174,53 +170,8 @@ def alternate_processes(url: str, processes: int, rounds: int = 3, seconds: floa
 
 # Growth -------------------------------------------------------------------------------------------------------------
 
-FILL = {
-    "postgres": """
-        insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, seal)
-            select d, i::text, 'outside', 'OUT', 'READY', 1, 1, lpad(i::text, 18, '0'), 1 from generate_series(1, {n}) i, unnest(array['raw', 'one', 'two', 'three']) d;
-        insert into run (jobid, dataid, epoch, status, inputs) select j, i::text, 1, 'READY', '[]' from generate_series(1, {n} / 2) i, unnest(array['load', 'join']) j;
-        insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, seal)
-            select d, i::text, j, 'OUT', 'READY', 1, 1, lpad(i::text, 18, '0'), 1 from generate_series(1, {n} / 2) i, (values ('clean', 'load'), ('joined', 'join')) x (d, j);
-        insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, seal)
-            select d, i::text, j, 'IN', 'DONE', 1, 1, 1 from generate_series(1, {n} / 2) i, (values ('raw', 'load'), ('one', 'join'), ('two', 'join'), ('three', 'join')) x (d, j);
-        insert into data_manifest (datasetid, dataid, version, jobid) select d, i::text, 1, 'x' from generate_series(1, {n} / 2) i, unnest(array['clean', 'joined']) d;
-        insert into event (kind, datasetid, dataid, after) select 'published', d, i::text, 'READY' from generate_series(1, {n} / 2) i, unnest(array['clean', 'joined']) d;
-        insert into candidate (jobid, dataid, sort_key, state, inputs)
-            select 'load', i::text, lpad(i::text, 18, '0'), 'CLAIMABLE', '[["raw","' || i || '"]]' from generate_series({n} / 2 + 1, {n}) i;
-        insert into candidate (jobid, dataid, sort_key, state, inputs)
-            select 'join', i::text, lpad(i::text, 18, '0'), 'CLAIMABLE', '[["one","' || i || '"],["two","' || i || '"],["three","' || i || '"]]' from generate_series({n} / 2 + 1, {n}) i;
-    """,
-    "sqlite": """
-        create temp table number as with recursive i (i) as (select 1 union all select i + 1 from i where i < {n}) select i, cast(i as text) as t, printf('%018d', i) as k from i;
-        insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, seal)
-            select d.value, t, 'outside', 'OUT', 'READY', 1, 1, k, 1 from json_each('["raw","one","two","three"]') d cross join number;
-        insert into run (jobid, dataid, epoch, status, inputs) select j.value, t, 1, 'READY', '[]' from json_each('["load","join"]') j cross join number where i <= {n} / 2;
-        insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, seal)
-            select x.value ->> 0, t, x.value ->> 1, 'OUT', 'READY', 1, 1, k, 1 from json_each('[["clean","load"],["joined","join"]]') x cross join number where i <= {n} / 2;
-        insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, seal)
-            select x.value ->> 0, t, x.value ->> 1, 'IN', 'DONE', 1, 1, 1 from json_each('[["raw","load"],["one","join"],["two","join"],["three","join"]]') x cross join number where i <= {n} / 2;
-        insert into data_manifest (datasetid, dataid, version, jobid) select d.value, t, 1, 'x' from json_each('["clean","joined"]') d cross join number where i <= {n} / 2;
-        insert into event (kind, datasetid, dataid, after) select 'published', d.value, t, 'READY' from json_each('["clean","joined"]') d cross join number where i <= {n} / 2;
-        insert into candidate (jobid, dataid, sort_key, state, inputs) select 'load', t, k, 'CLAIMABLE', '[["raw","' || t || '"]]' from number where i > {n} / 2;
-        insert into candidate (jobid, dataid, sort_key, state, inputs)
-            select 'join', t, k, 'CLAIMABLE', '[["one","' || t || '"],["two","' || t || '"],["three","' || t || '"]]' from number where i > {n} / 2;
-    """,
-}
 
-
-def filled(url: str, chunks: int) -> Store:
-    """A store in which half of the chunks of each job are done."""
-    store = open_store(url, create=True)
-    define(store)
-    store.fold_in()  # folds the definitions in
-    dialect = url.partition(":")[0].removesuffix("ql")
-    store.dml(FILL[dialect].format(n=chunks))
-    if dialect == "postgres":
-        store.dml("analyze")
-    return store
-
-
-def growth(small: Store, large: Store, label: str) -> None:
+def growth(small: Store, large: Store, label: str, chunks: int) -> None:
     for jobid in ("load", "join"):
         times: dict[str, list[float]] = {"small": [], "large": []}
         for round_ in range(15):
@@ -235,20 +186,31 @@ def growth(small: Store, large: Store, label: str) -> None:
         few, many = statistics.median(times["small"]), statistics.median(times["large"])
         inputs = {"load": "one", "join": "three"}[jobid]
         figure(f"{label}_claim_{inputs}_input_at_1000", few * 1e3, "ms")
-        figure(f"{label}_claim_{inputs}_input_at_1000000", many * 1e3, "ms")
-        bar(f"{label}_claim_{inputs}_input_growth", many / few, 1.5, at_least=False)
+        figure(f"{label}_claim_{inputs}_input_at_{chunks}", many * 1e3, "ms")
+        bar(f"{label}_claim_{inputs}_input_growth", many / few, 1.2, at_least=False)
 
 
-def announce(store: Store, label: str) -> None:
-    chunks = 100_000
-    store.register(
-        [Dataset(name, partition=NUMBER) for name in ("src", "left", "right")],
-        [Job("a", (Input("src"),), ("left",)), Job("b", (Input("src"),), ("right",))],
-    )
-    start = time.perf_counter()
-    store.announce("src", [str(number) for number in range(1, chunks + 1)])
-    spent = time.perf_counter() - start
-    bar(f"{label}_announce_chunks_per_second", chunks / spent, 10_000, at_least=True)
+def announce(make: Callable[[str], str], label: str, rounds: int = 3) -> None:
+    dataids = [str(number) for number in range(1, 100_001)]
+    pairs = []
+    for round_ in range(rounds):
+        url = make(f"announce{round_}")
+        store = open_store(url, create=True)
+        store.register(
+            [Dataset(name, partition=NUMBER) for name in ("src", "left", "right")],
+            [Job("a", (Input("src"),), ("left",)), Job("b", (Input("src"),), ("right",))],
+        )
+        path = url.removeprefix("sqlite:///")
+        sqlite = label == "sqlite"
+        bare = announce_into_sqlite(path, dataids) if sqlite else announce_into_postgres(url, dataids)
+        start = time.perf_counter()
+        store.announce("src", dataids)
+        pairs.append((bare, time.perf_counter() - start))
+        store.close()
+    figure(f"{label}_bare_bulk_insert", len(dataids) / statistics.median(pair[0] for pair in pairs), "chunks/s")
+    figure(f"{label}_announce", len(dataids) / statistics.median(pair[1] for pair in pairs), "chunks/s")
+    over = statistics.median(pair[0] / pair[1] for pair in pairs)
+    bar(f"{label}_announce_over_bare_bulk_insert", over, 0.4, at_least=True)
 
 
 def resubmit(store: Store, label: str) -> None:
@@ -288,36 +250,83 @@ def imports() -> None:
         )
 
 
+# The ceiling --------------------------------------------------------------------------------------------------------
+
+
+def _ours(url: str) -> Callable[[], None]:
+    store = open_store(url)
+    return lambda: ours(store)
+
+
+def _minimal(address: str) -> Callable[[], None]:
+    return minimal(address).run
+
+
+def over_ceiling(make: Callable[[str], str], label: str, server: Cluster) -> None:
+    for processes in (1,) if label == "sqlite" else (1, 4):
+        url, address = make(f"ours{processes}"), make(f"ceiling{processes}")
+        store = open_store(url, create=True)
+        define(store)
+        store.announce("raw", [str(number) for number in range(60_000)])
+        store.close()
+        minimal(address).fill(150_000)
+        on_server = label == "postgres"
+        cpu = server.cpu_seconds if on_server else lambda: 0.0
+        costs = take_turns(processes, {"ours": (_ours, url), "ceiling": (_minimal, address)}, cpu)
+        named = label if label == "sqlite" else f"{label}_{processes}_process{'es' * (processes > 1)}"
+        for name, cost in costs.items():
+            cost.show(f"{named}_{name}", on_server=on_server)
+        mine, least = costs["ours"], costs["ceiling"]
+        figure(f"{named}_client_cpu_over_ceiling", mine.client_per_run / least.client_per_run, "times")
+        tail = named.removeprefix(label)
+        bar(f"{label}_over_ceiling{tail}", ratio(mine, least), 0.45 if on_server else 0.4, at_least=True)
+        if on_server:
+            over = mine.server_per_run / least.server_per_run
+            bar(f"{label}_server_cpu_over_ceiling{tail}", over, 2.5, at_least=False)
+
+
+def over_engine(make: Callable[[str], str], label: str) -> None:
+    url = make("rate")
+    store = open_store(url, create=True)
+    define(store)
+    store.announce("raw", [str(number) for number in range(60_000)])
+    bare, full, over = alternate(store)
+    figure(f"{label}_bare_1_process", bare, "runs/s")
+    figure(f"{label}_full_1_process", full, "runs/s")
+    bar(f"{label}_full_over_bare_1_process", over, 0.5, at_least=True)
+    if label == "postgres":
+        bare, full, over = alternate_processes(url, 4)
+        figure("postgres_bare_4_processes", bare, "runs/s")
+        figure("postgres_full_4_processes", full, "runs/s")
+        bar("postgres_full_over_bare_4_processes", over, 0.5, at_least=True)
+    store.close()
+
+
 def main() -> None:
-    chunks = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    with tempfile.TemporaryDirectory() as folder, start_postgres() as server:
+    words = [word for word in sys.argv[1:] if not word.isdecimal()]
+    chunks = next((int(word) for word in sys.argv[1:] if word.isdecimal()), 1_000_000)
+    parts = words or ["imports", "ceiling", "engine", "bulk", "growth"]
+    if "imports" in parts:
         imports()
+    with tempfile.TemporaryDirectory() as folder, start_postgres() as server:
         for label, make in (
             ("sqlite", lambda name: f"sqlite:///{folder}/{name}.db"),
             ("postgres", lambda name: server.create_database()),
         ):
-            url = make("rate")
-            store = open_store(url, create=True)
-            define(store)
-            store.announce("raw", [str(number) for number in range(60_000)])
-            bare, full, ratio = alternate(store)
-            figure(f"{label}_bare_1_process", bare, "runs/s")
-            figure(f"{label}_full_1_process", full, "runs/s")
-            bar(f"{label}_full_over_bare_1_process", ratio, 0.5, at_least=True)
-            if label == "postgres":
-                bare, full, ratio = alternate_processes(url, 4)
-                figure("postgres_bare_4_processes", bare, "runs/s")
-                figure("postgres_full_4_processes", full, "runs/s")
-                bar("postgres_full_over_bare_4_processes", ratio, 0.5, at_least=True)
-            store.close()
-            store = open_store(make("bulk"), create=True)
-            announce(store, label)
-            resubmit(store, label)
-            store.close()
-            small, large = filled(make("small"), 1000), filled(make("large"), chunks)
-            growth(small, large, label)
-            small.close()
-            large.close()
+            if "ceiling" in parts:
+                over_ceiling(make, label, server)
+            if "engine" in parts:
+                over_engine(make, label)
+            if "bulk" in parts:
+                announce(make, label)
+                store = open_store(make("resubmit"), create=True)
+                resubmit(store, label)
+                store.close()
+            if "growth" in parts:
+                small, large = filled(make("small"), 1000), filled(make("large"), chunks)
+                growth(small, large, label, chunks)
+                small.close()
+                large.close()
     finish()
 
 

@@ -24,10 +24,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._filled import define
 from bench._migration import migration
 from bench._report import bar, figure, finish
 from bench.claims import _process as claim_loop
-from bench.claims import define
 from opendataflow.model import Job, Manifest
 from opendataflow.project import Environment, Project
 from opendataflow.run.drain import Drain

@@ -15,9 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._filled import define
 from bench._forensics import dataid_of, filled, hours_of
 from bench._report import bar, figure, finish
-from bench.claims import define, ours, rate
+from bench.claims import ours, rate
 from opendataflow.cli.door import VERBS
 from opendataflow.store import freshness, open_store
 from tests.support.postgres import start_postgres

@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._filled import filled
 from bench._report import bar, figure, finish
-from bench.claims import filled
 from tests.support.postgres import start_postgres
 
 VERBS = {

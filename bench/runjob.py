@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._filled import define, filled
 from bench._report import bar, figure, finish
-from bench.claims import define, filled
 from opendataflow.store import open_store
 from tests.support.postgres import start_postgres
 

@@ -23,8 +23,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._filled import define
 from bench._report import bar, figure, finish
-from bench.claims import define
 from bench.drain import Around, project_in
 from opendataflow.notify.background import Teller
 from opendataflow.project import Project

@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,9 +123,26 @@ class Cluster(Server):
                 ["sh", "-c", UNTIL_INPUT_ENDS, "sh", *self._postgres], **own, **self._how
             )
 
+    @property
+    def pid(self) -> int:
+        """Of its first process, the parent of all others."""
+        return int((self._data / "postmaster.pid").read_text().split()[0])
+
+    def cpu_seconds(self) -> float:
+        """CPU time of all its processes, those that ended included."""
+        ticks, first = 0, str(self.pid)
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it ended meanwhile
+                numbers = path.read_text().rpartition(")")[2].split()
+                if path.parent.name == first:
+                    ticks += sum(map(int, numbers[11:15]))  # its own, and of the children that it waited for
+                elif numbers[1] == first:
+                    ticks += sum(map(int, numbers[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def kill(self, number: int = signal.SIGQUIT) -> None:
         """End it at once: SIGQUIT is what `pg_ctl stop -m immediate` does, SIGKILL lets it say nothing at all."""
-        os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), number)
+        os.kill(self.pid, number)
         self.stop()
         while _is_listening(self.port):
             time.sleep(0.01)
