@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Table
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from .errors import BadDefinition
 from .model import Input, Job, Mapping, Retry, seconds
 from .model.ids import shown
+from .shapes import dataclass, field
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Read = str | Table[str, object] | Input

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from ..model.data import plain as plain
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
+from ..shapes import dataclass, field
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

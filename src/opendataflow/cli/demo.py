@@ -12,7 +12,6 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ..errors import BadConfig, JobFailed, MissingDependency, UsageError, install_command
+from ..shapes import dataclass, field
 from .common import App, has_colour, verb
 from .run import terminating
 from .serve import require_web

@@ -8,11 +8,12 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import OdfError, UnknownJob, UsageError, exit_code_of
+from ..shapes import NamedTuple
 from .common import App, item_option, plain, table, up_to_date, verb
 from .tell import tell_once
 from .words import RunCommand, command_of, is_script, refuse_key, target_of

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import SchemaOlder, StoreMissing, UsageError
 from ..model import Dataset, check_id
+from ..shapes import NamedTuple, dataclass
 from .common import App, confirm, table, verb
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
 from ..model.bounds import Size
+from ..shapes import dataclass
 from .common import App, Line, confirm, plain, table, verb
 from .run import worker_of
 

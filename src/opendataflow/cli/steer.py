@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..shapes import dataclass
 from .common import App, Line, confirm, table, verb
 from .selectors import selectors
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+from ..shapes import NamedTuple
 
 
 class Branch(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from ..errors import NotValidated
 from ..model import Dataset, Manifest
+from ..shapes import NamedTuple
 from .listing import looking_at
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..errors import BadDefinition
 from ..model import Dataset, Partition
 from ..model.ids import shown
+from ..shapes import replace
 
 REJECTED = "__rejected"
 BECAUSE = "rejected_because"

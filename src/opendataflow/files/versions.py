@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from secrets import token_hex
-from typing import NamedTuple
 
 from ..model import Dataset
 from ..model.catalogue import ALL
 from ..model.dataid import TYPES
+from ..shapes import NamedTuple
 
 PLAIN, VERSIONED = "plain", "versioned"
 OURS = "opendataflow"  # the writer that a manifest names when this program wrote the files

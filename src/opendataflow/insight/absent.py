@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from ..errors import BadDataid, BadDefinition, BadId
 from ..model import TODAY, TYPES, Catalogue, DataidType, Dataset, Partition, from_ordinal, ordinal, sort_key
 from ..model.deadline import parse_expected
 from ..model.timezone import time_zone
+from ..shapes import NamedTuple
 from .axis import FIRST_KEY, LAST_KEY
 from .seen import Seen
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..errors import BadDataid
 from ..model import TYPES, DataidType, Partition, sort_key
+from ..shapes import NamedTuple, dataclass
 
 LAST_KEY = "\x7f"  # comes after every key of a dataid
 FIRST_KEY = " "  # comes before every key of a dataid, and after the empty one of a malformed dataid

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ..errors import OdfError
 from ..model import READY, Catalogue
+from ..shapes import dataclass
 from ..store import Store
 from .flow import datasets_in_order
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..errors import BadDataid, UsageError
 from ..model import Catalogue, canonical, sort_key
 from ..model.selector import End
+from ..shapes import dataclass
 from ..store import Chunk
 from .axis import FIRST_KEY
 from .flow import chosen

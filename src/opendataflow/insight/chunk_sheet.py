@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
-from typing import NamedTuple
 
 from ..errors import InvalidPath, NotValidated, OdfError, WrongData
 from ..model import (
@@ -24,6 +22,7 @@ from ..model import (
     sort_key,
 )
 from ..project import Project
+from ..shapes import NamedTuple, dataclass, replace
 from ..store import OUTSIDE, Chunk, ChunkLine, Event, Published, Recalled, Run, Store
 from .absent import REFUSED
 from .behind import Behind, behind

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from .. import files
 from ..errors import OdfError
 from ..model.selector import Selector
 from ..project import Project, misplaced
 from ..project.trust import require
+from ..shapes import dataclass
 from ..store import Published, Store
 from .flow import datasets_in_order
 from .selection import select

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
-from typing import NamedTuple
 
 from ..model import Catalogue, Dataset, check_dataid, sort_key
 from ..model.ddl import column_differences, columns_of
+from ..shapes import NamedTuple, dataclass
 from ..store import ChunkLine, Columns, Store
 from .axis import LAST_KEY
 from .check_words import check_words

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..errors import BadDataid
 from ..model import Dataset, sort_key
+from ..shapes import NamedTuple
 from ..store import ChunkLine, Store
 from .absent import MISSING, REFUSED, absent
 from .axis import FIRST_KEY, LAST_KEY

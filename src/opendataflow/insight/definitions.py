@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..model import Catalogue, Dataset, Job
 from ..model.broken import Definition
 from ..project import Project
+from ..shapes import dataclass
 from ..store.loading import dataset_data, job_data
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..errors import DataNotReady, UsageError
 from ..model import CheckResult, check_dataid
 from ..model.ddl import column_differences, columns_of
+from ..shapes import NamedTuple, dataclass
 from ..store import Published, Store
 
 if TYPE_CHECKING:

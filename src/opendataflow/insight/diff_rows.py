@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .. import files
 from ..errors import InvalidPath, MissingDependency, NotValidated, UsageError, install_command
@@ -12,6 +12,7 @@ from ..model.ddl import columns_of
 from ..model.printable import one_line
 from ..project import Project, misplaced
 from ..project.trust import require
+from ..shapes import NamedTuple
 from ..store import Published, Store
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..errors import BadDefinition, OdfError, install_command
 from ..project.trust import told, way_out
 from ..run.context import Vault
 from ..run.declared import foreseen_distrust
+from ..shapes import dataclass
 from ..spark.java import INSTALL_JAVA, find_java
 from .definitions import broken_facts
 from .words import count

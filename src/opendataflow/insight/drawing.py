@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
-from typing import NamedTuple
 
 from ..model.printable import visible
+from ..shapes import NamedTuple, dataclass
 from .graph_layout import SIZES, Edge, Layout, Place, layout
 
 MOST_BOXES = 400  # that are drawn with their names; more than these are a map

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..model import Partition, sort_key
+from ..shapes import NamedTuple, dataclass
 from ..store import Chunk
 from .absent import REFUSED, Absent
 from .axis import DataidRange, ranges

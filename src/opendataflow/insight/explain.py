@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from ..errors import BadDataid, BadId, OdfError, UntrustedDefinition
 from ..files.quarantine import REJECTED
@@ -28,6 +26,7 @@ from ..model import (
 )
 from ..project import Project
 from ..project.trust import distrust_of, told
+from ..shapes import NamedTuple, dataclass
 from ..store import OUTSIDE, Chunk, Event, Published, Recalled, Run, Store
 from .absent import MISSING, REFUSED, last_expected
 from .changed import ways_to_accept

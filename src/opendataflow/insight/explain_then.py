@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
+from ..shapes import replace
 from ..store import Store
 from .explain import Explanation, explain
 from .then import TODAYS_DEFINITIONS, Then, history_begins

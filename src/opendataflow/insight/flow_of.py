@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from ..model import READY, TODAY, Catalogue
+from ..shapes import NamedTuple, dataclass
 from .axis import FIRST_KEY, LAST_KEY
 from .seen import Seen
 from .words import count

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from ..errors import UnknownDataset, UsageError
 from ..model import FAILED, READY, RESUBMIT, RUNNING, TODAY, Catalogue
+from ..shapes import dataclass, replace
 from ..store import Chunk, Store
 from .absent import MISSING, REFUSED
 from .axis import FIRST_KEY, LAST_KEY

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+
+from ..shapes import NamedTuple, dataclass
 
 Edge = tuple[str, str]
 

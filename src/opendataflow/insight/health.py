@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, sort_key
+from ..shapes import dataclass
 from ..store import Store
 from .axis import FIRST_KEY, LAST_KEY
 from .late import is_declared, late

@@ -6,7 +6,6 @@ Other than `odf status` it counts what is READY only where that is little, and p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from ..errors import BadDataid, BadId
 from ..model import (
@@ -26,6 +25,7 @@ from ..model import (
     sort_key,
 )
 from ..model.dataid import moment
+from ..shapes import dataclass, field, replace
 from ..store import Ends, Store
 from .absent import MISSING, REFUSED, count_within, last_expected
 from .axis import FIRST_KEY, LAST_KEY, Axis, axis, single_columns

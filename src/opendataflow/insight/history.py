@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import NamedTuple
 
 from ..errors import UnknownDataset, UnknownJob, UsageError
 from ..model import FAILED, HOLD, PENDING, RESUBMIT, check_dataid, dataids
 from ..model.selector import Selector, Subject
+from ..shapes import NamedTuple, dataclass
 from ..store import Filter, Store, Stretch, Told
 from .selection import ChunkId, Scope, scope
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from ..errors import OdfError
 from ..model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue, may_read
+from ..shapes import dataclass
 from ..store import Event, Run, Store
 from .usual import seconds_so_far, usual_seconds
 from .words import count, duration, said, when

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
 from datetime import datetime
 
 from ..model import FAILED, HOLD, PENDING, READY, Catalogue
 from ..model.cause import cause_key
+from ..shapes import dataclass
 from ..store import OUTSIDE, Event, Store
 from .absent import MISSING, REFUSED
 from .holdup import Holdup, link_text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
@@ -12,6 +11,7 @@ from ..model import READY, Catalogue, Job, Mapping, Partition, Pause
 from ..model.cause import cause_key
 from ..project import Project, code_of
 from ..run.declared import mentioned_in
+from ..shapes import dataclass
 from ..store import Attempted, Run, Store
 from .usual import seconds_so_far, usual_seconds
 from .why.job import about_job

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ..errors import BadDataid, BadDefinition, BadId
 from ..model import READY, TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
 from ..model.deadline import Deadline, due, parse_deadline, parse_expected
 from ..model.timezone import time_zone
+from ..shapes import dataclass
 from ..store import Store
 from .absent import MISSING, REFUSED
 from .axis import FIRST_KEY, LAST_KEY

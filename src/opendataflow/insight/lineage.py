@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from ..errors import UnknownVersion
 from ..model import check_dataid
+from ..shapes import dataclass
 from ..store import Link, Store
 from .flow_of import BOTH_WAYS, Reach
 from .words import count

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
 from ..errors import BadDataid
 from ..model import (
@@ -24,6 +22,7 @@ from ..model import (
     ordinal,
     sort_key,
 )
+from ..shapes import NamedTuple, dataclass, field
 from ..store import Chunk, Store
 from .absent import MISSING, REFUSED, SIGNS, Absent, absent, count_within
 from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, single_columns
@@ -187,7 +186,7 @@ def _wanted(status: str | None) -> str | None:
 
 def _widened(line: Line, partition: Partition, known: Absent, stale: int) -> Line:
     """The line with its chunks that are not there, counted and inside of its ends."""
-    from dataclasses import replace
+    from ..shapes import replace
 
     counts = {sign: len(known.of(sign)) + (len(known.again) if sign == REFUSED else 0) for sign in SIGNS} | {
         STALE: stale
@@ -299,7 +298,7 @@ def _block(
 
 
 def _with(lines: list[Line], cells: dict[str, tuple[Cell, ...]]) -> tuple[Line, ...]:
-    from dataclasses import replace
+    from ..shapes import replace
 
     return tuple(replace(line, cells=cells[line.datasetid]) for line in lines)
 

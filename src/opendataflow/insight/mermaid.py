@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+from ..shapes import NamedTuple
 
 # What surrounds a label, by shape; the class of the same name colours it.
 _SHAPES = {"box": ('["', '"]'), "round": ('(["', '"])')}

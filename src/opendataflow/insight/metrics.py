@@ -9,12 +9,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from ..errors import BY_NAME, OdfError
 from ..lineage import DROPPED, SENT
 from ..model import READY
+from ..shapes import NamedTuple, dataclass, field, replace
 from ..store import Store
 from ..store.figures import BUCKETS, Mark, Now, Since
 from .late import Late, late

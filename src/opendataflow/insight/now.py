@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
+from ..shapes import dataclass
 from ..store import Run, Store
 
 _PERIOD = 300.0  # seconds

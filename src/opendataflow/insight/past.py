@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ..shapes import replace
 from ..store import Chunk, Store
 from .flow import chosen
 from .matrix import EVERYTHING, Line, Overview, chunk_list, overview, window

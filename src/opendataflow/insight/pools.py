@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ..shapes import dataclass
 from ..store import Store
 
 _MOST = 10_000

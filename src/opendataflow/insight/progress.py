@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from ..errors import JobFailed, OdfError
 from ..model import DEFERRED, FAILED, READY, WAITING, Limit
 from ..model.cause import cause_key
 from ..run.drain import Drained, Failure, Took
+from ..shapes import NamedTuple, dataclass
 from ..store import Store
 from .axis import LAST_KEY
 from .words import duration

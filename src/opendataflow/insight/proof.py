@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..errors import DataNotReady, NotValidated, OdfError, WrongData
 from ..model import Catalogue, Dataset, Job
+from ..shapes import dataclass
 from ..store import Chunk, Published
 from .axis import DataidRange, ranges
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..errors import DataNotReady, UsageError, WrongData
 from ..model import Dataset, Input, InputChunk, Job
 from ..project import Project
 from ..run.sharding import check_location
+from ..shapes import NamedTuple, dataclass
 from ..store import Chunk, Published, Store
 from .axis import DataidRange
 from .proof import Case, Problem, Rows, drain

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from statistics import median
@@ -15,6 +14,7 @@ from ..model.cause import cause_key
 from ..model.moment import moved
 from ..model.printable import one_line
 from ..model.selector import Selector, Subject
+from ..shapes import replace
 from ..store import Attempted, Deed, Store
 from .flow import datasets_in_order
 from .late import due_of, is_declared, late

@@ -6,13 +6,13 @@ import bz2
 import gzip
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from ..errors import DataNotReady, InvalidPath, MissingDependency, UsageError, install_command
 from ..model import READY, InputChunk, check_dataid, check_id
 from ..project import Project, location_of, misplaced
+from ..shapes import dataclass
 from ..store import Store
 from .read import readable
 from .words import state

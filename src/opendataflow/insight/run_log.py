@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import InvalidPath, OdfError, UnknownRun
@@ -17,6 +16,7 @@ from ..model import RUNNING
 from ..model.printable import visible
 from ..project import Project
 from ..run.process import log_parts, logs
+from ..shapes import dataclass, replace
 from ..store import Run, Store
 from .words import gist
 

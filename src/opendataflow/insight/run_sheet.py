@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from ..errors import OdfError
 from ..model import RUNNING, Answer, Catalogue, Job
 from ..project import Project
 from ..run.context import variable_names
 from ..run.declared import foreseen_on_spark
+from ..shapes import NamedTuple, dataclass
 from ..store import Event, Run, Store
 from .run_log import spark_ui
 from .usual import seconds_so_far, usual_seconds

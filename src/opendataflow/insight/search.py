@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ..errors import BadId, UnknownRun
 from ..model import TODAY, Catalogue, check_id
+from ..shapes import dataclass
 from ..store import Store
 from .axis import FIRST_KEY, LAST_KEY
 from .matrix import window

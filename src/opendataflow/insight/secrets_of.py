@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from .. import secrets
 from ..errors import BadConfig, UsageError
@@ -11,6 +10,7 @@ from ..model import Catalogue, Dataset
 from ..model.address import address_of
 from ..project import Project
 from ..project.hosts import vouched
+from ..shapes import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

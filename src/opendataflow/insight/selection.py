@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..errors import BadDataid, UsageError
 from ..model import READY, TYPES, Catalogue, check_dataid, check_id, dataids, sort_key
 from ..model.selector import End, Selector, Subject
+from ..shapes import NamedTuple, dataclass
 from ..store import LastChange, Store
 from .axis import LAST_KEY
 from .exceptions import chunks_in

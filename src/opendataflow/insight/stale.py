@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..model import IGNORE, READY, Catalogue, Partition, check_dataid, sort_key
 from ..model.selector import Selector
+from ..shapes import dataclass, replace
 from ..store import Chunk, Descendant, Link, Mark, StaleChunk, Store
 from .axis import FIRST_KEY, LAST_KEY
 from .flow import datasets_in_order

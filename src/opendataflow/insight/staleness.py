@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from ..errors import BadDataid, BadId
 from ..model import READY, Catalogue, Consumed, Input, Job, latest_bound, sort_key
+from ..shapes import NamedTuple
 from ..store import Chunk, Store
 
 ChunkId = tuple[str, str]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from math import ceil
 
 from ..errors import UsageError
 from ..model import FAILED, READY, RUNNING, Consumed
+from ..shapes import dataclass
 from ..store import Stint, Store
 from .words import count
 

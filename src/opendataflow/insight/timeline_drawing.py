@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from html import escape
-from typing import NamedTuple
 
 from ..model.printable import one_line
+from ..shapes import NamedTuple
 from .timeline import Bar, Lane, Queue, Timeline
 from .words import count, duration, took
 

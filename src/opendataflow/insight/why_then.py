@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from ..errors import NothingToDo
@@ -27,6 +26,7 @@ from ..model import (
     may_read,
     sort_key,
 )
+from ..shapes import dataclass
 from ..store import ChunkThen, Event, Run, Store
 from .axis import FIRST_KEY
 from .decided import Decision

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import OdfError
 from ..model import Catalogue, InputChunk, Manifest
@@ -15,6 +15,7 @@ from ..model.ddl import columns_of
 from ..model.partition import span
 from ..model.timezone import time_zone
 from ..project import Environment
+from ..shapes import NamedTuple
 from ..store import Claim
 from .naming import Name, name_of
 

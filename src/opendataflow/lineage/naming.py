@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ..errors import OdfError
 from ..model import Dataset
@@ -11,6 +10,7 @@ from ..model.address import split_host
 from ..model.dataset import POSTGRES
 from ..project import Environment
 from ..project.locations import absolute
+from ..shapes import NamedTuple
 
 _url = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(/.*)?").fullmatch
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}  # as file systems say it → as lineage servers know it

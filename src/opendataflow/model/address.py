@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ..errors import BadDefinition
+from ..shapes import NamedTuple
 from .dataset import Dataset
 from .ids import shown
 

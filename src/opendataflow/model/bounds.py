@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from ..errors import BadDefinition
+from ..shapes import NamedTuple, dataclass
 
 GAP, OVERLAP, BACKWARDS = "gap", "overlap", "backwards"
 LAST_DAY, LAST_MOMENT = "9999-12-31", "9999-12-31T23:59:59.999999"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadDefinition, OdfError
+from ..shapes import NamedTuple
 
 Definition = tuple[str, str]  # dataset, job or pool, and its id
 

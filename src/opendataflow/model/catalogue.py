@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ..errors import BadDefinition, BadMapping, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
+from ..shapes import NamedTuple, replace
 from .broken import Broken, BrokenDefinition, Definition
 from .circles import check_no_circle, circles, waits_for
 from .dataset import TODAY, Dataset

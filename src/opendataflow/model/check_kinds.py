@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from ..errors import OdfError
+from ..shapes import NamedTuple
 from .duration import seconds
 from .ids import check_id
 

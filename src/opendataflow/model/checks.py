@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, BadDefinition
+from ..shapes import dataclass, field
 from .check_kinds import KINDS, Params
 from .ids import shown
 from .plain import plain, plain_table, within

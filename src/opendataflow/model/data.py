@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from ..shapes import fields, is_dataclass
 
 _OF_THE_STORE = "opendataflow.store."
 _LEFT_OUT = "sort_key"  # how the store orders dataids is nobody else's business

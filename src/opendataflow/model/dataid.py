@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
-from typing import NamedTuple
+
+from ..shapes import NamedTuple
 
 _NUMBER_DIGITS = 18  # fits a signed 64-bit integer, so that every database can hold it
 _HOURS = {f"T{hour:02d}": hour for hour in range(24)}

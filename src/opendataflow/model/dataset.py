@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ..errors import BadDefinition
+from ..shapes import dataclass, field
 from .checks import Check, in_order
 from .dataid import TYPES
 from .ids import check_id, shown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import NamedTuple
 
 from ..errors import BadDefinition
+from ..shapes import NamedTuple
 from .dataid import TYPES, moment
 from .duration import seconds
 from .ids import shown

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
+from ..shapes import NamedTuple
 from .dataset import Dataset
 from .manifest import Manifest
 from .receipt import QUESTIONS, Answer, Receipt

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..errors import BadDefinition
+from ..shapes import NamedTuple
 from .ids import shown
 
 LONGEST = 10_000  # characters

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 
 from ..errors import BadDefinition
+from ..shapes import dataclass
 from .ids import shown
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

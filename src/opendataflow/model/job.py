@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Table
-from dataclasses import dataclass, field
 from datetime import datetime
 from math import isfinite
-from typing import NamedTuple
 
 from ..errors import BadDefinition, LeaseLost
+from ..shapes import NamedTuple, dataclass, field
 from .hours import Hours, next_change, parse_window, slots_at
 from .ids import check_id, shown
 from .mapping import IDENTITY, Mapping

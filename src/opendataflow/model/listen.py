@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import NamedTuple
 
 from ..errors import UsageError
+from ..shapes import NamedTuple
 
 LOOPBACK = "127.0.0.1"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadDefinition
+from ..shapes import NamedTuple, dataclass, field, fields, replace
 from .checks import ERROR
 from .ids import shown
 from .plain import plain_table

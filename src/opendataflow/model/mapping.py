@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import abc
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..errors import BadMapping
+from ..shapes import NamedTuple, dataclass
 from .dataid import TYPES, DataidType, moment
 from .ids import check_id, shown
 from .partition import Partition, bounds, check_form, comparable, ordinal, sort_key

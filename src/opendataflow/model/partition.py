@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from datetime import date, datetime
 from functools import lru_cache
 
 from ..errors import BadDataid, BadDefinition
+from ..shapes import dataclass, fields
 from .dataid import TYPES, DataidType, moment
 from .ids import check_id, shown
 from .plain import within

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ..errors import BadDefinition, DataNotReady, InvalidPath, Locked, NotValidated, WrongData
+from ..shapes import NamedTuple, dataclass, field
 from .ids import shown
 from .plain import plain_table
 

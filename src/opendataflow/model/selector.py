@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
 
 from ..errors import BadDataid, BadDefinition, BadId, UsageError
+from ..shapes import NamedTuple
 from .cause import cause_key
 from .ids import check_id, shown
 from .partition import Partition, sort_key

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..errors import UnknownStatus
+from ..shapes import NamedTuple
 from .ids import shown
 
 RUNNING = "RUNNING"

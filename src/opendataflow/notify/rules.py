@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple
 
 from ..errors import OdfError
 from ..insight.selection import Scope, scope
@@ -13,6 +12,7 @@ from ..model.selector import Subject
 from ..model.timezone import time_zone
 from ..project import Project
 from ..project.notify import DEFAULT_REMIND, RECOVERED, Rule
+from ..shapes import NamedTuple
 from ..store import Store
 from ..store.notices import (
     DROPPED,

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import BadKey, OdfError
 from ..insight.behind import waiting_behind
@@ -23,6 +22,7 @@ from ..model.timezone import time_zone
 from ..project import Project
 from ..project.notify import Target
 from ..secrets import Hidden, Key, child_environment, decrypt, notify_context
+from ..shapes import NamedTuple
 from ..store import Store
 from ..store.notices import DROPPED, OPENED, OVER, SENT, Message
 from .rules import Rules, rules_of

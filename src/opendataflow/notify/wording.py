@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from ..insight.words import are, count, duration, many
 from ..model.printable import clean, one_line
 from ..project.notify import FAILED, LATE, RECALLED, REFUSED
+from ..shapes import dataclass
 from ..store.notices import OPENED, OVER, REMINDER, Incident, Member
 
 _LONGEST_SUBJECT = 160

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadConfig
+from ..shapes import NamedTuple, fields
 from .declared import Trust
 from .section import FLAG, Section
 from .text import read_tables

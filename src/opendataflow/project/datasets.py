@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from posixpath import splitext
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..model.plain import plain
 from ..model.size import is_size
 from ..model.timezone import time_zone
 from ..secrets import holds_password
+from ..shapes import replace
 from .locations import check_written
 from .section import COUNT, FLAG, SLOTS, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig
 from ..model import Dataset, Job, Pool
+from ..shapes import dataclass, field
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
 from ..model.ids import shown
 from ..model.job import IGNORE, RERUN, STALE
 from ..model.plain import plain
+from ..shapes import replace
 from .locations import is_inside
 from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
 

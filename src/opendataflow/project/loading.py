@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from ..model import TODAY, Catalogue, Dataset, Job, Pool
 from ..model.ids import shown
 from ..model.plain import plain_table
 from ..model.timezone import time_zone
+from ..shapes import replace
 from .config import read_config, read_trust, refuse_foreign, together
 from .datasets import VERIFY, check_complete, check_references, read_dataset, verified
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust, Web

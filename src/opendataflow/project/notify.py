@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from ..model.duration import seconds
 from ..model.hours import Window, parse_window
 from ..model.ids import shown
 from ..model.selector import Selector
+from ..shapes import dataclass, field
 from .section import TABLE, Section, Shape, nearest
 
 FAILED, RECOVERED, LATE, REFUSED, RECALLED = "failed", "recovered", "late", "refused", "recalled"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadConfig, OdfError
 from ..model.ids import shown
 from ..secrets import is_password_name, is_token
+from ..shapes import NamedTuple
 
 _CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
 

@@ -11,11 +11,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from ..errors import BadDefinition, OdfError, UntrustedDefinition
 from ..model import Catalogue, Dataset, Job, Look, checks_to_data
 from ..model.ids import shown
+from ..shapes import NamedTuple
 from .declared import Project
 from .locations import is_inside, resolve_location, strays
 

@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from .. import files
 from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, NotValidated, OdfError, WrongData
@@ -16,6 +15,7 @@ from ..model.remarks import remarks
 from ..pause import pause
 from ..project import Project, is_inside, misplaced
 from ..project.trust import require
+from ..shapes import dataclass
 from ..store import Announced
 from .audit import NothingThere, seen_at_location
 from .worker import Worker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import files
@@ -12,6 +11,7 @@ from ..files.versions import OURS
 from ..model import READY, Consumed, Dataset, InputChunk, Manifest
 from ..project import leads_outside, location_of
 from ..project.trust import require
+from ..shapes import replace
 from ..store import Store
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ..errors import BadDefinition, JobFailed, LeaseLost, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue
+from ..shapes import NamedTuple, dataclass, field
 from ..store import Claim, Store
 from .parts import Result
 from .worker import Worker

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..errors import NotValidated
 from ..files.columns import Told, told_by_files
 from ..files.versions import names_chunk
@@ -11,6 +9,7 @@ from ..model import CheckResult, Dataset, Manifest
 from ..model.checks import WARN, policy
 from ..model.ddl import column_differences, columns_of
 from ..model.remarks import described
+from ..shapes import replace
 
 _HINT = (
     'If these columns are right, declare them: [dataset.{0}] schema = "…". '

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..model import Catalogue, InputChunk, Job, Manifest, Receipt
+from ..shapes import NamedTuple
 from ..store import Claim
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, UsageError
@@ -12,6 +11,7 @@ from ..model.bounds import EVEN, Range, Size, breaks
 from ..project import Project, location_of
 from ..project.hosts import outside_hosts
 from ..project.trust import require
+from ..shapes import dataclass, replace
 from ..store import Chunk, Store
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import posixpath
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .. import files
 from ..errors import InvalidPath, NoSpace, NotValidated
@@ -20,6 +20,7 @@ from ..files.versions import VERSIONED, chunk_location, names_chunk, staging_loc
 from ..model import Dataset, Manifest
 from ..project import Project, location_of
 from ..project.trust import may_write
+from ..shapes import NamedTuple
 from ..store import Claim
 
 if TYPE_CHECKING:

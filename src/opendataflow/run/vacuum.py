@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
@@ -16,6 +15,7 @@ from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
 from ..project.trust import require
+from ..shapes import dataclass, field
 from ..store import Published, Store
 
 KEEP = 2

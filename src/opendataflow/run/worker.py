@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, install_command
 from ..lineage import teller_of
@@ -15,6 +15,7 @@ from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
 from ..project.trust import Distrust, distrust, looks, told, way_out
 from ..secrets import Hidden, Key
+from ..shapes import NamedTuple
 from ..store import Claim, Store
 from .attempt import run
 from .context import Vault, with_items

@@ -13,9 +13,10 @@ import json
 import os
 import struct
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..errors import BadKey, MissingDependency
+from ..shapes import NamedTuple
 from ..tokens import BOUND, bytes_of, bytes_of_java, is_bound, is_java
 from .key import KEY_VARIABLES, Key, passphrase_of, to_bytes
 

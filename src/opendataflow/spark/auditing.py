@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from ..files.quarantine import has_quarantine, is_within, limit_of
 from ..model import CheckResult, Consumed, Dataset, span
 from ..model.checks import ERROR, WARN, policy
 from ..model.remarks import QUARANTINE, described
+from ..shapes import dataclass, field
 from .check_kinds import probes
 from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
 from .columns import Bounds, column, lies_within, quoted, type_of

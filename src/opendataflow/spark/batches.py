@@ -6,7 +6,6 @@ import inspect
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from urllib.parse import unquote
 
@@ -21,6 +20,7 @@ from ..files.quarantine import has_quarantine
 from ..files.versions import OURS, another_version_location, is_one_file, version_location
 from ..model import Catalogue, Dataset, Job, Manifest
 from ..project import Project, resolve_location
+from ..shapes import replace
 from ..store import Claim
 from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order

@@ -7,7 +7,6 @@ Null passes `accepted`, `range`, `regex` and `sql`, as it passes a CHECK of SQL:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -20,6 +19,7 @@ from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, St
 from ..errors import BadDefinition
 from ..model import Check, Dataset, seconds, span
 from ..model.expression import check_expression
+from ..shapes import dataclass, replace
 from .checking import Across, Facts, Load, Probe, Verdict, any_of, key_of, null_counts, null_differences
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures, computed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from ..errors import BadKey, JobFailed, OdfError
 from ..files.quarantine import has_quarantine, rejected_id
 from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
+from ..shapes import dataclass, field
 from ..store.records import Claim
 from . import TAG
 from .auditing import Past, Surroundings

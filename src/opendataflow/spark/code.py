@@ -10,7 +10,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ from ..api import is_job, name_of
 from ..errors import BadConfig
 from ..model import Job
 from ..project import find
+from ..shapes import dataclass
 
 # What a function may ask for besides its datasets.
 EXTRAS = ("chunk", "spark", "extra")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -26,6 +25,7 @@ from ..errors import BadDefinition, OdfError, UsageError
 from ..model import Dataset, InputChunk
 from ..model.printable import one_line
 from ..project import Project
+from ..shapes import dataclass
 from .columns import quoted
 from .fingerprint import has_no_order
 from .formats import format_of

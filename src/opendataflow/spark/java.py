@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ..shapes import dataclass
 
 OLDEST_JAVA = 17
 INSTALL_JAVA = "Install Java 17 or 21, or point JAVA_HOME to one. On Debian: apt-get install openjdk-21-jre-headless"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +27,7 @@ from ..errors import BadConfig, BadDefinition
 from ..files.versions import names_chunk
 from ..model import Dataset
 from ..project import Environment, Project, resolve_location
+from ..shapes import NamedTuple
 from .columns import Bounds, column, type_of
 from .formats import JDBC, POSTGRES, declared_options, partitions_of
 from .lines import check_files

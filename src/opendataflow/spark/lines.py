@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, NamedTuple
+from typing import IO
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from ..errors import InvalidPath, NotValidated
 from ..files.listing import looking_at
 from ..model import Dataset, File
 from ..model.size import bytes_of
+from ..shapes import NamedTuple
 from .formats import CSV, JSON, TEXT, declared_options, format_of
 
 DEFAULT_MAX_LINE = "64MiB"

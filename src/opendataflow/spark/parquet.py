@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ..model import Dataset
+from ..shapes import dataclass, field
 from . import TAG
 from .auditing import BAD, LOWER, ROWS, UPPER, Audit
 from .columns import quoted, type_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -21,6 +20,7 @@ from ..model.bounds import Range, ends, order_by
 from ..model.dataid import TYPES
 from ..model.timezone import time_zone
 from ..project import Environment, Project, resolve_location
+from ..shapes import dataclass, field
 from .columns import column, quoted, type_of
 from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
 from .keys import Key, bucket, key_of, read_all, shares_one_location

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from ..model import Dataset, InputChunk, Manifest, span
 from ..model.checks import ERROR, policy
 from ..model.dataset import table_name
 from ..project import Environment, Project, check_places, resolve_location
+from ..shapes import dataclass
 from . import TAG
 from .columns import in_chunk, quoted
 from .formats import CSV, JDBC, ORC, PARQUET, POSTGRES, UNTYPED, folder_columns, format_of, partitions_of, read_options

@@ -7,7 +7,6 @@ what lies between the cuts, and the pieces are put together evenly: the counts a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -19,6 +18,7 @@ from ..errors import DataNotReady, JobFailed, NotValidated, OdfError, UsageError
 from ..model import Dataset
 from ..model.bounds import Range, Size, after, ends, even
 from ..project import Environment, Project, resolve_location
+from ..shapes import dataclass
 from .files import list_files
 from .formats import POSTGRES
 from .keys import Key, as_text, bound_of, bucket, key_of, read_all

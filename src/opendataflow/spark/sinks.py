@@ -8,7 +8,6 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +17,7 @@ from .. import files as data_files
 from ..errors import BadConfig, OdfError
 from ..files.versions import chunk_location, is_one_file, is_plain, staging_location, version_location
 from ..model import Dataset, File, Manifest, span
+from ..shapes import replace
 from .columns import Bounds, in_chunk
 from .files import is_local, list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of

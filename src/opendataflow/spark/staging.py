@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from ..files.versions import OURS
 from ..model import CheckResult, Dataset, Manifest
 from ..model.checks import ERROR
 from ..project import Environment, Project, resolve_location
+from ..shapes import dataclass, replace
 from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
 from .check_kinds import by_mark
 from .checking import Probe, any_of

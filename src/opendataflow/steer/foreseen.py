@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..insight.words import are, count, duration
 from ..model import FAILED, READY, RESUBMIT, RUNNING
+from ..shapes import dataclass
 from . import verbs
 
 if TYPE_CHECKING:

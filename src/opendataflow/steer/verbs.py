@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnknownRun, UsageError
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Pool, check_id
+from ..shapes import dataclass
 
 if TYPE_CHECKING:
     from ..insight.recovery import Plan

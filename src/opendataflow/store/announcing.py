@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from ..errors import Locked, WrongData
 from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, check_dataid, sort_key
+from ..shapes import NamedTuple
 from . import candidates, records, status_rows
 from .backend import Transaction
 from .inputs import ChunkId

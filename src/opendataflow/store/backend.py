@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import BadDefinition, SchemaChanged, StoreDamaged, StoreUnreachable, TimedOut, UsageError
+from ..shapes import NamedTuple
 
 Row = Sequence[Any]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadDataid, BadId
 from ..model import CLAIMABLE, DEFERRED, RESUBMIT, WAITING, Catalogue, Job, candidacy, sort_key, takes_all
+from ..shapes import NamedTuple
 from .backend import Transaction
 from .inputs import ChunkId, needed
 from .rows import CandidateRow, PairFacts, compact

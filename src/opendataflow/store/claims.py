@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import starmap
-from typing import NamedTuple
 
 from ..model import (
     IN,
@@ -24,6 +23,7 @@ from ..model import (
     Receipt,
     decide,
 )
+from ..shapes import NamedTuple
 from . import candidates, status_rows
 from .backend import Transaction
 from .endings import lease_lost

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from ..errors import Cancelled, LeaseLost, WrongData
 from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
 from ..model.remarks import remarks
+from ..shapes import NamedTuple
 from . import candidates, records
 from .backend import Transaction
 from .inputs import ChunkId

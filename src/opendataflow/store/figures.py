@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
+from ..shapes import NamedTuple
 from .backend import Transaction
 from .rows import JobCount, StatusCount, compact
 from .session import Session

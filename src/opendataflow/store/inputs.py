@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..model import READY, Catalogue, Input, Job, inputs, latest_bound, sort_key
+from ..shapes import NamedTuple
 from .backend import Transaction
 
 ChunkId = tuple[str, str]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
 
 from ..model import IGNORE
+from ..shapes import NamedTuple
 from . import links, records
 from .backend import Transaction
 from .inputs import ChunkId

@@ -1,10 +1,10 @@
 """What the store hands out about versions that stand on other versions: stale, waiting to be made again, called back."""
 
-# No `from __future__ import annotations` here, for the reason that records.py gives.
+from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
+from ..shapes import NamedTuple
 from .backend import Row
 from .records import moment
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..errors import BadDefinition, OdfError
@@ -26,6 +25,7 @@ from ..model import (
     parse_checks,
 )
 from ..model.timezone import time_zone
+from ..shapes import replace
 from .backend import Transaction
 from .records import moment, table
 from .rows import DatasetRow, JobItem, JobRule, PauseRow, PoolRow

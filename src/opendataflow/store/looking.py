@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..model import Limit
+from ..shapes import NamedTuple
 from . import in_line, limits, records
 from .backend import Transaction
 from .records import Deferred, Event, Position, Remarked, Sample

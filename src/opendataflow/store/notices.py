@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..shapes import NamedTuple
 from . import records
 from .backend import Row, Transaction
 from .inputs import ChunkId

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadId, TwoProducers, UsageError
 from ..model import check_id
+from ..shapes import NamedTuple
 from .backend import Transaction
 from .transfer import plain
 

@@ -1,9 +1,11 @@
 """Past: what happened, by whom and why, in bounded looks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
+from ..shapes import NamedTuple
 from .backend import Row
 from .inputs import ChunkId
 from .records import moment

@@ -1,12 +1,13 @@
 """Period: what happened between two moments, in bounded looks."""
 
-# No `from __future__ import annotations` here: see records.py.
+from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..model import Consumed
+from ..shapes import NamedTuple
 from . import records
 from .backend import Row
 from .figures import NameCount

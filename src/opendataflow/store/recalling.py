@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..errors import BadTransition
 from ..model import READY, RESUBMIT, RUNNING, TODAY, Catalogue, check_dataid
+from ..shapes import NamedTuple
 from . import candidates, records, status_rows, steering
 from .announcing import Act
 from .backend import Transaction

@@ -1,16 +1,16 @@
 """What the store hands out: frozen facts, made of the rows of the queries whose columns they name."""
 
-# No `from __future__ import annotations` here: a text in place of a type makes each of these many tuples dearer to define,
-# and every RunJob pays for it.
+from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BadDefinition
 from ..model import Consumed, Facts, InputChunk, Manifest, Receipt, decide
 from ..model.ids import shown
 from ..model.manifest import rows_from_data
+from ..shapes import NamedTuple
 from .backend import Row
 
 

@@ -1,12 +1,12 @@
 """Recovery: what an outage left, read in a few looks, and the one transaction that has it made again."""
 
-# No `from __future__ import annotations` here: a text in place of a type makes each of these tuples dearer to define.
+from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from ..model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue
+from ..shapes import NamedTuple
 from . import candidates, endings, folding, records, status_rows
 from .announcing import Act
 from .backend import Transaction

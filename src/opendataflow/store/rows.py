@@ -1,13 +1,13 @@
 """Rows: the shapes in which the queries give and take what only this room needs. Their fields are the queries' columns."""
 
-# No `from __future__ import annotations` here: a text in place of a type makes each of these many tuples dearer to define,
-# and every RunJob pays for it.
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..model import Consumed, Manifest, Receipt
+from ..shapes import NamedTuple
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

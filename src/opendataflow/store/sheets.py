@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..model import READY, canonical
+from ..shapes import NamedTuple
 from . import records
 from .backend import Row
 from .records import Published

@@ -1,12 +1,13 @@
 """Then: what the store was at a moment of the past, from events, runs and manifests. Nothing here reads what is declared."""
 
-# No `from __future__ import annotations` here, as in records.
+from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..shapes import NamedTuple
 from . import records
 from .inputs import ChunkId
 from .records import Event, Run

@@ -9,14 +9,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..errors import BadConfig
 from ..model.listen import Address
 from ..model.printable import clean
 from ..project.declared import Web
 from ..project.web import ADMIN, LONGEST_USER, OPERATOR, ROLES, VIEWER
+from ..shapes import NamedTuple, dataclass
 
 __all__ = ["ADMIN", "OPERATOR", "VIEWER", "Access", "Arrival", "Visitor", "check_address"]
 

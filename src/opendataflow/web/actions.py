@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ..insight.words import are, count
 from ..model.moment import parse_moment
 from ..model.selector import KEYS, Selector
 from ..model.timezone import time_zone
+from ..shapes import dataclass
 from ..steer import foreseen, verbs
 from ..steer.foreseen import Foreseen
 from .access import ADMIN, OPERATOR

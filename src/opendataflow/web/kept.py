@@ -13,9 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from ..shapes import dataclass
 from ..store import Store
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from ..model.moment import moved, parse_moment
+from ..shapes import NamedTuple
 from .site import Site
 
 

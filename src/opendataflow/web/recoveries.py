@@ -6,11 +6,11 @@ import threading
 import time
 from collections import OrderedDict, deque
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from fastapi import Request
 
 from ..insight.recovery import Plan, Progress, plan, progress
+from ..shapes import NamedTuple
 from ..store import Recovered, Store
 
 _KEPT = 5  # recoveries that are shown

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...errors import BadDefinition, NotValidated, UntrustedDefinition, WrongData
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Dataset
 from ...model.cause import cause_key
+from ...shapes import dataclass
 from ...store import Store
 from ..axis import ranges
 from ..words import are, many, ranges_as_arguments, ranges_text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 from statistics import median
 
 from ...model import RUNNING
+from ...shapes import dataclass
 from ...store import Store
 from .nodes import Graph, Node
 

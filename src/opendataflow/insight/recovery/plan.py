@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ...errors import UsageError
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING
 from ...model.cause import cause_key
+from ...shapes import dataclass
 from ...store import Store
 from .by_hand import ByHand, by_hand
 from .causes import Cause, Grouped, grouped

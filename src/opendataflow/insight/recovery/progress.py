@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ...model import FAILED, READY, RUNNING
+from ...shapes import dataclass
 from ...store import Store
 from ..words import count, duration
 from .estimate import estimate

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ...errors import BadDataid, BadId
 from ...model import Catalogue, Input, Job, inputs, outputs
+from ...shapes import NamedTuple
 
 ChunkId = tuple[str, str]
 

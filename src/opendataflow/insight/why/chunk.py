@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,6 +35,7 @@ from ...model import (
 from ...project import Project
 from ...project.trust import looks
 from ...run.declared import foreseen_distrust
+from ...shapes import dataclass
 from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
 from ..changed import changed_input, ways_to_accept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ...errors import NothingToDo
 from ...model import (
@@ -23,6 +22,7 @@ from ...model import (
     without_beginning,
 )
 from ...project import Project
+from ...shapes import NamedTuple
 from ...store import Store
 from ..axis import FIRST_KEY, LAST_KEY
 from ..words import are, duration, have, many

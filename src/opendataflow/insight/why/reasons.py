@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from ...errors import BadConfig, DataNotReady, Locked, OdfError, UntrustedDefinition
 from ...model import Answer, Catalogue, Job, Limit
@@ -12,6 +11,7 @@ from ...project import Project
 from ...project.trust import told
 from ...run.context import Vault
 from ...run.declared import foreseen_distrust, has_code
+from ...shapes import dataclass, replace
 from ...store import Run, Store
 from ..pools import change_text
 from ..stale import STALE, stale_of_outputs, why_stale

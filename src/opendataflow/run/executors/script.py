@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from ...errors import Cancelled, JobFailed, NoSpace, TimedOut
 from ...model import Manifest
 from ...project import Project
 from ...secrets import child_environment, secret_file
+from ...shapes import dataclass, field
 from ...store import Claim
 from ..context import variables
 from ..heartbeat import Heartbeat

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import Cancelled, OdfError
 from ...model import InputChunk, Manifest
+from ...shapes import replace
 from ..attempt import cause
 from ..audit import past_of, published_chunks
 from ..heartbeat import Heartbeat

@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import BadConfig, JobFailed
 from ...secrets import child_environment
+from ...shapes import dataclass, field
 from . import reaper
 from .group import Group
 from .tree import MARKER

@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...errors import JobFailed
 from ...pause import pause
+from ...shapes import NamedTuple
 from .command import Command, Program
 from .ended import Ended, last_lines
 from .signals import Signals

@@ -10,8 +10,9 @@ import codecs
 import os
 from collections.abc import Iterator
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
+from ...shapes import NamedTuple
 from .logs import GAP_LENGTH, gap_of, no_log
 
 _BLOCK = 2**20

@@ -16,8 +16,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+from ...shapes import NamedTuple
 from .tree import Process, marked, processes, signal_each, with_descendants
 
 _BEGIN = 60.0  # seconds until a script runs at the latest: the fork, and its file from a disk that may be far away

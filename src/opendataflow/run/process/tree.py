@@ -8,7 +8,8 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+
+from ...shapes import NamedTuple
 
 MARKER = "ODF_LAUNCH"  # in the environment of a script; the process that watches it has the same for a name
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...errors import BadDefinition, InvalidPath, NotValidated
 from ...model import Dataset
 from ...model.ids import shown
+from ...shapes import NamedTuple, dataclass, replace
 from .connection import Connection, identifier, literal
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import BadConfig, BadDefinition, MissingDependency, install_command
@@ -14,6 +13,7 @@ from ...model.address import split_host
 from ...model.dataset import AUTH
 from ...model.ids import shown
 from ...secrets import Hidden
+from ...shapes import dataclass, field
 from .problems import connect_error, statement_error, stream_error
 
 DEFAULT_SCHEMA = "public"

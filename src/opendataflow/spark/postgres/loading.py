@@ -11,11 +11,11 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...errors import JobFailed, LeaseLost, OdfError, WrongData
 from ...model import Dataset, Partition
+from ...shapes import NamedTuple, dataclass
 from .columns import TEXTS, Column, Source, require, sources, table_columns
 from .conditions import of_chunk
 from .connection import Address, Connection, address_of, connected, identifier, literal

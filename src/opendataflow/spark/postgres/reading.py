@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import BadDefinition
 from ...model import Dataset
+from ...shapes import dataclass
 from .. import TAG
 from .columns import Column, column_named, spark_schema, table_columns
 from .conditions import between, equal, split

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import JobFailed, NotValidated, OdfError
+from ...shapes import NamedTuple, dataclass
 from .. import TAG
 from .columns import Column, Source
 from .connection import Address, Connection, connected, identifier, literal

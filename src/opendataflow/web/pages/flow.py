@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
@@ -15,6 +14,7 @@ from ...insight.drawing import MOST_BOXES, Box, Drawing, drawing
 from ...insight.flow_of import Reach
 from ...insight.flow_picture import NOT_WELL, STATES, FlowNode, NodeChunks, Picture, chunks_of_node, flow_picture
 from ...insight.lineage import Lineage, Version, lineage
+from ...shapes import NamedTuple, replace
 from ...store import Store
 from ..show import SIGNS, Addresses, page
 from ..site import site_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -17,6 +16,7 @@ from ...insight.now import now
 from ...insight.pools import PoolUse, pools
 from ...insight.stale import stale_now
 from ...model import TYPES
+from ...shapes import NamedTuple
 from ...store import Store
 from ..grid import grid
 from ..kept import Look
