@@ -9,9 +9,7 @@ from typing import Any
 class _Tuple(tuple[Any, ...]):
     """What every named tuple can do."""
 
-    __slots__ = ()
-    _fields: tuple[str, ...]
-    _field_defaults: dict[str, Any]
+    __slots__ = ()  # and nothing annotated: every class below would have it among its own values
 
     def __new__(cls, /, *values: Any, **named: Any) -> Any:
         """The first object of a class has its constructor compiled."""
@@ -24,22 +22,22 @@ class _Tuple(tuple[Any, ...]):
         return new(cls, *values, **named)
 
     @classmethod
-    def _make(cls, values: Any) -> Any:
+    def _make(cls: Any, values: Any) -> Any:
         made = tuple.__new__(cls, values)
         if len(made) != len(cls._fields):
             raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
         return made
 
-    def _replace(self, /, **changes: Any) -> Any:
+    def _replace(self: Any, /, **changes: Any) -> Any:
         made = self._make(map(changes.pop, self._fields, self))
         if changes:
             raise TypeError(f"Got unexpected field names: {list(changes)!r}")
         return made
 
-    def _asdict(self) -> dict[str, Any]:
+    def _asdict(self: Any) -> dict[str, Any]:
         return dict(zip(self._fields, self, strict=True))
 
-    def __repr__(self) -> str:
+    def __repr__(self: Any) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
         return f"{type(self).__name__}({values})"
 
