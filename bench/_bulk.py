@@ -31,7 +31,7 @@ _ROWS = """
 def announce_into_sqlite(store: str, dataids: Sequence[str]) -> float:
     """The seconds of the bare inserts, into a file of their own beside a store."""
     connection = apsw.Connection(f"{store}.bare")
-    connection.execute("pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -64000")
+    connection.execute("pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -64000").fetchall()
     connection.execute("attach ? as store", (store,))
     definitions = (
         "select sql from store.sqlite_schema where sql is not null and type in ('table', 'index') and tbl_name = ?"

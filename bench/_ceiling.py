@@ -79,7 +79,9 @@ class SqliteCeiling:
     def __init__(self, path: str) -> None:
         self._connection = apsw.Connection(path)
         self._connection.set_busy_timeout(60_000)
-        self._connection.execute("pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -64000")
+        self._connection.execute(
+            "pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -64000"
+        ).fetchall()
 
     def fill(self, chunks: int) -> None:
         """Make the tables, and chunks that can be claimed."""
