@@ -348,7 +348,7 @@ def worked(site: Site, name: str) -> None:
         first, second, third = (store.claim(f"make_{name}", dataid=each)[0] for each in ("1", "2", "3"))
         store.admit(first, None, log="there")
         store.heartbeat(first)
-        store.keep_log_tail(first.runid, "its last lines")
+        store.keep_log_tails({first.runid: "its last lines"})
         store.commit(first, {f"product_{name}": Manifest(schema="n INT")}, exit_code=0)
         store.announce(
             f"raw_{name}", ["1"], manifests={"1": Manifest(fingerprint="2")}

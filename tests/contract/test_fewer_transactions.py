@@ -64,6 +64,29 @@ def test_receipts_and_logs_of_several_runs_are_recorded_together(store: Store) -
     assert store.receipts("make", "1")[-1].receipt == Receipt("make", "1", YES)
 
 
+def test_the_leases_of_several_runs_are_extended_together(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2", "3"])
+    first, second, third = store.claim("make", n=3, lease=60)
+    store.resubmit("product", [second.dataid], force=True)  # it lost its chunk
+    before = {run.runid: run.lease_until for run in store.running()}
+    store.dml("update run set lease_until = lease_until - 30 where status = 'RUNNING'")
+    until = store.heartbeat_many([first, second, third])
+    assert list(until) == [first.runid, third.runid]
+    assert all(until[runid] >= (before[runid] or 0) for runid in until)
+    assert store.heartbeat_many([]) == {}
+
+
+def test_a_claim_that_was_not_begun_is_given_back_for_whoever_comes_next(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    store.give_back(claim, Receipt("make", "1", YES), "the drain ends", wait=0.0)
+    assert store.chunk("product", "1") is None
+    again = claim_one(store, "make")
+    assert (again.dataid, again.tries) == ("1", 1)
+
+
 def test_admitting_without_anything_to_say_writes_nothing(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])

@@ -83,7 +83,7 @@ def test_of_another_machine_only_the_last_lines_are_known(store: Store, project:
     told = last_of_log(store, project, run)
     assert "etl@elsewhere:9 wrote it to /srv/other" in told.problem
     assert "keep_log_tail" in told.hint
-    store.keep_log_tail(run.runid, "a\nb\n\x1b]0;title\x07c\n")
+    store.keep_log_tails({run.runid: "a\nb\n\x1b]0;title\x07c\n"})
     told = last_of_log(store, project, run, 2)
     assert told.text == "b\n␛]0;title␇c\n"
     assert told.elsewhere.startswith("the log of run 1 is not here: ")

@@ -20,7 +20,7 @@ from .tell import telling
 if TYPE_CHECKING:
     from ..insight.progress import Left, Progress, Report, Watch
     from ..model import Catalogue
-    from ..run.drain import Drained
+    from ..run.drained import Drained
     from ..run.parts import Result
     from ..run.worker import Worker
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from ..errors import JobFailed, OdfError
 from ..model import DEFERRED, FAILED, READY, WAITING, Limit
 from ..model.cause import cause_key
-from ..run.drain import Drained, Failure, Took
+from ..run.drained import Drained, Failure, Took
 from ..shapes import NamedTuple, dataclass
 from ..store import Store
 from .axis import LAST_KEY

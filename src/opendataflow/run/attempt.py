@@ -7,29 +7,27 @@ An executor does the middle: a script, chunks on Spark, or whoever shook hands b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import (
     Cancelled,
     JobFailed,
     LeaseLost,
-    NothingToDo,
     OdfError,
     StoreUnreachable,
-    UntrustedDefinition,
     exit_code_of,
 )
-from ..model import READY, YES, Answer, Catalogue, Facts, Manifest, Receipt, decide
+from ..model import READY, YES, Catalogue, InputChunk, Manifest, Receipt
 from ..model.remarks import remarks
 from ..store import Claim
-from .heartbeat import Heartbeat, beating
-from .parts import Asked, Attempt, Done, Executor, Result
+from .asking import claim_chunk, not_now, refusal, with_distrust
+from .heartbeat import Heartbeat
+from .parts import Asked, Attempt, Batch, Done, Executor, Result
 
 if TYPE_CHECKING:
-    from ..project.trust import Distrust
     from .process.logs import LogFile
     from .worker import Worker
 
@@ -53,35 +51,101 @@ def run(
     worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], executor: Executor | None = None
 ) -> list[Result]:
     """Take claimed chunks of one job the rest of the way, together; what goes wrong is a result and leaves nothing locked."""
-    results: dict[int, Result] = {}
-    log: LogFile | None = None
+    [batch] = batches = admit_all(worker, catalogue, [claims], executor)
+    work(worker, batch)
+    end_all(worker, batches)
+    return [batch.results[claim.runid] for claim in claims]
+
+
+def admit_all(
+    worker: Worker, catalogue: Catalogue, groups: Sequence[Sequence[Claim]], executor: Executor | None = None
+) -> list[Batch]:
+    """Admit claimed chunks of one job, of which each group is made together; one transaction records all answers."""
+    batches = [Batch(claims) for claims in groups]
+    with _leaving_nothing_locked(worker, batches):
+        inputs = worker.store.input_chunks([claim for batch in batches for claim in batch.claims])
+        admitted = []
+        for batch in batches:
+            with _leaving_nothing_locked(worker, [batch]):
+                # Its code may be gone by now.
+                batch.executor = executor or worker.executor(catalogue.job(batch.claims[0].jobid))
+                asked = admit(worker, catalogue, batch, inputs, on_spark=batch.executor.on_spark)
+                if asked:
+                    batch.log = worker.new_log(asked[0][0].claim)
+                    batch.attempts = [attempt for attempt, _ in asked]
+                    admitted += [(attempt.claim, receipt, str(batch.log.path)) for attempt, receipt in asked]
+        worker.store.admit_many(admitted)
+        for batch in batches:
+            if batch.attempts:
+                batch.heartbeat = Heartbeat([attempt.claim for attempt in batch.attempts])
+        worker.pulse.add(batch.heartbeat for batch in batches if batch.heartbeat is not None)
+    return batches
+
+
+def work(worker: Worker, batch: Batch) -> None:
+    """Execute and audit what was admitted: what failed has its result, the rest may be published."""
+    if batch.is_over or batch.executor is None or batch.heartbeat is None or batch.log is None:
+        return
+    with _leaving_nothing_locked(worker, [batch]):
+        for attempt in batch.attempts:
+            _tell_start(worker, attempt)
+        done = execute(worker, batch.attempts, batch.executor, batch.heartbeat, batch.log)
+        batch.produced = audit(worker, batch.attempts, batch.executor, done, batch.results)
+        batch.worked = [runid for runid, work in done.items() if work.problem is None]
+
+
+def end_all(worker: Worker, batches: Sequence[Batch]) -> None:
+    """Publish what was produced, all of it together; from here on each claim has its result."""
+    with _leaving_nothing_locked(worker, batches):
+        results: dict[int, Result] = {}
+        try:
+            commit(worker, [pair for batch in batches for pair in batch.produced], results)
+        finally:
+            for batch in batches:
+                batch.results |= {runid: results[runid] for runid in batch.runids if runid in results}
+    _close(worker, batches)
+
+
+def give_back(worker: Worker, batch: Batch, why: str) -> None:
+    """Nothing of it was begun: it becomes what it was, and whoever comes next may take it. A try is not used up."""
+    for claim in batch.claims:
+        if claim.runid not in batch.results:
+            no = not_now(claim.receipt, why)
+            with suppress(LeaseLost, StoreUnreachable):  # then its lease ends, or has ended
+                worker.store.give_back(claim, no, why, wait=0.0)
+            if batch.log is not None:
+                batch.log.note(f"run {claim.runid}: {why}")
+    _close(worker, [batch])
+
+
+@contextmanager
+def _leaving_nothing_locked(worker: Worker, batches: Sequence[Batch]) -> Iterator[None]:
+    """Whatever goes wrong inside, no chunk may stay locked until its lease ends."""
     try:
-        with ExitStack() as stack:
-            executor = executor or worker.executor(catalogue.job(claims[0].jobid))  # its code may be gone by now
-            admitted = admit(worker, catalogue, claims, results, on_spark=executor.on_spark)
-            if admitted:
-                attempts = [attempt for attempt, _ in admitted]
-                log = stack.enter_context(worker.new_log(attempts[0].claim))
-                worker.store.admit_many([(attempt.claim, receipt, str(log.path)) for attempt, receipt in admitted])
-                for attempt in attempts:
-                    _tell_start(worker, attempt)
-                heartbeat = stack.enter_context(beating(worker, [attempt.claim for attempt in attempts]))
-                done = execute(worker, attempts, executor, heartbeat, log)
-                produced = audit(worker, attempts, executor, done, results)
-                commit(worker, produced, results)
-                _note(log, [results[runid] for runid, work in done.items() if work.problem is None])
+        yield
     except BaseException as problem:
-        if not isinstance(problem, Exception):
+        is_end = not isinstance(problem, Exception)
+        if is_end:
             worker.store.patience = min(worker.store.patience, _LAST_PATIENCE)  # whoever interrupts us wants an end
-        # Whatever it was, no chunk may stay locked until its lease ends.
-        for claim in claims:
-            if claim.runid not in results:
-                results[claim.runid] = fail(worker, claim, Done(problem=_named(problem)))
-        if not isinstance(problem, Exception):
+        for batch in batches:
+            for claim in batch.claims:
+                if claim.runid not in batch.results:
+                    batch.results[claim.runid] = fail(worker, claim, Done(problem=_named(problem)))
+        if is_end:
+            _close(worker, batches)
             raise
-    if log is not None:
-        worker.keep_log_tail(claims, log)
-    return [_with_log(results[claim.runid], log) for claim in claims]
+
+
+def _close(worker: Worker, batches: Sequence[Batch]) -> None:
+    """What happens beside the work ends, and each result knows its log."""
+    worker.pulse.remove(batch.heartbeat for batch in batches if batch.heartbeat is not None)
+    for batch in batches:
+        log = batch.log
+        if log is not None:
+            _note(log, [batch.results[runid] for runid in batch.worked])
+            log.close()
+            batch.results = {runid: _with_log(result, log) for runid, result in batch.results.items()}
+    worker.keep_log_tails(batches)
 
 
 def begin(worker: Worker, asked: Asked) -> Attempt | Result:
@@ -89,9 +153,10 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
     claim = claim_chunk(worker, asked, on_spark=False)
     if isinstance(claim, Result):
         return claim
-    results: dict[int, Result] = {}
+    batch = Batch([claim])
     try:
-        for attempt, receipt in admit(worker, worker.store.known, [claim], results, on_spark=False):
+        inputs = worker.store.input_chunks([claim])
+        for attempt, receipt in admit(worker, worker.store.known, batch, inputs, on_spark=False):
             worker.store.admit(claim, receipt)
             _tell_start(worker, attempt)
             return attempt
@@ -100,7 +165,7 @@ def begin(worker: Worker, asked: Asked) -> Attempt | Result:
         if not isinstance(problem, Exception):
             raise
         return result
-    return results[claim.runid]
+    return batch.results[claim.runid]
 
 
 def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Result:
@@ -122,53 +187,30 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
 # Step by step ---------------------------------------------------------------------------------------------------------
 
 
-def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Result:
-    """Take the chunk that was asked for; when it cannot be taken, the answers why, which are stored."""
-    store = worker.store
-    store.check_environment(worker.project.environment.name)
-    catalogue = store.known
-    job = catalogue.job(asked.jobid)
-    untrusted = worker.distrust(catalogue, job, on_spark=on_spark)
-    if untrusted and (refused := _refused(worker, asked, untrusted)):
-        return refused
-    worker.vault.passwords(catalogue, job)  # a wrong key is no reason to take a chunk
-    for rest in (2, 1, 0):  # what another process held a moment ago may be free when we ask why
-        claims = store.claim(asked.jobid, dataid=asked.dataid, force=asked.force, lease=asked.lease)
-        if claims:
-            if asked.force:
-                worker.say(
-                    f"FORCED: {asked.jobid} {claims[0].dataid} runs without the five questions; "
-                    f"run {claims[0].runid} is permanently marked as forced"
-                )
-            return claims[0]
-        receipt = worker.forecast(asked.jobid, asked.dataid, "nothing was claimed")
-        if receipt is None:
-            break
-        if receipt.verdict != YES or not rest:
-            return _not_claimed(worker, asked, receipt)
-    return Result(NothingToDo.name, 0, f"no chunk of {asked.jobid} may be processed now; see: odf why {asked.jobid}")
-
-
 def admit(
-    worker: Worker, catalogue: Catalogue, claims: Sequence[Claim], results: dict[int, Result], *, on_spark: bool
+    worker: Worker,
+    catalogue: Catalogue,
+    batch: Batch,
+    inputs: Mapping[int, tuple[InputChunk, ...]],
+    *,
+    on_spark: bool,
 ) -> list[tuple[Attempt, Receipt | None]]:
     """Ask what needs a look at the data itself; a no gives the claim back, a yes is kept with what the run needs.
 
     What the definitions may do is asked of forced runs too: whoever forces a run vouches for its data, not for the store.
     """
-    store, environment = worker.store, worker.project.environment
-    job = catalogue.job(claims[0].jobid)
+    store, environment, results = worker.store, worker.project.environment, batch.results
+    job = catalogue.job(batch.claims[0].jobid)
     untrusted = worker.distrust(catalogue, job, on_spark=on_spark)
     if untrusted:
-        for claim in claims:  # somebody changed the store after it was claimed
-            no = _with_distrust(claim.facts, untrusted)
+        for claim in batch.claims:  # somebody changed the store after it was claimed
+            no = with_distrust(claim.facts, untrusted)
             store.give_back(claim, no, no.no.why if no.no else "")
-            results[claim.runid] = _no(worker, no, untrusted)._replace(claim=claim)
+            results[claim.runid] = refusal(worker, no, untrusted)._replace(claim=claim)
         return []
-    inputs = store.input_chunks(claims)
     secrets = worker.vault.passwords(catalogue, job)
     admitted: list[tuple[Attempt, Receipt | None]] = []
-    for claim in claims:
+    for claim in batch.claims:
         receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
         if claim.receipt.verdict != YES and not claim.forced:
             from .. import gate  # here, since what is only tracked needs no look
@@ -231,14 +273,14 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         return
     try:
         publish(worker, produced)
-    except OdfError as problem:
-        if len(produced) > 1:
+    except Exception as problem:
+        if len(produced) > 1 and not isinstance(problem, StoreUnreachable):
             for pair in produced:
                 commit(worker, [pair], results)
             return
-        [(attempt, done)] = produced
-        work = Done(problem=problem, exit_code=done.exit_code, ended=done.ended)
-        results[attempt.claim.runid] = fail(worker, attempt.claim, work)
+        for attempt, done in produced:
+            work = Done(problem=problem, exit_code=done.exit_code, ended=done.ended)
+            results[attempt.claim.runid] = fail(worker, attempt.claim, work)
         return
     for attempt, done in produced:
         _tell_published(worker, attempt, done)
@@ -284,58 +326,12 @@ def _failed(worker: Worker, claim: Claim, done: Done) -> Result:
     return Result(problem.name, problem.exit_code, f"{detail} ({status})", claim, status=status, ended=done.ended)
 
 
-# What may not act -----------------------------------------------------------------------------------------------------
-
-
-def _refused(worker: Worker, asked: Asked, untrusted: Sequence[Distrust]) -> Result | None:
-    """The no to the chunk that was asked for, or to the next one, which is stored; None when there is no chunk at all."""
-    store, dataid = worker.store, asked.dataid
-    if dataid is None:
-        store.fold_in()
-        dataid = next(iter(store.next_dataids(asked.jobid, 1)), None)
-    if dataid is None:
-        return None
-    receipt = _with_distrust(store.facts(asked.jobid, dataid)._replace(deferred=0.0), untrusted)
-    store.refuse(receipt, receipt.no.why if receipt.no else "")
-    return _no(worker, receipt, untrusted)
-
-
-def _with_distrust(facts: Facts, untrusted: Sequence[Distrust]) -> Receipt:
-    from ..project.trust import looks
-
-    answers: Any = looks(untrusted)
-    return decide(facts._replace(forced=False, **answers))
-
-
-def _no(worker: Worker, receipt: Receipt, untrusted: Sequence[Distrust]) -> Result:
-    why = receipt.no.why if receipt.no else ""
-    detail = f"{why}. {worker.way_out(untrusted)}" if receipt.verdict == UntrustedDefinition.name else why
-    return Result(receipt.verdict, exit_code_of(receipt.verdict), detail, receipt=receipt)
-
-
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
 def _audited(executor: Executor, attempt: Attempt, done: Done) -> Done:
     manifests = executor.audit(attempt, done)
     return done._replace(manifests=manifests, settle=partial(executor.settle, attempt, manifests))
-
-
-def _not_claimed(worker: Worker, asked: Asked, receipt: Receipt) -> Result:
-    """The no to the chunk that was named, or to the one that is first in the way, which is stored."""
-    if receipt.no is None:
-        taken = Answer("safe", False, why="another process took it at the same moment")
-        receipt = Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], taken))
-    no, verdict = receipt.no, receipt.verdict
-    why = no.why if no else ""
-    worker.store.refuse(receipt, why, again=asked.dataid is not None)
-    if asked.dataid is not None:
-        return Result(verdict, exit_code_of(verdict), why, receipt=receipt)
-    # It is ready, and only a limit keeps it; that somebody paused the job is no news.
-    is_full = no is not None and "slots" in no.evidence and "job" not in no.evidence
-    here = f"{receipt.jobid} {receipt.dataid}"
-    detail = f"no chunk of {receipt.jobid} can run now; first in line is {receipt.dataid}: {why}; see: odf why {here}"
-    return Result(verdict, exit_code_of(verdict) if is_full else 0, detail, receipt=receipt)
 
 
 def _ready(claim: Claim, done: Done) -> Result:

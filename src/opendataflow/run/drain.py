@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from ..errors import BadDefinition, JobFailed, LeaseLost, StoreUnreachable, UnknownJob
+from ..errors import BadDefinition, JobFailed, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue
-from ..shapes import NamedTuple, dataclass, field
 from ..store import Claim, Store
+from .drained import Drained
 from .parts import Result
 from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
-_SLOWEST = 10
 _LAST_PATIENCE = 5.0  # with a store that is away, once somebody wants an end
-
-
-class Failure(NamedTuple):
-    """A chunk whose last attempt here did not end well; one that the gate refused was never begun."""
-
-    jobid: str
-    dataid: str
-    runid: int
-    outcome: str
-    detail: str
-    is_refused: bool
-    has_log: bool = True
-
-
-class Took(NamedTuple):
-    """How long one attempt took."""
-
-    seconds: float
-    jobid: str
-    dataid: str
-    runid: int
-
-
-@dataclass
-class Drained:
-    """What a drain has done so far: counts, what went wrong, and what was slow; never one entry per chunk."""
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    done: Counter[str] = field(default_factory=Counter)
-    running: Counter[str] = field(default_factory=Counter)
-    failed: dict[tuple[str, str], Failure] = field(default_factory=dict)
-    slowest: list[Took] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def failures(self) -> list[Failure]:
-        """Every chunk that is not READY in the end, and that no successor took over."""
-        return list(self.failed.values())
-
-    def count(self, result: Result, seconds: float) -> None:
-        """Take in how one attempt ended."""
-        claim = result.claim
-        assert claim is not None
-        chunk = claim.jobid, claim.dataid
-        self.outcomes[result.outcome] += 1
-        self.failed.pop(chunk, None)
-        if result.outcome == READY:
-            self.done[claim.jobid] += 1
-        elif result.outcome != LeaseLost.name:
-            refused = result.receipt is not None
-            has_log = result.log is not None
-            self.failed[chunk] = Failure(*chunk, claim.runid, result.outcome, result.detail[:1000], refused, has_log)
-        heapq.heappush(self.slowest, Took(seconds, *chunk, claim.runid))
-        if len(self.slowest) > _SLOWEST:
-            heapq.heappop(self.slowest)
 
 
 Work = tuple[Catalogue, Sequence[Claim]]

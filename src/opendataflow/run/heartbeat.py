@@ -1,11 +1,10 @@
-"""The heartbeat: extends the leases of a run beside its work, and stops the work once they are lost."""
+"""The heartbeat: extends the leases of all runs of a process beside their work, and stops the work once they are lost."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import Cancelled, LeaseLost, OdfError
@@ -20,11 +19,10 @@ _LONGEST_PAUSE = 1.0  # between two looks at the clock: a cancel is noticed that
 class Heartbeat:
     """The leases of chunks that run together; lost when none of them is held any more."""
 
-    def __init__(self, worker: Worker, claims: Sequence[Claim]) -> None:
-        self._worker, self._held = worker, list(claims)
-        self._every = min(claim.lease for claim in claims) / 3
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self.held = list(claims)
+        self.every = min(claim.lease for claim in claims) / 3
         self._lost = threading.Event()
-        self._over = threading.Event()
         self._cancelled = ""  # by whom and why, where a person ended the run through the store
         self.stop: Callable[[], None] = lambda: None  # how to stop the work; set by whoever does it
 
@@ -47,30 +45,73 @@ class Heartbeat:
             hint="What it wrote is not published; its successor's work stands.",
         )
 
-    def _beat(self) -> None:
-        pause = min(self._every, _LONGEST_PAUSE)
-        last = time.monotonic()
-        while not self._over.wait(pause):
-            if self._worker.cancelled.is_set():
-                self.stop()
-            if time.monotonic() - last >= self._every:
-                last = time.monotonic()
-                self._extend()
-            if not self._held:
-                self._lost.set()
-                self.stop()
-                return
+    def lose(self, claim: Claim, cancelled: str) -> None:
+        """One of the chunks is no longer ours; without any, the work is stopped."""
+        self.held.remove(claim)
+        self._cancelled = cancelled
+        if not self.held:
+            self._lost.set()
+            self.stop()
 
-    def _extend(self) -> None:
-        for claim in list(self._held):
-            try:
-                self._worker.store.heartbeat(claim)
-            except LeaseLost:
-                self._held.remove(claim)
-                self._cancelled = self._how_it_was_cancelled(claim)
-            except OdfError as error:
-                self._worker.say(f"heartbeat of run {claim.runid}: {error.message}")
-                return
+
+class Pulse:
+    """One thread for all heartbeats of a process, as long as there are any; one statement extends all leases."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._lock = threading.Lock()  # held while it beats: what was taken out is not beaten for any more
+        self._beating: dict[int, Heartbeat] = {}
+        self._sooner = threading.Event()
+        self._pause = self._last = 0.0
+        self._is_alive = False
+
+    def add(self, heartbeats: Iterable[Heartbeat]) -> None:
+        """Beat for these, too."""
+        with self._lock:
+            for heartbeat in heartbeats:
+                self._beating[id(heartbeat)] = heartbeat
+                if self._is_alive and heartbeat.every < self._pause:
+                    self._sooner.set()
+            if self._beating and not self._is_alive:
+                self._is_alive, self._last = True, time.monotonic()
+                threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def remove(self, heartbeats: Iterable[Heartbeat]) -> None:
+        """Their work is over."""
+        with self._lock:
+            for heartbeat in heartbeats:
+                self._beating.pop(id(heartbeat), None)
+
+    def _beat(self) -> None:
+        while True:
+            with self._lock:
+                self._look([each for each in self._beating.values() if not each.is_lost])
+                if not self._beating:
+                    self._is_alive = False
+                    return
+                self._pause = min(_LONGEST_PAUSE, *(each.every for each in self._beating.values()))
+                self._sooner.clear()
+            self._sooner.wait(self._pause)
+
+    def _look(self, beating: Collection[Heartbeat]) -> None:
+        if self._worker.cancelled.is_set():
+            for heartbeat in beating:
+                heartbeat.stop()
+        if beating and time.monotonic() - self._last >= min(each.every for each in beating):
+            self._last = time.monotonic()
+            self._extend(beating)
+
+    def _extend(self, beating: Collection[Heartbeat]) -> None:
+        held = [(heartbeat, claim) for heartbeat in beating for claim in heartbeat.held]
+        try:
+            ours = self._worker.store.heartbeat_many(claim for _, claim in held)
+        except OdfError as error:
+            more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+            self._worker.say(f"heartbeat of run {held[0][1].runid}{more}: {error.message}")
+            return
+        for heartbeat, claim in held:
+            if claim.runid not in ours:
+                heartbeat.lose(claim, self._how_it_was_cancelled(claim))
 
     def _how_it_was_cancelled(self, claim: Claim) -> str:
         try:
@@ -78,16 +119,3 @@ class Heartbeat:
         except OdfError:
             return ""
         return run.detail or "" if run.outcome == Cancelled.name else ""
-
-
-@contextmanager
-def beating(worker: Worker, claims: Sequence[Claim]) -> Iterator[Heartbeat]:
-    """A heartbeat beside what happens inside."""
-    heartbeat = Heartbeat(worker, claims)
-    thread = threading.Thread(target=heartbeat._beat, name=f"heartbeat-{claims[0].runid}", daemon=True)
-    thread.start()
-    try:
-        yield heartbeat
-    finally:
-        heartbeat._over.set()
-        thread.join()

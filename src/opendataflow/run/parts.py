@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from ..model import Catalogue, InputChunk, Job, Manifest, Receipt
-from ..shapes import NamedTuple
+from ..shapes import NamedTuple, dataclass, field
 from ..store import Claim
 
 if TYPE_CHECKING:
@@ -62,6 +62,30 @@ class Result(NamedTuple):
     ended: Ended | None = None
     log: Path | None = None
     remarks: str = ""  # on what was published all the same: rejected rows, checks that only warn
+
+
+@dataclass
+class Batch:
+    """Claimed chunks that are made together, mostly one: under one log and one heartbeat, each with a result of its own."""
+
+    claims: Sequence[Claim]
+    executor: Executor | None = None
+    attempts: Sequence[Attempt] = ()
+    log: LogFile | None = None
+    heartbeat: Heartbeat | None = None
+    produced: Sequence[tuple[Attempt, Done]] = ()
+    worked: Sequence[int] = ()  # the runs whose work was done, whatever then became of it
+    results: dict[int, Result] = field(default_factory=dict)
+
+    @property
+    def runids(self) -> list[int]:
+        """The runs of all its chunks."""
+        return [claim.runid for claim in self.claims]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether each of its claims has its result."""
+        return len(self.results) == len(self.claims)
 
 
 class Executor(Protocol):

@@ -17,9 +17,10 @@ from ..project.trust import Distrust, distrust, looks, told, way_out
 from ..secrets import Hidden, Key
 from ..shapes import NamedTuple
 from ..store import Claim, Store
-from .attempt import run
+from .attempt import admit_all, end_all, give_back, run, work
 from .context import Vault, with_items
-from .parts import Executor, Result
+from .heartbeat import Pulse
+from .parts import Batch, Executor, Result
 from .process.logs import LogFile, log_path, tail
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Worker:
         self.vault = Vault(project, key, hidden)
         self.echo, self.say = echo, say
         self.cancelled = threading.Event()
+        self.pulse = Pulse(self)
         store.patience = math.inf  # what a job has done is not thrown away since the store restarts
         self._master, self._items = master, items
         self._lock = threading.RLock()
@@ -69,6 +71,22 @@ class Worker:
     def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Take claimed chunks of one job the whole way, together where the job says so."""
         return run(self, catalogue, claims)
+
+    def admit(self, catalogue: Catalogue, groups: Sequence[Sequence[Claim]]) -> list[Batch]:
+        """The first step of it for several groups of claims, each of which is made together."""
+        return admit_all(self, catalogue, groups)
+
+    def work(self, batch: Batch) -> None:
+        """The second step: the work itself."""
+        work(self, batch)
+
+    def end(self, batches: Sequence[Batch]) -> None:
+        """The last step, for whatever has ended by now: publish it."""
+        end_all(self, batches)
+
+    def give_back(self, batch: Batch, why: str) -> None:
+        """Instead of the work: leave it to others."""
+        give_back(self, batch, why)
 
     def executor(self, job: Job) -> Executor:
         """How the chunks of a job are made, by the code that was found for it."""
@@ -194,14 +212,13 @@ class Worker:
             runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
         return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
 
-    def keep_log_tail(self, claims: Sequence[Claim], log: LogFile) -> None:
-        """The last lines of a log go to the store where the project says so; that may fail, since the run is over."""
+    def keep_log_tails(self, batches: Sequence[Batch]) -> None:
+        """The last lines of logs go to the store where the project says so; that may fail, since the runs are over."""
         if not self.project.keep_log_tail:
             return
         try:
-            text = tail(log.path)
-            for claim in claims:
-                self.store.keep_log_tail(claim.runid, text)
+            tails = [(batch, tail(batch.log.path)) for batch in batches if batch.log is not None]
+            self.store.keep_log_tails({runid: text for batch, text in tails for runid in batch.runids})
         except (OSError, OdfError) as problem:
             self.say(f"the last lines of the log were not kept: {problem}")
 

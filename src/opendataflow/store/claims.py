@@ -171,7 +171,8 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         status_rows.remove(tx, outputs + _read_by(tx, claim))
     about = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
     tx.run("events_put", events=as_objects(receipt_events("refused", claim.outputs, receipt, claim.owner, **about)))
-    candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=tx.value("lease_clock") + wait)
+    not_before = tx.value("lease_clock") + wait if wait else 0.0
+    candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
 
 
 def _before_it_was_forced(tx: Transaction, held: Mapping[ChunkId, Standing]) -> list[OutRow]:

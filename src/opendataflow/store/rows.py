@@ -42,6 +42,13 @@ class Picked(NamedTuple):
     inputs: str
 
 
+class Held(NamedTuple):
+    """A run that still holds its chunk, and until when."""
+
+    runid: int
+    lease_until: float
+
+
 class Taken(NamedTuple):
     """A row of claim_take: a new run, and how many of its outputs it really got."""
 

@@ -30,7 +30,7 @@ from .announcing import Act, Announcement, announce
 from .backend import Backend, Transaction
 from .endings import Done
 from .records import Claim, Past, ReadRow, Rescued
-from .rows import CandidateRow, EventRow, Picked, as_objects, compact, receipt_events
+from .rows import CandidateRow, EventRow, Held, Picked, as_objects, compact, receipt_events
 from .session import Session
 from .steer_verbs import schema_of
 
@@ -267,18 +267,23 @@ class RunVerbs(Session):
 
     def heartbeat(self, claim: Claim) -> float:
         """Extend the lease; LeaseLost when the chunk is no longer ours."""
-        until = self._do(lambda tx: tx.value("heartbeat", runid=claim.runid))
-        if until is None:
+        until = self.heartbeat_many([claim])
+        if not until:
             raise endings.lease_lost(claim)
-        return float(until)
+        return until[claim.runid]
+
+    def heartbeat_many(self, held: Iterable[Claim]) -> dict[int, float]:
+        """Extend the leases of several runs together: until when each one is ours, by runid; one that is not there is lost."""
+        runids = compact([claim.runid for claim in held])
+        return dict(self._do(lambda tx: tx.fetch(Held._make, "heartbeat", runids=runids)))
 
     def log(self, runid: int, path: str) -> None:
         """Remember where the log of a run is."""
         self._do(lambda tx: tx.run("run_logs_put", logs=compact([(runid, path)])))
 
-    def keep_log_tail(self, runid: int, tail: str) -> None:
-        """Keep the last lines of a run's log for those who cannot reach the file."""
-        self._do(lambda tx: tx.run("log_tail_put", runid=runid, tail=tail))
+    def keep_log_tails(self, tails: Mapping[int, str]) -> None:
+        """Keep the last lines of runs' logs, by runid, for those who cannot reach the files."""
+        self._do(lambda tx: [tx.run("log_tail_put", runid=runid, tail=tail) for runid, tail in tails.items()])
 
     # Commit, or fail ---------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ from opendataflow.insight.why_then import why_then
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
 from opendataflow.run.context import Vault
-from opendataflow.run.drain import Drained, Failure
+from opendataflow.run.drained import Drained, Failure
 from opendataflow.store.sqlite import SqliteBackend
 from tests.support.flows import claim_one, dataset, dump, job, put
 

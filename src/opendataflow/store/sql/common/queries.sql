@@ -216,16 +216,6 @@ where exists (select 1 from candidate c where c.jobid = j.jobid and c.state = 'C
 -- How many chunks of each job wait until they are tried again.
 select jobid, count(*) as n from candidate where state = 'DEFERRED' group by jobid
 
--- name: heartbeat
--- Extend the lease of an attempt that still holds its chunk.
-update run set lease_until = lease_now() + lease
-where runid = :runid and status = 'RUNNING'
-  and exists (select 1 from job o
-              join datastatus s on s.datasetid = o.datasetid and s.dataid = run.dataid and s.locktype = 'OUT'
-                               and s.status = 'RUNNING' and s.runid = run.runid
-              where o.jobid = run.jobid and o.itemtype = 'OUT')
-returning lease_until
-
 -- name: outputs_of_run
 -- The datasets whose chunk an attempt holds, whatever its job is defined to write by now.
 select datasetid from datastatus where dataid = :dataid and locktype = 'OUT' and runid = :runid order by datasetid

@@ -383,6 +383,17 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:c
 cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid from datastatus d
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
 
+-- name: heartbeat
+-- Extend the leases of those of these attempts that still hold their chunks.
+-- PostgreSQL: a list becomes an array.
+update run set lease_until = lease_now() + lease
+where runid = any (array(select json_array_elements_text(:runids::json)::bigint)) and status = 'RUNNING'
+  and exists (select 1 from job o
+              join datastatus s on s.datasetid = o.datasetid and s.dataid = run.dataid and s.locktype = 'OUT'
+                               and s.status = 'RUNNING' and s.runid = run.runid
+              where o.jobid = run.jobid and o.itemtype = 'OUT')
+returning runid, lease_until
+
 -- name: run_logs_put
 -- Remember where the logs of attempts are.
 -- PostgreSQL: a list has json values, which get types.

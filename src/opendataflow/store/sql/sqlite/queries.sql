@@ -366,6 +366,17 @@ limit :most
 select s.datasetid, s.dataid, s.status, s.version, s.runid from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 
+-- name: heartbeat
+-- Extend the leases of those of these attempts that still hold their chunks.
+-- SQLite: a list is read by json_each.
+update run set lease_until = lease_now() + lease
+where runid in (select value from json_each(:runids)) and status = 'RUNNING'
+  and exists (select 1 from job o
+              join datastatus s on s.datasetid = o.datasetid and s.dataid = run.dataid and s.locktype = 'OUT'
+                               and s.status = 'RUNNING' and s.runid = run.runid
+              where o.jobid = run.jobid and o.itemtype = 'OUT')
+returning runid, lease_until
+
 -- name: run_logs_put
 -- Remember where the logs of attempts are.
 -- SQLite: a list is read by json_each.
