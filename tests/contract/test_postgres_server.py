@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import psycopg
 import pytest
 
 from opendataflow import Dataset, Input, Job
+from opendataflow.errors import OdfError, StoreUnreachable, UsageError
 from opendataflow.store import open_store
 from tests.support.postgres import Server
 
@@ -54,3 +58,56 @@ def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: 
         chunk = store.chunk("clean", "1")
         assert chunk is not None
         assert chunk.status == "READY"
+
+
+_ALONE = """
+import sys
+from opendataflow.store import open_store
+
+with open_store(sys.argv[1]) as store:
+    store.catalogue()
+    store.fold_in()
+    assert not {"psycopg.connection", "asyncio.events", "importlib.metadata"} & {*sys.modules}
+    import asyncio
+
+    async def answer() -> int:
+        return 7
+
+    assert asyncio.run(answer()) == 7
+    import psycopg
+    from psycopg.types.json import Jsonb
+
+    with psycopg.connect(sys.argv[1]) as other:
+        [[kept]] = other.execute("select %s", [Jsonb({"a": [1]})]).fetchall()
+    assert kept == {"a": [1]} and psycopg.sql.SQL and psycopg.errors.UndefinedTable
+    assert store.sql("select 1 as n") == (["n"], [(1,)])
+"""
+
+
+def test_a_store_works_without_most_of_psycopg_which_is_there_for_whoever_asks(postgres_url: str) -> None:
+    open_store(postgres_url, create=True).close()
+    done = subprocess.run([sys.executable, "-c", _ALONE, postgres_url], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("way", ["localhost", "127.0.0.1,127.0.0.1", "127.0.0.1:1,127.0.0.1:PORT"])
+def test_a_store_is_reached_by_name_and_at_the_first_of_several_hosts_that_answers(postgres_url: str, way: str) -> None:
+    port = postgres_url.rpartition("/")[0].rpartition(":")[2]
+    hosts = way.replace("PORT", port) if "PORT" in way else ",".join(f"{host}:{port}" for host in way.split(","))
+    with open_store(postgres_url.replace(f"127.0.0.1:{port}", hosts), create=True) as store:
+        assert store.sql("select 1 as n")[1] == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("postgresql://postgres@127.0.0.1:1/none", StoreUnreachable),
+        ("postgresql://postgres@there.is.no.such.host.invalid/none", StoreUnreachable),
+        ("postgresql://postgres@127.0.0.1:1,127.0.0.1:2/none", StoreUnreachable),
+        ("postgresql://postgres@127.0.0.1:x/none", StoreUnreachable),
+        ("postgresql://postgres@127.0.0.1:1/none?colour=red", UsageError),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_as_such(address: str, error: type[OdfError]) -> None:
+    with pytest.raises(error):
+        open_store(address)

@@ -10,11 +10,6 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-import psycopg
-from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ConnStatus, ExecStatus
-
 from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from . import queries
 from .backend import (
@@ -32,6 +27,7 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
+from .libpq import Connection, connect, errors, parameters, pq
 from .typed import changes_no_tables, first_word, kind_of, statements
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
@@ -75,7 +71,7 @@ _GONE = {
 }
 _GONE_CLASS = "08"  # connection_exception, with all its kinds
 # How psycopg and libpq say the same, without a code; the classes below these mean a mistake of the caller.
-_GONE_WITHOUT_CODE = (psycopg.DatabaseError, psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+_GONE_WITHOUT_CODE = (errors.DatabaseError, errors.OperationalError, errors.InterfaceError, errors.InternalError)
 _BEGIN_WRITING = (
     b"begin; select pg_current_xact_id()"  # the number by which a commit that was not answered is asked for
 )
@@ -87,7 +83,7 @@ _SILENCE = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count"
 class _PostgresTransaction(Transaction):
     """Statements run prepared, straight through libpq: a claim is a dozen of them, and convenience would cost more than they do."""
 
-    def __init__(self, connection: psycopg.Connection[Any], prepared: dict[tuple[Any, ...], bytes]) -> None:
+    def __init__(self, connection: Connection, prepared: dict[tuple[Any, ...], bytes]) -> None:
         self._connection = connection.pgconn
         self._psycopg = connection
         self._prepared = prepared
@@ -155,7 +151,7 @@ def _value(convert: Callable[[str], Any] | None, raw: bytes | None) -> Any:
 
 def check(result: Any) -> Any:
     """The result, or the error that it is."""
-    if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+    if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
         raise errors.error_from_result(result)
     return result
 
@@ -176,30 +172,30 @@ class PostgresBackend(Backend):
         self._prepared: dict[tuple[Any, ...], bytes] = {}
         self._connection = self._connect()
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self) -> Connection:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
-            given = {**conninfo_to_dict(self.url), **extra}
-            if given.get("password") and "require_auth" not in given and psycopg.pq.version() >= _KNOWS_REQUIRE_AUTH:
+            given = {**parameters(self.url), **extra}
+            if given.get("password") and "require_auth" not in given and pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
-            connection = psycopg.connect(
-                self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra
-            )
+            connection = connect(self.url, patience=10, application_name="opendataflow", **extra)
             # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the
             # same at ten chunks and at ten million, whatever its statistics say and however old they are.
-            connection.execute(
-                "set search_path = dataflow, public; set jit = off; set plan_cache_mode = force_generic_plan;"
-                " set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
-                " set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3"
+            check(
+                connection.pgconn.exec_(
+                    b"set search_path = dataflow, public; set jit = off; set plan_cache_mode = force_generic_plan;"
+                    b" set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
+                    b" set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3"
+                )
             )
             return connection
-        except psycopg.ProgrammingError as error:
+        except errors.ProgrammingError as error:
             raise UsageError(
                 f"the store's address is not understood: {error}",
                 hint="It looks like postgresql://user@host:5432/database.",
             ) from None
-        except psycopg.Error as error:
+        except errors.Error as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
                     f"there is no store at {self.shown_url}: {first_line(error)}",
@@ -239,7 +235,7 @@ class PostgresBackend(Backend):
             ) from error
         except errors.DiskFull as error:
             raise no_space(self.shown_url) from error
-        except psycopg.Error as error:
+        except errors.Error as error:
             if is_gone(error):
                 raise ConnectionLost(first_line(error), transaction) from error
             if error.sqlstate in _DAMAGED:
@@ -271,7 +267,7 @@ class PostgresBackend(Backend):
             try:
                 yield _PostgresTransaction(self._connection, self._prepared)
             except BaseException:
-                with suppress(psycopg.Error):  # a server that is gone has rolled back already
+                with suppress(errors.Error):  # a server that is gone has rolled back already
                     raw.exec_(b"rollback")
                 raise
         number = begun.get_value(0, 0).decode() if begun.ntuples and not force_rollback else ""
@@ -299,7 +295,7 @@ class PostgresBackend(Backend):
                     except errors.RaiseException as refused:
                         hint = "Drop them, run odf migrate, and create them again."
                         raise SchemaChanged(f"nothing was migrated: {first_line(refused)}", hint=hint) from None
-                    except psycopg.ProgrammingError as error:
+                    except errors.ProgrammingError as error:
                         raise lacks(first_line(error)) from None
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
 
@@ -338,7 +334,7 @@ class PostgresBackend(Backend):
             raise took_too_long(timeout) from None
         except errors.LockNotAvailable:
             raise took_too_long(timeout, "waited for a lock") from None
-        except psycopg.Error as error:
+        except errors.Error as error:
             raise UsageError(f"the statement is wrong: {first_line(error)}") from None
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
@@ -355,14 +351,14 @@ class PostgresBackend(Backend):
         except ConnectionLost as lost:
             lost.answer = n
             raise
-        except psycopg.Error as error:
+        except errors.Error as error:
             raise UsageError(f"the store refused it: {first_line(error)}") from None
         finally:
-            if self._connection.pgconn.status == ConnStatus.OK:
+            if self._connection.pgconn.status == pq.ConnStatus.OK:
                 # When psycopg sees a rollback, and a person may have typed one, it drops all prepared statements of the
                 # connection, ours with its own: so it sees one now.
                 self._prepared.clear()
-                with suppress(psycopg.Error):
+                with suppress(errors.Error):
                     self._connection.execute("begin; rollback")
         return n
 
@@ -370,7 +366,7 @@ class PostgresBackend(Backend):
         self._connection.close()
 
 
-def _rows_changed(cursor: psycopg.Cursor[Any]) -> int:
+def _rows_changed(cursor: Any) -> int:
     """How many rows a statement changed; UsageError when it changed more than rows."""
     said = str(cursor.statusmessage or "").rstrip("0123456789 ")
     if said not in _CHANGES_ROWS or (said == "SELECT" and cursor.description is None):  # SELECT INTO makes a table
@@ -378,7 +374,7 @@ def _rows_changed(cursor: psycopg.Cursor[Any]) -> int:
     return 0 if said == "SELECT" else max(cursor.rowcount, 0)
 
 
-def is_gone(error: psycopg.Error) -> bool:
+def is_gone(error: errors.Error) -> bool:
     """Whether an error means that the connection is gone: the one table of all the ways in which that is said."""
     if error.sqlstate is None:
         return type(error) in _GONE_WITHOUT_CODE
