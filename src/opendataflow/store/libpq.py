@@ -106,7 +106,8 @@ def connect(address: str, *, patience: float, **settings: object) -> Connection:
 
 def _said(given: dict[str, str], name: str) -> str:
     """What the address says, or else the variable that libpq reads."""
-    return given.get(name) or os.environ.get("PG" + name.replace("_", "").upper(), "")
+    variable = "PG" + name.replace("_", "").upper()
+    return given.get(name) or os.environ.get(variable, "")
 
 
 def _ways(given: dict[str, str], host: str) -> Iterator[dict[str, str]]:
