@@ -29,15 +29,17 @@ from .duration import seconds
 from .ids import ID_PATTERN, check_id
 from .job import IGNORE, RERUN, Input, Job, Pause, Pool, Retry
 from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
-from .mapping import IDENTITY, Mapping, check_mapping, inputs, latest_bound, outputs, resolve, touches
+from .mapping import IDENTITY, Mapping, check_mapping, inputs, is_same, latest_bound, outputs, resolve, touches
 from .partition import (
     Partition,
     check_dataid,
     check_form,
     comparable,
     dataids,
+    fitting,
     from_ordinal,
     ordinal,
+    positions,
     sort_key,
     span,
 )
@@ -130,8 +132,10 @@ __all__ = [
     "comparable",
     "dataids",
     "decide",
+    "fitting",
     "from_ordinal",
     "inputs",
+    "is_same",
     "latest_bound",
     "locked_by",
     "may_consume",
@@ -141,6 +145,7 @@ __all__ = [
     "ordinal",
     "outputs",
     "parse_checks",
+    "positions",
     "resolve",
     "seconds",
     "sort_key",

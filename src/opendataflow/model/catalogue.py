@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from ..errors import BadDefinition, BadMapping, OdfError, TwoProducers, UnknownDataset, UnknownJob, UnknownPool
+from ..errors import (
+    BadDataid,
+    BadDefinition,
+    BadId,
+    BadMapping,
+    OdfError,
+    TwoProducers,
+    UnknownDataset,
+    UnknownJob,
+    UnknownPool,
+)
 from ..shapes import NamedTuple, replace
 from .broken import Broken, BrokenDefinition, Definition
 from .circles import check_no_circle, circles, waits_for
 from .dataset import TODAY, Dataset
 from .job import Input, Job, Pause, Pool
-from .mapping import check_mapping, inputs, outputs
-from .partition import Partition, bounds, from_ordinal
+from .mapping import check_mapping, inputs, is_same, outputs
+from .partition import Partition, bounds, fitting, from_ordinal
 
 ALL = "all"
 
@@ -188,6 +198,17 @@ class Catalogue(NamedTuple):
         if input.mapping.is_dynamic:
             return [ALL] if takes_all(job) else []
         return outputs(input.mapping, self.dataset(input.datasetid).partition, self.output_partition(job), input_id)
+
+    def outputs_of_all(self, job: Job, input: Input, input_ids: Iterable[str]) -> Iterator[str]:
+        """The same for many input chunks; a malformed dataid, which only somebody outside can write, names none."""
+        if is_same(input.mapping, self.dataset(input.datasetid).partition, self.output_partition(job)):
+            yield from fitting(self.output_partition(job), input_ids)
+            return
+        for input_id in input_ids:
+            try:
+                yield from self.outputs_of(job, input, input_id)
+            except (BadDataid, BadId):
+                continue
 
     def order(self) -> list[str]:
         """The job ids in the order of the data: producers before their consumers."""

@@ -11,6 +11,11 @@ ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,127}"
 _is_id = re.compile(ID_PATTERN).fullmatch
 
 
+def is_id(value: str) -> bool:
+    """Whether a text is inside the grammar of ids."""
+    return _is_id(value) is not None
+
+
 def shown(value: object, width: int = 60) -> str:
     """The value as it is shown in a message: its repr, shortened."""
     text = repr(value[: width + 1]) if isinstance(value, str) else repr(value)

@@ -208,8 +208,9 @@ def outputs(mapping: Mapping, input: Partition, output: Partition, input_id: str
     return _other_side(mapping, KINDS[mapping.kind].touches, input, output, input_id, input, output)
 
 
-def _is_unbounded(partition: Partition) -> bool:
-    return partition.start is None and partition.end is None and partition.count is None
+def is_same(mapping: Mapping, input: Partition, output: Partition) -> bool:
+    """Whether an output needs the input of its own dataid and no other, as far as the bounds go."""
+    return mapping.kind == "identity" and input.type == output.type
 
 
 def _other_side(
@@ -221,8 +222,8 @@ def _other_side(
     input: Partition,
     output: Partition,
 ) -> list[str]:
-    if mapping.kind == "identity" and this.type == other.type and _is_unbounded(other):
-        check_form(this, dataid)  # by far the most common case: a bulk announcement asks it for every chunk
+    if is_same(mapping, input, output) and not other.has_bounds:
+        check_form(this, dataid)  # by far the most common case
         return [dataid]
     if between is None:
         raise BadMapping(

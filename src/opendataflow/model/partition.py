@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from functools import lru_cache
 
 from ..errors import BadDataid, BadDefinition
 from ..shapes import dataclass, fields
 from .dataid import TYPES, DataidType, moment
-from .ids import check_id, shown
+from .ids import check_id, is_id, shown
 from .plain import within
 from .shard import is_backwards, shard
 
@@ -98,6 +98,11 @@ class Partition:
         except BadDefinition as problem:
             raise BadDefinition(within(where) + problem.message, hint=problem.hint) from None
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether a well-formed dataid may be none of it."""
+        return not (self.start is None and self.end is None and self.count is None)
+
     def to_data(self) -> dict[str, object]:
         """The same as plain data, without what is not set."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -171,7 +176,7 @@ def check_form(partition: Partition, dataid: str, datasetid: str = "") -> str:
 def check_dataid(partition: Partition, dataid: str, datasetid: str = "") -> str:
     """The dataid itself when the dataset can have it, BadDataid or BadId when not."""
     check_form(partition, dataid, datasetid)
-    if partition.start is None and partition.end is None and partition.count is None:
+    if not partition.has_bounds:
         return dataid
     first, last = bounds(partition)
     dataid_type = TYPES[partition.type]
@@ -211,6 +216,32 @@ def sort_key(partition: Partition, dataid: str) -> str:
         return TYPES[partition.type].sort_key(dataid)
     except _MALFORMED:
         raise _malformed(partition, dataid) from None
+
+
+def fitting(partition: Partition, dataids: Iterable[str]) -> Iterator[str]:
+    """Those of many dataids that a dataset with this partition can have."""
+    dataid_type = TYPES[partition.type]
+    if not dataid_type.is_ordinal:
+        yield from filter(is_id, dataids)
+        return
+    parse, (first, last) = dataid_type.parse, bounds(partition)
+    for dataid in dataids:
+        try:
+            if first <= parse(dataid) <= last:
+                yield dataid
+        except _MALFORMED:
+            continue
+
+
+def positions(partition: Partition, dataids: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Many dataids with their sort keys, without those that are malformed."""
+    dataid_type = TYPES[partition.type]
+    key = dataid_type.sort_key
+    for dataid in dataids if dataid_type.is_ordinal else filter(is_id, dataids):
+        try:
+            yield dataid, key(dataid)
+        except _MALFORMED:
+            continue
 
 
 def dataids(partition: Partition, first: str, last: str) -> Iterator[str]:

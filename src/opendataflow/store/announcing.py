@@ -13,7 +13,7 @@ from .backend import Transaction
 from .inputs import ChunkId
 from .links import Recalled, VersionId, recalled
 from .records import Announced
-from .rows import EventRow, OutRow, Standing, as_objects, compact, manifest_data
+from .rows import AnnouncedRow, EventRow, Standing, as_objects, compact, manifest_data
 
 OUTSIDE = "outside"
 _BATCH = 10_000
@@ -50,7 +50,7 @@ class Announcement(NamedTuple):
 
 class _Version(NamedTuple):
     dataid: str
-    version: int | None
+    version: int
 
 
 def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, act: Act) -> Announced:
@@ -62,62 +62,60 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
     ready: list[str] = []
     renewed: list[str] = []
     contents: dict[str, str] = {}
+    told = {"runid": announcement.runid, "who": act.who, "why": act.why}
     for start in range(0, len(wanted), _BATCH):
-        chunks = [(datasetid, dataid) for dataid in wanted[start : start + _BATCH]]
+        batch = wanted[start : start + _BATCH]
+        chunks = [(datasetid, dataid) for dataid in batch]
         there = status_rows.standing(tx, chunks)
-        newest = {row.dataid: row.version for row in tx.fetch(_Version._make, "versions_given", chunks=compact(chunks))}
-        called_back = _called_back(tx, chunks)
-        rows, events, published = [], [], []
+        had = tx.fetch(_Version._make, "versions_given", datasetid=datasetid, dataids=compact(batch))
+        newest = {row.dataid: row.version for row in had}
+        called_back = _called_back(tx, chunks) if announcement.manifests else {}
+        rows, published = [], []
         for chunk in chunks:
             _, dataid = chunk
             before = there.get(chunk)
-            manifest = announcement.manifests.get(dataid)
-            if not _is_news(tx, announcement, dataid, before):
+            if before is not None and not _is_news(tx, announcement, before):
                 continue
+            manifest = announcement.manifests.get(dataid)
             if manifest is not None and not announcement.again:
                 _refuse_recalled(tx, manifest, called_back.get(chunk, ()))
             if manifest is not None and manifest.fingerprint and not announcement.repeats:
                 refuse_repeat(tx, datasetid, dataid, manifest.fingerprint, contents)
-            version = 1 + max(before.epoch if before else 0, before.version if before else 0, newest[dataid] or 0)
-            jobid = before.jobid if before and announcement.runid is None else announcement.jobid
-            status = before.status if before else None
-            key = sort_key(partition, dataid)
-            lower, upper = announcement.bounds.get(dataid, (None, None))
-            rows.append(OutRow(datasetid, dataid, jobid, READY, version, version, None, key, lower, upper))
-            who = (*act, version, announcement.runid)
-            events.append(EventRow("announced", datasetid, dataid, jobid, status, READY, *who))
+            version, jobid, status = 1 + newest.get(dataid, 0), announcement.jobid, None
+            if before is not None:
+                version, status = max(version, 1 + before.epoch, 1 + before.version), before.status
+                jobid = before.jobid if announcement.runid is None else jobid
+            bounds = announcement.bounds.get(dataid, (None, None))
+            rows.append(AnnouncedRow(dataid, sort_key(partition, dataid), version, jobid, status, *bounds))
             if manifest is not None:
                 published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
-            ready.append(dataid)
             if version > 1 or before is not None:
                 renewed.append(dataid)
         if rows:
-            status_rows.put(tx, rows)
-            tx.run("events_put", events=as_objects(events))
+            tx.run("chunks_announce", datasetid=datasetid, chunks=compact(rows), **told)
             if published:
                 tx.run("manifest_put", manifests=compact(published))
-            candidates.settle(tx, catalogue, [(row.datasetid, row.dataid) for row in rows])
+            candidates.settle(tx, catalogue, [(datasetid, row.dataid) for row in rows])
+            ready += [row.dataid for row in rows]
     became = set(ready)
     unchanged = tuple(dataid for dataid in wanted if dataid not in became)
     return Announced(tuple(ready), unchanged, renewed=tuple(renewed))
 
 
-def _is_news(tx: Transaction, announcement: Announcement, dataid: str, before: Standing | None) -> bool:
-    """Whether an announced chunk has to be written; Locked when it may not be."""
-    if before is None:
-        return True
-    here = f"{announcement.datasetid} {dataid}"
+def _is_news(tx: Transaction, announcement: Announcement, before: Standing) -> bool:
+    """Whether an announced chunk that is there has to be written; Locked when it may not be."""
+    here = f"{announcement.datasetid} {before.dataid}"
     if before.status == RUNNING:
         raise Locked(f"{here} is RUNNING", hint="It is being produced right now. Wait for it.")
     if before.status in (HOLD, PENDING):
         raise Locked(f"{here} is {before.status}", hint=f"Somebody set it aside. To release it: odf release {here}")
     if announcement.only_new:
         raise Locked(f"{here} is there already", hint=f"See: odf explain {here}")
-    manifest = announcement.manifests.get(dataid)
+    manifest = announcement.manifests.get(before.dataid)
     return (
         announcement.again
         or before.status != READY
-        or not _is_same(tx, VersionId(announcement.datasetid, dataid, before.version), manifest)
+        or not _is_same(tx, VersionId(before.datasetid, before.dataid, before.version), manifest)
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import repeat
 
 from ..errors import BadDataid, BadId
-from ..model import CLAIMABLE, DEFERRED, RESUBMIT, WAITING, Catalogue, Job, candidacy, sort_key, takes_all
+from ..model import READY, Catalogue, Job, sort_key, takes_all
 from ..shapes import NamedTuple
+from . import alike
+from .alike import Found, decided
 from .backend import Transaction
 from .inputs import ChunkId, needed
 from .rows import CandidateRow, PairFacts, compact
@@ -32,23 +34,21 @@ class Pair(NamedTuple):
 def touched(catalogue: Catalogue, chunks: Iterable[ChunkId]) -> dict[PairId, None]:
     """Every (job, dataid) that these chunks decide about: as product, and as input where the mapping names the output."""
     pairs: dict[PairId, None] = {}
-    plans: dict[str, tuple[Job | None, list[tuple[Job, Any]]]] = {}
-    for datasetid, dataid in chunks:
-        if datasetid not in plans:
-            plans[datasetid] = (
-                catalogue.producer(datasetid),
-                [(job, item) for job, item in catalogue.consumers(datasetid) if not item.mapping.is_dynamic],
-            )
-        producer, consumers = plans[datasetid]
+    for datasetid, dataids in _by_first(chunks).items():
+        producer = catalogue.producer(datasetid)
         if producer is not None:
-            pairs[producer.jobid, dataid] = None
-        for job, item in consumers:
-            try:
-                for output in catalogue.outputs_of(job, item, dataid):
-                    pairs[job.jobid, output] = None
-            except (BadDataid, BadId):
-                continue  # a malformed dataid from outside belongs to no output; `why` says so
+            pairs |= dict.fromkeys(zip(repeat(producer.jobid), dataids))
+        for job, item in catalogue.consumers(datasetid):
+            if not item.mapping.is_dynamic:
+                pairs |= dict.fromkeys(zip(repeat(job.jobid), catalogue.outputs_of_all(job, item, dataids)))
     return pairs
+
+
+def _by_first(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for first, second in pairs:
+        found.setdefault(first, []).append(second)
+    return found
 
 
 def dynamic_consumers(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[str, Job]:
@@ -97,6 +97,7 @@ def derive(
     asked_for: bool = False,
 ) -> None:
     """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate."""
+    pair_ids = _derive_alike(tx, catalogue, list(pair_ids), not_before, asked_for)
     pairs = [known for pair_id in pair_ids if (known := pair_of(tx, catalogue, *pair_id)) is not None]
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
@@ -104,6 +105,23 @@ def derive(
         lock(tx, [(pair.jobid, pair.dataid) for pair in pairs])
         facts = {(row.jobid, row.dataid): row for row in tx.fetch(PairFacts._make, "pair_facts", pairs=asked)}
         _write(tx, catalogue, batch, facts, not_before, asked_for)
+
+
+def _derive_alike(
+    tx: Transaction, catalogue: Catalogue, pair_ids: list[PairId], not_before: float, asked_for: bool
+) -> list[PairId]:
+    """Do it for jobs of which there are many at once; the others are left."""
+    if len(pair_ids) <= _MOST_PAIR_LOCKS:
+        return pair_ids
+    lock(tx, pair_ids)
+    left: list[PairId] = []
+    for jobid, dataids in _by_first(pair_ids).items():
+        job = catalogue.jobs.get(jobid)
+        if job is not None and len(dataids) > _MOST_PAIR_LOCKS and alike.are_alike(catalogue, job, dataids):
+            alike.derive(tx, catalogue, job, dataids, not_before, asked_for)
+        else:
+            left += zip(repeat(jobid), dataids)
+    return left
 
 
 def lock(tx: Transaction, pairs: Sequence[PairId]) -> None:
@@ -139,18 +157,12 @@ def _write(
     drop: dict[str, list[str]] = {}
     for pair in pairs:
         known = facts[pair.jobid, pair.dataid]
-        outputs = _split(known.outputs)
-        is_ready = pair.is_resolved and known.ready == len(pair.inputs)
-        is_named = asked_for or bool(catalogue.jobs[pair.jobid].inputs)
-        state = candidacy(is_ready, outputs, _split(known.reads), is_named)
-        if state == WAITING and pair.is_resolved and not known.there and RESUBMIT not in outputs:
-            state = None  # nothing of it exists: nobody waits for that
+        inputs = [READY] * known.ready + [""] * (known.there - known.ready)
+        found = Found(pair.is_resolved, len(pair.inputs), inputs, _split(known.outputs), _split(known.reads))
+        state, rank = decided(catalogue.jobs[pair.jobid], found, not_before, asked_for)
         if state is None:
             drop.setdefault(pair.jobid, []).append(pair.dataid)
             continue
-        if state == CLAIMABLE and not_before:
-            state = DEFERRED
-        rank = 0 if RESUBMIT in outputs else 1
         put.append(CandidateRow(pair.jobid, pair.dataid, pair.sort_key, rank, state, not_before, pair.inputs))
     for jobid, dataids in drop.items():
         tx.run("candidates_drop", jobid=jobid, dataids=compact(dataids))
@@ -199,13 +211,8 @@ def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
             continue
         after = ReadyChunk("", "")
         while page := _ready_chunks(tx, item.datasetid, after):
-            pairs: dict[PairId, None] = {}
-            for chunk in page:
-                try:
-                    pairs |= {(jobid, out): None for out in catalogue.outputs_of(job, item, chunk.dataid)}
-                except (BadDataid, BadId):
-                    continue
-            derive(tx, catalogue, pairs)
+            outputs = dict.fromkeys(catalogue.outputs_of_all(job, item, [chunk.dataid for chunk in page]))
+            derive(tx, catalogue, zip(repeat(jobid), outputs))
             after = page[-1]
     for datasetid in job.outputs:
         resubmitted = tx.values("resubmitted_chunks", datasetid=datasetid)

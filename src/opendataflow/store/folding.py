@@ -121,10 +121,7 @@ def _pairs_of_readings(catalogue: Catalogue, notes: Iterable[Note]) -> dict[cand
         datasetid, dataid = _chunk(note)
         for job, item in catalogue.consumers(datasetid):
             if job.jobid == note.jobid and not item.mapping.is_dynamic:
-                try:
-                    pairs |= {(job.jobid, output): None for output in catalogue.outputs_of(job, item, dataid)}
-                except (BadDataid, BadId):
-                    continue
+                pairs |= {(job.jobid, output): None for output in catalogue.outputs_of_all(job, item, [dataid])}
     return pairs
 
 

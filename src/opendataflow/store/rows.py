@@ -286,6 +286,18 @@ class OutRow(NamedTuple):
     upper: str | None = None
 
 
+class AnnouncedRow(NamedTuple):
+    """A chunk of one dataset as chunks_announce writes it."""
+
+    dataid: str
+    sort_key: str
+    version: int
+    jobid: str
+    before: str | None
+    lower: str | None
+    upper: str | None
+
+
 class EventRow(NamedTuple):
     """An event as events_put appends it."""
 

@@ -194,6 +194,29 @@ select p.jobid, p.dataid,
                             and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> p.dataid)) offset 0) s) as reads
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p -> 2 as inputs, p -> 3 as exclusive from json_array_elements(:pairs::json) p offset 0) p
 
+-- name: pair_facts_alike
+-- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
+-- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
+select f.inputs, f.outputs, f.reads, json_agg(f.pair)::text as pairs
+from (select p.pair,
+             (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
+              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s) as inputs,
+             (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:outputs::json))) o
+              cross join lateral (select d.status from datastatus d where d.datasetid = o and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s) as outputs,
+             (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
+              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.dataid and d.jobid = :jobid and d.locktype = 'IN'
+                                  and (d.status <> 'DONE' or coalesce((select r.dataid from run r where r.runid = d.runid), p.dataid) = p.dataid) offset 0) s) as reads
+      from (select p as pair, p ->> 0 as dataid from json_array_elements(:pairs::json) p offset 0) p) f
+group by f.inputs, f.outputs, f.reads
+
+-- name: candidates_put_alike
+-- Write candidates of one job that differ only in their dataid, which stands for * in their inputs.
+-- PostgreSQL: a list has json values, which get types.
+insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
+select :jobid, c ->> 0, c ->> 1, :rank::smallint, :state, :not_before, replace(:inputs, '*', c ->> 0) from json_array_elements(:pairs::json) c
+on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
+    not_before = excluded.not_before, inputs = excluded.inputs
+
 -- name: candidates_put
 -- Write candidates as they are now.
 -- PostgreSQL: a list has json values, which get types.
@@ -239,13 +262,32 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
     seal = d.seal + 1, modified = now()
 
+-- name: chunks_announce
+-- Chunks are there: their OUT rows, and the events that say so.
+-- PostgreSQL: one statement is one round trip; a list has json values, which get types, and timestamps have their default.
+with c as materialized (
+    select c ->> 0 as dataid, c ->> 1 as sort_key, (c ->> 2)::bigint as version, c ->> 3 as jobid, c ->> 4 as before, c ->> 5 as lower, c ->> 6 as upper
+    from json_array_elements(:chunks::json) c
+), outs as (
+    insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, lowerbound, upperbound, seal)
+    select :datasetid, c.dataid, c.jobid, 'OUT', 'READY', c.version, c.version, c.sort_key, c.lower, c.upper, 1 from c
+    on conflict (datasetid, dataid) where locktype = 'OUT' do update set
+        status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = null, sort_key = excluded.sort_key,
+        lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
+        seal = d.seal + 1, modified = now()
+)
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
+select 'announced', :datasetid, c.dataid, c.jobid, :runid::bigint, c.version, c.before, 'READY', :who, :why from c
+
 -- name: versions_given
--- The highest version that each given chunk ever had: as a manifest, as an input, or recalled.
+-- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.
 -- PostgreSQL: a list is joined by LATERAL.
-select c.dataid, greatest((select max(m.version) from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid),
-                          (select max(f.in_version) from made_from f where f.in_datasetid = c.datasetid and f.in_dataid = c.dataid),
-                          (select max(r.version) from recalled r where r.datasetid = c.datasetid and r.dataid = c.dataid)) as version
-from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
+select c.dataid, max(v.version) as version from (select json_array_elements_text(:dataids::json) as dataid offset 0) c
+cross join lateral (
+    select m.version from data_manifest m where m.datasetid = :datasetid and m.dataid = c.dataid
+    union all select f.in_version from made_from f where f.in_datasetid = :datasetid and f.in_dataid = c.dataid
+    union all select r.version from recalled r where r.datasetid = :datasetid and r.dataid = c.dataid offset 0) v
+group by c.dataid
 
 -- name: events_put
 -- Append events.

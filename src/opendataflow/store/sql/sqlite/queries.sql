@@ -183,6 +183,30 @@ select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
         where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)) as reads
 from json_each(:pairs) p
 
+-- name: pair_facts_alike
+-- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
+-- SQLite: a list is read by json_each, and group_concat joins the statuses.
+select f.inputs, f.outputs, f.reads, json_group_array(json(f.pair)) as pairs
+from (select p.value as pair,
+             (select group_concat(s.status) from json_each(:inputs) i
+              cross join datastatus s on s.datasetid = i.value and s.dataid = p.value ->> 0 and s.locktype = 'OUT') as inputs,
+             (select group_concat(s.status) from json_each(:outputs) o
+              cross join datastatus s on s.datasetid = o.value and s.dataid = p.value ->> 0 and s.locktype = 'OUT') as outputs,
+             (select group_concat(s.status) from json_each(:inputs) i
+              cross join datastatus s on s.datasetid = i.value and s.dataid = p.value ->> 0 and s.jobid = :jobid and s.locktype = 'IN'
+              where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 0)) as reads
+      from json_each(:pairs) p) f
+group by f.inputs, f.outputs, f.reads
+
+-- name: candidates_put_alike
+-- Write candidates of one job that differ only in their dataid, which stands for * in their inputs.
+-- SQLite: a list is read by json_each, and its values need no types.
+insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
+select :jobid, c.value ->> 0, c.value ->> 1, :rank, :state, :not_before, replace(:inputs, '*', c.value ->> 0) from json_each(:pairs) c
+where true
+on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
+    not_before = excluded.not_before, inputs = excluded.inputs
+
 -- name: candidates_put
 -- Write candidates as they are now.
 -- SQLite: a list is read by json_each, and its values need no types.
@@ -230,15 +254,32 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
     seal = d.seal + 1, modified = excluded.modified
 
--- name: versions_given
--- The highest version that each given chunk ever had: as a manifest, as an input, or recalled.
--- SQLite: a list is read by json_each, and a column of numbers may hold a text, which is no version.
-select c.value ->> 1 as dataid,
-       (select max(v.version) from (
-            select m.version from data_manifest m where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and typeof(m.version) = 'integer'
-            union all select f.in_version from made_from f where f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
-            union all select r.version from recalled r where r.datasetid = c.value ->> 0 and r.dataid = c.value ->> 1) v) as version
+-- name: chunks_announce
+-- Chunks are there: their OUT rows, and the events that say so.
+-- SQLite: a list is read by json_each, and a statement that writes cannot be part of another one; WHERE TRUE tells ON CONFLICT from a join.
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, lowerbound, upperbound, seal, modified)
+select :datasetid, c.value ->> 0, c.value ->> 3, 'OUT', 'READY', c.value ->> 2, c.value ->> 2, c.value ->> 1, c.value ->> 5, c.value ->> 6, 1, now()
 from json_each(:chunks) c
+where true
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set
+    status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = null, sort_key = excluded.sort_key,
+    lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
+    seal = d.seal + 1, modified = excluded.modified;
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
+select 'announced', :datasetid, c.value ->> 0, c.value ->> 3, :runid, c.value ->> 2, c.value ->> 4, 'READY', :who, :why, now()
+from json_each(:chunks) c
+
+-- name: versions_given
+-- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.
+-- SQLite: a list is read by json_each, and a column of numbers may hold a text, which is no version.
+select v.dataid, max(v.version) as version from (
+    select m.dataid, m.version from json_each(:dataids) c
+    cross join data_manifest m on m.datasetid = :datasetid and m.dataid = c.value and typeof(m.version) = 'integer'
+    union all
+    select f.in_dataid, f.in_version from json_each(:dataids) c cross join made_from f on f.in_datasetid = :datasetid and f.in_dataid = c.value
+    union all
+    select r.dataid, r.version from json_each(:dataids) c cross join recalled r on r.datasetid = :datasetid and r.dataid = c.value) v
+group by v.dataid
 
 -- name: events_put
 -- Append events.

@@ -1,0 +1,1 @@
+-- Nothing to do: SQLite has always checked the ids of a status row in two halves, which is cheap.
