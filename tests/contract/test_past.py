@@ -203,13 +203,12 @@ def test_the_store_of_then_answers_like_a_store(store: Store) -> None:
     store.announce("raw", ["1", "2", "3"])
     then = Then(store, now())
     store.announce("raw", ["4"])
-    assert then.ends("raw", " ", "\x7f") == ("1", "3")
+    assert then.ends_given([("raw", " ", "\x7f"), ("report", " ", "\x7f")]) == [("1", "3"), (None, None)]
     assert [each.dataid for each in then.chunks_between("raw", " ", "\x7f", 2)] == ["1", "2"]
     first = then.chunks("raw", n=1)[-1]
     assert [chunk.dataid for chunk in then.chunks("raw", after=first)] == ["2", "3"]
     assert then.chunks("raw", status="FAILED") == []
     assert then.given_chunks([("raw", "1"), ("raw", "4")]) == {("raw", "1"): "READY"}
-    assert then.ends("report", " ", "\x7f") is None
     assert (then.readers("raw", "9"), then.readers_running("raw"), then.remarked()) == ([], None, [])
 
 

@@ -107,8 +107,8 @@ def last_due(store: Seen, catalogue: Catalogue, dataset: Dataset) -> int | None:
     last = last_expected(catalogue, dataset, store.clock())
     if last is not None:
         return last
-    ends = store.ends(dataset.datasetid, FIRST_KEY, LAST_KEY)
-    known = [ordinal(dataset.partition, ends[1])] if ends else []
+    (ends,) = store.ends_given([(dataset.datasetid, FIRST_KEY, LAST_KEY)])
+    known = [ordinal(dataset.partition, ends.last_dataid)] if ends.last_dataid is not None else []
     return max([_period_at(catalogue, dataid_type, store.clock()), *known])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from ..errors import BadDataid
@@ -61,20 +62,14 @@ def _periods(fine: DataidType, coarse: DataidType, low: int, high: int) -> int:
 
 
 def _by_period(fine: DataidType, coarse: DataidType, low: int, high: int) -> Iterator[Column]:
+    def period_of(number: int) -> str:
+        return fine.format(number)[: coarse.width]
+
     while low <= high:
-        period = fine.format(low)[: coarse.width]
-        last = low
-        step = 1
-        while True:  # doubling steps: a year of hours is found in a few of them
-            if last + step <= high and fine.format(last + step)[: coarse.width] == period:
-                last += step
-                step *= 2
-            elif step > 1:
-                step = 1
-            else:
-                break
-        yield Column(period, fine.format(low), fine.format(last), last - low + 1)
-        low = last + 1
+        period = period_of(low)
+        size = bisect_right(range(low, high + 1), period, key=period_of)
+        yield Column(period, fine.format(low), fine.format(low + size - 1), size)
+        low += size
 
 
 def _by_step(dataid_type: DataidType, low: int, high: int, step: int) -> Iterator[Column]:

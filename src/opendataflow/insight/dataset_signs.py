@@ -25,8 +25,8 @@ class Sign(NamedTuple):
 def signs_of(store: Store, dataset: Dataset) -> dict[str, Sign]:
     """What the matrix marks beside the statuses; each bounded as it is there."""
     name, catalogue = dataset.datasetid, store.catalogue()
-    ends = store.ends(name, FIRST_KEY, LAST_KEY)
-    known = absent(store, catalogue, {name: (FIRST_KEY, LAST_KEY)}, {name: ends[0] if ends else None})[name]
+    (ends,) = store.ends_given([(name, FIRST_KEY, LAST_KEY)])
+    known = absent(store, catalogue, {name: (FIRST_KEY, LAST_KEY)}, {name: ends.first_dataid})[name]
     stale = stale_now(store) if store.has_stale() else None
     mine = [row.dataid for row in stale.chunks if row.datasetid == name] if stale else []
     late = deadlines_missed(store, [name]) if "deadline" in dataset.options else None

@@ -209,8 +209,8 @@ def _never_there(
 
 
 def _first(store: Store, name: str) -> str | None:
-    ends = store.ends(name, FIRST_KEY, LAST_KEY)
-    return ends[0] if ends else None
+    (ends,) = store.ends_given([(name, FIRST_KEY, LAST_KEY)])
+    return ends.first_dataid
 
 
 def _with_chain(held: Holdup, each: Late, now: datetime) -> Late:

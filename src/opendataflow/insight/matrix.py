@@ -42,7 +42,7 @@ from .stale import STALE, marked, stale_within
 
 # The worst first: what a cell that stands for many chunks shows.
 WORST_FIRST = (FAILED, REFUSED, HOLD, PENDING, RESUBMIT, MISSING, RUNNING)
-_COUNTED = 1_000_000  # chunks that one look counts, over all datasets
+_COUNTED = 50_000  # chunks that one look counts, over all datasets
 _COUNTED_FIRST = 5_000
 _COUNTED_IN_CELLS = 100_000
 LONGEST_NAME = 32  # longer names are cut, so that the cells find room
@@ -214,17 +214,15 @@ def _lines(
     lines = {}
     counted, most = _counted(store, spans, exact=exact)
     malformed = store.span_counts([(name, "", "") for name in names], 1000)
-    for name, bad in zip(names, malformed, strict=True):
+    for name, bad, ends in zip(names, malformed, store.ends_given(list(spans.values())), strict=True):
         counts = counted[name]
         total = min(counts.pop(""), most)
         at_least = total == most
         by_status = {status: n for status, n in counts.items() if n}
         if ready := max(total - sum(by_status.values()), 0):
             by_status = {READY: ready, **by_status}
-        ends = store.ends(*spans[name]) if total else None
         producer = catalogue.producer(name)
-        first, last = ends or (None, None)
-        lines[name] = Line(name, producer.jobid if producer else None, first, last, by_status, at_least, (), bad[""])
+        lines[name] = Line(name, producer.jobid if producer else None, *ends, by_status, at_least, (), bad[""])
     return lines
 
 
@@ -272,15 +270,11 @@ def _block(
         return Block(type_name, scale.each, scale.columns, _with(lines, cells), True)
     chunks = sum(column.size for column in scale.columns) * len(lines)
     most = 10_000 if chunks <= _COUNTED_IN_CELLS else 1
-    spans = [
-        (
-            line.datasetid,
-            sort_key(partitions[line.datasetid], column.first),
-            sort_key(partitions[line.datasetid], column.last),
-        )
-        for line in lines
-        for column in scale.columns
-    ]
+    between = {
+        partition: [(sort_key(partition, column.first), sort_key(partition, column.last)) for column in scale.columns]
+        for partition in set(partitions.values())
+    }
+    spans = [(line.datasetid, *keys) for line in lines for keys in between[partitions[line.datasetid]]]
     signs = {
         line.datasetid: {
             sign: [sort_key(partitions[line.datasetid], dataid) for dataid in known[line.datasetid].of(sign)]

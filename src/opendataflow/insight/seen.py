@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ..model import Catalogue
-from ..store import Chunk, Event, InputRow, Position, Published, Recalled, Remarked, Run
+from ..store import Chunk, Ends, Event, InputRow, Position, Published, Recalled, Remarked, Run
 
 
 class Seen(Protocol):
@@ -29,8 +29,8 @@ class Seen(Protocol):
     def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The statuses of these chunks."""
 
-    def ends(self, datasetid: str, from_key: str, to_key: str) -> tuple[str, str] | None:
-        """The first and the last dataid between two positions."""
+    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[Ends]:
+        """The first and the last dataid of each span."""
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions."""

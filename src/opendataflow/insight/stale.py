@@ -202,12 +202,15 @@ def marked(block: Block, partitions: Mapping[str, Partition], stale: Mapping[str
     lines = []
     for line in block.lines:
         keys = sorted(stale.get(line.datasetid, {}).values())
+        if not keys:
+            lines.append(line)
+            continue
         partition = partitions[line.datasetid]
         cells = tuple(
             replace(cell, stale=_count(keys, sort_key(partition, column.first), sort_key(partition, column.last)))
             for cell, column in zip(line.cells, block.columns, strict=False)
         )
-        lines.append(replace(line, cells=cells) if keys else line)
+        lines.append(replace(line, cells=cells))
     return replace(block, lines=tuple(lines))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ..errors import BadDataid, BadId
 from ..model import DONE, FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue, sort_key
-from ..store import Chunk, ChunkThen, Event, InputRow, Position, Published, Recalled, Remarked, Run, Store
+from ..store import Chunk, ChunkThen, Ends, Event, InputRow, Position, Published, Recalled, Remarked, Run, Store
 from .axis import FIRST_KEY, LAST_KEY
 from .seen import Seen
 from .words import when
@@ -150,10 +150,10 @@ class Then:
             if (chunk.sort_key, chunk.dataid) > begin and status in (None, chunk.status)
         ][:n]
 
-    def ends(self, datasetid: str, from_key: str, to_key: str) -> tuple[str, str] | None:
-        """The first and the last dataid between two positions."""
-        chunks = self._within(datasetid, from_key, to_key)
-        return (chunks[0].dataid, chunks[-1].dataid) if chunks else None
+    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[Ends]:
+        """For each (datasetid, first key, last key): the first and the last dataid."""
+        found = [self._within(*span) for span in spans]
+        return [Ends(chunks[0].dataid, chunks[-1].dataid) if chunks else Ends(None, None) for chunks in found]
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions."""

@@ -56,7 +56,8 @@ class Dataset:
             )
         if not isinstance(self.partition, Partition):
             raise BadDefinition(f"{where}: {shown(self.partition)} is not a partition")
-        self._check_location(where)
+        if self.location:
+            self._check_location(where)
         object.__setattr__(self, "checks", in_order(self.checks))
         object.__setattr__(self, "options", plain_table(self.options, where))
         readers = self.options.get("readers", 0)

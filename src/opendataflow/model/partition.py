@@ -76,7 +76,7 @@ class Partition:
                 f"a {self.type} partition has no lower and upper",
                 hint="Only type range has them, as bounds of its keys. The bounds of dataids are start and end.",
             )
-        if is_backwards(self.lower, self.upper):
+        if self.lower is not None and self.upper is not None and is_backwards(self.lower, self.upper):
             raise BadDefinition(f"lower {self.lower} is not below upper {self.upper}")
 
     @classmethod
@@ -86,7 +86,7 @@ class Partition:
             data = {"type": data}
         if not isinstance(data, Mapping):
             raise BadDefinition(f"{within(where)}a partition must be a type or a table, not {shown(data)}")
-        known = [field.name for field in fields(cls)]
+        known = cls.__dataclass_fields__
         for key in data:
             if key not in known:
                 raise BadDefinition(

@@ -103,31 +103,31 @@ _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username",
 
 def _dataset(row: DatasetRow) -> Dataset:
     where = f"dataset {row.datasetid}"
+    column = "options"
+    try:
+        options = table(row.options, f"{where}, column options")
+        if row.datasetid == TODAY.datasetid:  # built in: of its row, only the time zone counts
+            timezone = options.get("timezone", "UTC")
+            time_zone(str(timezone), where)
+            return replace(TODAY, options={"timezone": timezone})
+        column = "partition"
+        partition = _partition(row.partition or "text", where)
+        column = "checks"
+        checks = parse_checks(table(row.checks, f"{where}, column checks"), where)
+    except OdfError as problem:
+        mended = f"update dataset set {column} = '{_MENDED[column]}' where datasetid = {_quoted(row.datasetid)}"
+        raise _Wrong(problem, mended) from None
+    texts = {name: getattr(row, name) or "" for name in _TEXTS}
+    return Dataset(row.datasetid, **texts, partition=partition, checks=checks, options=options)
 
-    def mended(column: str, value: str) -> str:
-        return f"update dataset set {column} = '{value}' where datasetid = {_quoted(row.datasetid)}"
 
-    options = _column(lambda: table(row.options, f"{where}, column options"), mended("options", "{}"))
-    if row.datasetid == TODAY.datasetid:  # built in: of its row, only the time zone counts
-        timezone = options.get("timezone", "UTC")
-        _column(lambda: time_zone(str(timezone), where), mended("options", "{}"))
-        return replace(TODAY, options={"timezone": timezone})
-    partition = row.partition or "text"
-    return Dataset(
-        row.datasetid,
-        **{name: getattr(row, name) or "" for name in _TEXTS},
-        partition=_column(
-            lambda: Partition.from_data(
-                table(partition, f"{where}, column partition") if partition.lstrip().startswith("{") else partition,
-                where,
-            ),
-            mended("partition", "day"),
-        ),
-        checks=_column(
-            lambda: parse_checks(table(row.checks, f"{where}, column checks"), where), mended("checks", "{}")
-        ),
-        options=options,
-    )
+_MENDED = {"options": "{}", "partition": "day", "checks": "{}"}
+
+
+def _partition(text: str, where: str) -> Partition:
+    if not text.lstrip().startswith("{"):
+        return Partition.from_data(text, where)
+    return Partition.from_data(table(text, f"{where}, column partition"), where)
 
 
 def _job(jobid: str, items: list[JobItem], rule: JobRule | None) -> Job:

@@ -57,12 +57,6 @@ class Looking(Session):
 
     # Chunks ------------------------------------------------------------------------------------------------------
 
-    def ends(self, datasetid: str, from_key: str, to_key: str) -> tuple[str, str] | None:
-        """The first and the last dataid of a dataset between two positions in its order."""
-        first = self._value("first_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
-        last = self._value("last_chunk", datasetid=datasetid, from_key=from_key, to_key=to_key)
-        return (first, last) if first is not None and last is not None else None
-
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions in the order."""
         return self._fetch(Position._make, "chunks_between", datasetid=datasetid, from_key=from_key, to_key=to_key, n=n)

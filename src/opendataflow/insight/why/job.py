@@ -122,12 +122,12 @@ def _deferred(store: Store, job: Job) -> Iterator[Reason]:
 
 def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:
     name = job.outputs[0]
-    (counts,) = store.span_counts([(name, "", LAST_KEY)], MOST_COUNTED)
     for status in (FAILED, HOLD, PENDING):
-        if n := counts[status]:
-            chunks = store.chunks(name, status=status, n=SHOWN)
+        if chunks := store.chunks(name, status=status, n=SHOWN):
+            (counts,) = store.span_counts([(name, "", LAST_KEY)], MOST_COUNTED)
+            n = counts[status]
             first = ", ".join(chunk.dataid for chunk in chunks) + "…" * (n > len(chunks))
-            run = store.run(chunks[0].runid) if chunks and chunks[0].runid and status == FAILED else None
+            run = store.run(chunks[0].runid) if chunks[0].runid and status == FAILED else None
             command = f"odf resubmit {name} --failed" if status == FAILED else f"odf release {name} --all"
             text = f"{many(n, MOST_COUNTED)} of {name} {are(n)} {status}: {first}"
             yield Reason(LOCKED, text, (*log_of(run), command), how_it_ended(run))

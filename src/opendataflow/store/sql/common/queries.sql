@@ -148,7 +148,7 @@ order by sort_key, dataid limit :n
 
 -- name: resubmitted_chunks
 -- Chunks of a dataset that are to be produced again: they are candidates whether or not an input names them.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and status = 'RESUBMIT' order by sort_key
+select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and status = 'RESUBMIT' and status <> 'READY' order by sort_key
 
 -- name: chunks_in_order
 -- Every chunk of a dataset with its status, in order: for the mapping all.
@@ -293,9 +293,11 @@ from event where eventid > :after order by eventid limit :n
 
 -- name: arrivals_refused
 -- Chunks from outside that were offered and not taken, and to which nothing has happened since, newest first, among the last events.
+-- The other conditions on kind name the partial index.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
 where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and kind = 'refused' and jobid = 'outside'
+  and kind <> 'claimed' and kind <> 'admitted' and kind <> 'published' and kind <> 'announced'
   and not exists (select 1 from event later
                   where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid)
 order by eventid desc limit :n
@@ -304,8 +306,9 @@ order by eventid desc limit :n
 -- READY chunks whose run published them with a remark (rows kept aside, a check that only warns), newest first, among the last runs.
 select s.datasetid, s.dataid, s.sort_key, r.detail as remark
 from run r
-join datastatus s on s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid and s.status = 'READY'
+cross join datastatus s
 where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.detail is not null
+  and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid and s.status = 'READY'
 order by r.runid desc limit :n
 
 -- name: events_of_chunk_page
@@ -388,11 +391,11 @@ where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
 -- name: unsettled_page
 -- Chunks of a dataset with one status other than READY, in order, after a position in that order.
--- The second condition on status names the partial index.
+-- The second condition on status names the partial index; || '' keeps SQLite from walking the whole dataset in order instead.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = :status and status <> 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
-order by sort_key, dataid limit :n
+order by sort_key, dataid || '' limit :n
 
 -- name: chunks_between
 -- Chunks of a dataset between two positions in the order, both included.
@@ -405,14 +408,6 @@ order by sort_key, dataid limit :n
 select dataid from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
 order by sort_key desc, dataid desc limit :n
-
--- name: first_chunk
--- The first chunk of a dataset between two positions in the order.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key, dataid limit 1
-
--- name: last_chunk
--- The last chunk of a dataset between two positions in the order.
-select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and sort_key between :from_key and :to_key order by sort_key desc, dataid desc limit 1
 
 -- name: chunks_of_dataid
 -- The chunks of all datasets that have one dataid.
