@@ -2,6 +2,7 @@
 
 ./dev bench drain                            every part
 .venv/bin/python bench/drain.py rate pool    only these
+.venv/bin/python bench/drain.py rate=400     quickly, with so many chunks in each turn instead of 2,000
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench._crew import Cost, ratio
 from bench._filled import define
 from bench._migration import migration
 from bench._report import bar, figure, finish
-from bench.claims import _process as claim_loop
 from opendataflow.model import Job, Manifest
 from opendataflow.project import Environment, Project
 from opendataflow.run.drain import Drain
@@ -36,7 +38,7 @@ from opendataflow.run.parts import Attempt, Done
 from opendataflow.run.process.logs import LogFile
 from opendataflow.run.worker import Worker
 from opendataflow.store import Store, open_store
-from tests.support.postgres import Server, start_postgres
+from tests.support.postgres import Cluster, Server, start_postgres
 
 ODF = [sys.executable, "-m", "opendataflow"]
 
@@ -114,46 +116,91 @@ def prepared(server: Server, chunks: int) -> tuple[str, Store]:
     return url, store
 
 
-def spent(store: Store, jobid: str) -> tuple[int, float]:
-    """How many chunks of a job are published, and the seconds from the first claim to the last commit."""
-    sql = f"select count(*), extract(epoch from max(ended) - min(started)) from run where jobid = '{jobid}' and status = 'READY'"
-    count, seconds = store.sql(sql)[1][0]
-    return int(count), float(seconds)
+def spent(store: Store, jobid: str, after: int) -> tuple[int, float]:
+    """How many later runs of a job are published, and the seconds from the first claim to the last commit."""
+    seconds = "extract(epoch from max(ended) - min(started))"
+    if store.url.startswith("sqlite"):
+        seconds = "(julianday(max(ended)) - julianday(min(started))) * 86400"
+    where = f"jobid = '{jobid}' and status = 'READY' and runid > {after}"
+    count, took = store.sql(f"select count(*), {seconds} from run where {where}")[1][0]
+    return int(count), float(took)
 
 
 # Parts --------------------------------------------------------------------------------------------------------------
 
 
-def rate(server: Server) -> None:
-    """10,000 empty chunks through 4 drains, beside the bare claim loop of claims.py in 4 processes."""
-    chunks, seconds = 10_000, 4.0
-    bare_url, bare_store = prepared(server, 40_000)
-    with get_context("spawn").Pool(4) as pool:
+def serve(connection: Connection, url: str) -> None:
+    """A process that works through all chunks there are as often as it is told, by a drain or by the bare claim loop."""
+    with tempfile.TemporaryDirectory() as folder, open_store(url) as store:
+        worker = Around(store, project_in(folder, url), None, echo=False)
+        connection.send(None)
+        while (workers := connection.recv()) is not None:
+            cpu = time.process_time()
+            if workers:
+                Drain(store, worker, ["load"], workers=workers).run()
+            else:
+                while claims := store.claim("load"):
+                    store.commit(claims[0])
+            connection.send((time.process_time() - cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
 
-        def bare() -> float:
-            at = time.time() + 2.5
-            return float(sum(pool.starmap(claim_loop, [(bare_url, "bare", seconds, at)] * 4, 1))) / seconds
 
-        before = bare()
-        found = {}
-        for name, each in (
-            ("4_processes", [("load", 1, 0.0, 0.0)] * 4),
-            ("1_process_4_threads", [("load", 4, 0.0, 0.0)]),
-        ):
-            url, store = prepared(server, chunks)
-            memory = max(megabytes for _, megabytes in drains(pool, url, *each))
-            count, took = spent(store, "load")
-            assert count == chunks, count
-            found[name] = count / took
-            figure(f"drain_{name}", found[name], "chunks/s")
-            if name == "4_processes":
-                bar("drain_one_worker_memory_mb", memory, 150, at_least=False)
-            store.close()
-        after = bare()
-    bare_store.close()
-    figure("bare_claim_loop_4_processes", (before + after) / 2, "runs/s")
-    figure("bare_claim_loop_before_and_after", before / after, "ratio")
-    bar("drain_over_bare_claim_loop_4_workers", found["4_processes"] / ((before + after) / 2), 0.4, at_least=True)
+class Flock:
+    """Such processes on a store of their own, and what the chunks cost that they work through together."""
+
+    def __init__(self, url: str, server: Cluster | None, processes: int) -> None:
+        self.store, self.server, self.filled, self.memory = open_store(url, create=True), server, 0, 0.0
+        define(self.store)
+        context = get_context("spawn")
+        self.pipes = [context.Pipe() for _ in range(processes)]
+        self.members = [context.Process(target=serve, args=(there, url)) for _, there in self.pipes]
+        for member, (here, _) in zip(self.members, self.pipes, strict=True):
+            member.start()
+            here.recv()
+
+    def turn(self, cost: Cost, workers: int, chunks: int) -> None:
+        """Announce so many chunks and have them worked through; workers are the threads of each drain, 0 is the claim loop."""
+        self.store.announce("raw", [str(self.filled + number) for number in range(chunks)])
+        self.filled += chunks
+        (last,) = self.store.sql("select coalesce(max(runid), 0) from run")[1][0]
+        on_server = self.server.cpu_seconds() if self.server else 0.0
+        for here, _ in self.pipes:
+            here.send(workers)
+        answers = [here.recv() for here, _ in self.pipes]
+        on_server = self.server.cpu_seconds() - on_server if self.server else 0.0
+        self.memory = max(self.memory, *(megabytes for _, megabytes in answers))
+        # By the runs themselves: a drain that has nothing left looks after those of others before it ends.
+        done, seconds = spent(self.store, "load", int(last))
+        assert done == chunks, done
+        cost.add(done, seconds, sum(cpu for cpu, _ in answers), on_server)
+
+    def close(self) -> None:
+        for member, (here, _) in zip(self.members, self.pipes, strict=True):
+            here.send(None)
+            member.join()
+        self.store.close()
+
+
+def rate(server: Cluster, chunks: int = 2000, rounds: int = 5) -> None:
+    """10,000 empty chunks through drains, in turns with the bare claim loop (store.claim, store.commit) in as many processes."""
+    for label in ("sqlite", "postgres"):
+        for processes, workers, name in ((4, 1, "4_processes"), (1, 4, "1_process_4_threads")):
+            with tempfile.TemporaryDirectory() as folder:
+                on_server = label == "postgres"
+                url = server.create_database() if on_server else f"sqlite:///{folder}/store.db"
+                flock = Flock(url, server if on_server else None, processes)
+                drain, loop = Cost(), Cost()
+                for cost, threads in ((drain, workers), (loop, 0)):
+                    flock.turn(Cost(), threads, 200)  # connections, plans, caches
+                for _ in range(rounds):
+                    flock.turn(drain, workers, chunks)
+                    flock.turn(loop, 0, chunks)
+                flock.close()
+            drain.show(f"{label}_drain_{name}", on_server=on_server)
+            loop.show(f"{label}_claim_loop_{processes}_process{'es' * (processes > 1)}", on_server=on_server)
+            if processes > 1:
+                bar(f"{label}_drain_one_worker_memory_mb", flock.memory, 150, at_least=False)
+            limit = 0.8 if processes > 1 else 1.0
+            bar(f"{label}_drain_{name}_over_claim_loop", ratio(drain, loop), limit, at_least=True)
 
 
 def second(server: Server) -> None:
@@ -303,7 +350,7 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-PARTS: dict[str, Callable[[Server], None]] = {
+PARTS: dict[str, Callable[[Cluster], None]] = {
     "rate": rate,
     "second": second,
     "pool": pool,
@@ -314,11 +361,15 @@ PARTS: dict[str, Callable[[Server], None]] = {
 
 
 def main() -> None:
-    names = sys.argv[1:] or list(PARTS)
+    words = sys.argv[1:] or list(PARTS)
     with start_postgres() as server:
-        for name in names:
+        for word in words:
+            name, _, chunks = word.partition("=")
             print(f"# {name}: {json.dumps(PARTS[name].__doc__)}", flush=True)
-            PARTS[name](server)
+            if chunks:
+                rate(server, int(chunks))
+            else:
+                PARTS[name](server)
     finish()
 
 

@@ -6,24 +6,43 @@ import random
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 from ..errors import BadDefinition, JobFailed, StoreUnreachable, UnknownJob
-from ..model import READY, Catalogue
+from ..model import READY, Catalogue, Job
+from ..shapes import NamedTuple
 from ..store import Claim, Store
 from .drained import Drained
-from .parts import Result
+from .parts import Batch, Result
 from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
 _LAST_PATIENCE = 5.0  # with a store that is away, once somebody wants an end
+_AHEAD = 0.05  # seconds of work that are claimed for each thread at most
+_MOST_AHEAD = 16  # chunks: more together do not get cheaper
+_MOST_TOGETHER = 64  # chunks that are published together
+_MOMENT = 0.005  # so long what has ended may wait for others, to be published with them
+_UNTOUCHED = 2.0  # so long what is claimed may wait for a thread that begins it
+
+Step = Callable[[], None]
+_T = TypeVar("_T")
 
 
-Work = tuple[Catalogue, Sequence[Claim]]
+class Waiting(NamedTuple):
+    """A batch that waits for its next step, and since when: admitted, or begun and ended."""
+
+    batch: Batch
+    since: float
 
 
 class Drain:
-    """Threads that run chunks. One that is idle claims for all that are; the store keeps them, and other drains, apart."""
+    """Threads that run chunks. One that is idle claims for all that are; the store keeps them, and other drains, apart.
+
+    Of an empty chunk the transactions are nearly all of the cost. So short chunks are claimed and admitted several at a
+    time, and what ends within a moment is published together.
+    """
 
     def __init__(
         self,
@@ -42,10 +61,16 @@ class Drain:
         self._on_result, self._on_look = on_result, on_look
         self._catalogue: Catalogue | None = None
         self._order: list[str] = []
-        self._asking = threading.Lock()
-        self._claimed: deque[Work] = deque()
-        self._lock = threading.Lock()
-        self._running = self._finished = 0
+        self._took: dict[str, float] = {}  # by job: how long its work takes, rather too long than too short
+        # The door, where idle threads wait, guards what goes from step to step: claimed, admitted, ended.
+        lock = threading.Lock()
+        self._door, self._keeper = threading.Condition(lock), threading.Condition(lock)
+        self._claimed: deque[tuple[Catalogue, list[Sequence[Claim]]]] = deque()
+        self._admitted: deque[Waiting] = deque()
+        self._ended: deque[Waiting] = deque()
+        self._idle, self._is_asking, self._is_closed = workers, False, False
+        self._open = self._finished = 0  # batches
+        self._publishing = threading.Lock()
         self._leases: dict[int, float | None] = {}
         self.drained = Drained()
         self._over = False
@@ -72,8 +97,10 @@ class Drain:
         self._start_spark()
         # Not joined: Ctrl-C inside a join of Python 3.11 takes a thread that is at work for one that has ended.
         ended = [threading.Event() for _ in range(self._workers)]
+        kept = threading.Event()
         for number, event in enumerate(ended):
-            threading.Thread(target=self._loop, args=(event,), name=f"drain-{number}", daemon=True).start()
+            self._start(f"drain-{number}", self._next, event)
+        self._start("drain-keeper", self._kept, kept)
         try:
             for event in ended:
                 while not event.wait(0.2):
@@ -85,10 +112,17 @@ class Drain:
                 event.wait(60)
             raise
         finally:
+            with self._door:
+                self._is_closed = True
+                self._keeper.notify()
             self.drained.seconds = time.monotonic() - start
+        kept.wait()
         if self._broken:
             raise self._broken[0]
         return self.drained
+
+    def _start(self, name: str, steps: Callable[[], Step | None], ended: threading.Event) -> None:
+        threading.Thread(target=self._loop, args=(steps, ended), name=name, daemon=True).start()
 
     def _start_spark(self) -> None:
         """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
@@ -100,79 +134,200 @@ class Drain:
     def _end(self) -> None:
         self._store.patience = min(self._store.patience, _LAST_PATIENCE)
         self._stop.set()
-        self._stirred.set()
+        self._wake()
 
-    def _loop(self, ended: threading.Event) -> None:
+    def _wake(self) -> None:
+        self._stirred.set()
+        with self._door:
+            self._door.notify_all()
+
+    def _loop(self, steps: Callable[[], Step | None], ended: threading.Event) -> None:
         try:
-            while (found := self._next()) is not None:
-                self._run(*found)
+            while (step := steps()) is not None:
+                step()
         except StoreUnreachable as error:
             self._broken.append(error)  # nothing more is claimed; what runs goes on to its end
+            self._wake()
         except BaseException as error:
             self._broken.append(error)
             self._end()
         finally:
             ended.set()
 
-    def _run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> None:
-        began = time.monotonic()
-        results: list[Result] = []
+    # What a thread does next -----------------------------------------------------------------------------------------
+
+    def _next(self) -> Step | None:
+        """The next step of a thread that is idle; None when there is none left."""
+        with self._door:
+            while (step := self._step()) is None and not self._is_ending and not self._over:
+                self._door.wait()
+            if step is None:
+                return None
+            self._idle -= 1
+            return partial(self._busy, step)
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._stop.is_set() or bool(self._broken)
+
+    def _step(self) -> Step | None:
+        if self._is_ending and (self._admitted or self._claimed):
+            waiting = [batch for batch, _ in self._admitted]
+            waiting += [Batch(claims) for _, groups in self._claimed for claims in groups]
+            self._admitted.clear()
+            self._claimed.clear()
+            return partial(self._give_back, waiting, "its drain ended before it began")
+        if self._admitted:
+            return partial(self._run, self._admitted.popleft().batch)
+        if self._ended:
+            return self._publish
+        if self._claimed:
+            return partial(self._admit, *self._claimed.popleft())
+        if self._is_ending or self._over or self._is_asking:
+            return None
+        self._is_asking = True
+        return self._ask
+
+    def _busy(self, step: Step) -> None:
         try:
-            results = self._worker.run(catalogue, claims)
+            step()
         finally:
-            seconds = (time.monotonic() - began) / len(claims)
-            with self._lock:
-                self._running -= 1
-                self._finished += 1
-                self.drained.running[claims[0].jobid] -= len(claims)
-                for result in results:
-                    self.drained.count(result, seconds)
-            self._stirred.set()
-        for result in results:
-            self._on_result(result)
-        is_bad = any(result.outcome != READY for result in results)
-        if is_bad and self._worker.lost_spark() and not self._broken:
-            # What runs as a process goes on to its end; nothing more is claimed.
-            self._broken.append(JobFailed("Spark died", hint="Did it have enough memory? Then run it again: odf drain"))
+            with self._door:
+                self._idle += 1
 
-    def _next(self) -> Work | None:
-        """The next chunk for an idle thread, or the next few where a job takes several together.
+    def _kept(self) -> Step | None:
+        """The next step beside the threads: what has ended is published soon, and what none of them begins is given back."""
+        with self._door:
+            while not self._is_closed:
+                now = time.monotonic()
+                if self._ended and now - self._ended[0].since >= _MOMENT:
+                    return self._publish
+                if self._admitted and now - self._admitted[0].since >= _UNTOUCHED:
+                    return partial(
+                        self._give_back, [self._admitted.popleft().batch], "its drain was too busy to begin it"
+                    )
+                self._keeper.wait(_MOMENT if self._ended or self._admitted else None)
+        return None
 
-        The first one in asks the store for all that are idle; the others wait at the door.
-        """
-        with self._asking:
-            pause = _SHORT
-            while not self._claimed:
-                if self._stop.is_set() or self._broken or self._over:
-                    return None
+    # The steps -------------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Claim for all threads that are idle; where there is nothing, wait until there may be."""
+        pause = _SHORT
+        try:
+            while not self._is_ending:
                 self._stirred.clear()
-                with self._lock:
-                    seen, free = self._finished, self._workers - self._running
-                self._claimed.extend(self._claim(free))
-                if self._claimed:
-                    break
+                with self._door:
+                    if self._admitted:
+                        return
+                    seen, free = self._finished, self._idle + 1
+                if claimed := self._claim(free):
+                    self._take(claimed)
+                    return
                 if self._is_over(seen):
                     self._over = True
-                    return None
+                    return
                 self._stirred.wait(pause * random.uniform(0.75, 1.25))
                 pause = min(pause * 2, _LONG)
-            catalogue, claims = self._claimed.popleft()
-            with self._lock:
-                self._running += 1
-                self.drained.running[claims[0].jobid] += len(claims)
-            return catalogue, claims
+        finally:
+            with self._door:
+                self._is_asking = False
+                self._door.notify_all()
 
-    def _claim(self, free: int) -> list[Work]:
+    def _claim(self, free: int) -> list[tuple[Catalogue, list[Sequence[Claim]]]]:
+        """Claimed chunks, as many for each thread; those that a job takes together are a group."""
         for jobid in self._worth_asking():
             try:
-                size = self._store.known.job(jobid).batch
-                claims = self._store.claim(jobid, free * size)
+                job = self._store.known.job(jobid)
+                claims = self._store.claim(jobid, free * job.batch * self._ahead(job))
             except (UnknownJob, BadDefinition):
                 continue  # somebody removed or broke it just now
             if claims:
-                return [(self._store.known, claims[first : first + size]) for first in range(0, len(claims), size)]
+                groups: list[Sequence[Claim]] = list(_in_pieces(claims, job.batch))
+                return [(self._store.known, list(share)) for share in _in_pieces(groups, -(-len(groups) // free))]
         self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
         return []
+
+    def _ahead(self, job: Job) -> int:
+        """How many chunks to claim for one thread: what a limit holds back for others is not taken before it is begun."""
+        datasets = self._store.known.datasets
+        is_limited = job.pool or any("readers" in datasets[item.datasetid].options for item in job.inputs)
+        took = self._took.get(job.jobid)
+        if took is None or is_limited or job.batch > 1:
+            return 1
+        return max(1, min(_MOST_AHEAD, int(_AHEAD / max(took, 0.001))))
+
+    def _take(self, claimed: Sequence[tuple[Catalogue, list[Sequence[Claim]]]]) -> None:
+        with self._door:
+            self._claimed.extend(claimed)
+            for _, groups in claimed:
+                self._open += len(groups)
+                self.drained.running[groups[0][0].jobid] += sum(map(len, groups))
+
+    def _admit(self, catalogue: Catalogue, groups: Sequence[Sequence[Claim]]) -> None:
+        batches = self._worker.admit(catalogue, groups)
+        now = time.monotonic()
+        with self._door:
+            for batch in batches:
+                batch.began = now
+                (self._ended if batch.is_over else self._admitted).append(Waiting(batch, now))
+            self._door.notify(len(self._admitted))
+            self._keeper.notify()
+        if len(batches) > 1:
+            self._stirred.set()  # whoever waits for more in the store finds it here
+
+    def _run(self, batch: Batch) -> None:
+        batch.began = time.monotonic()
+        self._worker.work(batch)
+        now, jobid = time.monotonic(), batch.claims[0].jobid
+        with self._door:
+            self._took[jobid] = max(now - batch.began, 0.9 * self._took.get(jobid, 0.0))
+            self._ended.append(Waiting(batch, now))
+            if len(self._ended) == 1:
+                self._keeper.notify()
+        if batch.results:
+            self._publish()  # something went wrong: whether more can be begun is to be known first
+
+    def _publish(self) -> None:
+        """Publish what has ended: by one thread at a time, so that what ends meanwhile goes together, too."""
+        with self._publishing:
+            ended: list[Batch] = []
+            with self._door:
+                room = _MOST_TOGETHER
+                while self._ended and (not ended or len(self._ended[0].batch.claims) <= room):
+                    ended.append(self._ended.popleft().batch)
+                    room -= len(ended[-1].claims)
+            if ended:
+                self._worker.end(ended)
+        now = time.monotonic()
+        for batch in ended:
+            results = self._over_with(batch, now)
+            is_bad = any(result.outcome != READY for result in results)
+            if is_bad and self._worker.lost_spark() and not self._broken:
+                # What runs as a process goes on to its end; nothing more is claimed.
+                self._broken.append(
+                    JobFailed("Spark died", hint="Did it have enough memory? Then run it again: odf drain")
+                )
+
+    def _give_back(self, batches: Sequence[Batch], why: str) -> None:
+        for batch in batches:
+            self._worker.give_back(batch, why)
+            self._over_with(batch, batch.began)
+
+    def _over_with(self, batch: Batch, now: float) -> list[Result]:
+        results = [batch.results[runid] for runid in batch.runids if runid in batch.results]
+        with self._door:
+            self._open -= 1
+            self._finished += 1
+            self.drained.running[batch.claims[0].jobid] -= len(batch.claims)
+            for result in results:
+                self.drained.count(result, (now - batch.began) / len(results))
+        self._stirred.set()
+        for result in results:
+            self._on_result(result)
+        return results
+
+    # What there is to do ---------------------------------------------------------------------------------------------
 
     def _worth_asking(self) -> list[str]:
         """The jobs to ask for, later ones first: what is on its way is finished before more is begun."""
@@ -194,8 +349,8 @@ class Drain:
     def _is_over(self, seen: int) -> bool:
         if self._follow:
             return False
-        with self._lock:
-            if self._running or self._finished != seen:
+        with self._door:
+            if self._open or self._finished != seen:
                 return False  # what ended since we looked may have made more to do
         if not self._order:
             return True
@@ -223,3 +378,7 @@ class Drain:
 def _reads_today(catalogue: Catalogue, jobid: str) -> bool:
     """Whether a claim may have to announce the current day first."""
     return any(item.datasetid == "today" for item in catalogue.jobs[jobid].inputs)
+
+
+def _in_pieces(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    return (items[first : first + size] for first in range(0, len(items), size))

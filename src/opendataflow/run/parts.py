@@ -76,6 +76,7 @@ class Batch:
     produced: Sequence[tuple[Attempt, Done]] = ()
     worked: Sequence[int] = ()  # the runs whose work was done, whatever then became of it
     results: dict[int, Result] = field(default_factory=dict)
+    began: float = 0.0
 
     @property
     def runids(self) -> list[int]:

@@ -6,10 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, install_command
+from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, UsageError, install_command
 from ..lineage import teller_of
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
@@ -21,7 +22,7 @@ from .attempt import admit_all, end_all, give_back, run, work
 from .context import Vault, with_items
 from .heartbeat import Pulse
 from .parts import Batch, Executor, Result
-from .process.logs import LogFile, log_path, tail
+from .process.logs import LogFile, tail
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
@@ -206,11 +207,12 @@ class Worker:
 
     def new_log(self, claim: Claim) -> LogFile:
         """The log of a run, under a name that is free; no secret that we know gets into it."""
-        runid = str(claim.runid)
-        names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch}
-        if log_path(self.project.logs, **names, runid=runid).exists():
-            runid += f"-{time.time_ns()}"  # of another store, or of one that was deleted and made again
-        return LogFile(self.project.logs, **names, runid=runid, attempt=claim.tries, secrets=self.vault.secrets)
+        names: Any = {"jobid": claim.jobid, "dataid": claim.dataid, "epoch": claim.epoch, "attempt": claim.tries}
+        new = partial(LogFile, self.project.logs, **names, secrets=self.vault.secrets)
+        try:
+            return new(runid=str(claim.runid))
+        except UsageError:  # there is one of another store, or of one that was deleted and made again
+            return new(runid=f"{claim.runid}-{time.time_ns()}")
 
     def keep_log_tails(self, batches: Sequence[Batch]) -> None:
         """The last lines of logs go to the store where the project says so; that may fail, since the runs are over."""

@@ -16,7 +16,7 @@ from opendataflow.model import NOT_ASKED, YES, Manifest
 from opendataflow.model import Mapping as Dataids
 from opendataflow.project import Environment, Project
 from opendataflow.run import context
-from opendataflow.run.attempt import begin, finish, run, run_next
+from opendataflow.run.attempt import admit_all, begin, end_all, finish, give_back, run, run_next, work
 from opendataflow.run.executors.script import Handshake
 from opendataflow.run.heartbeat import Heartbeat
 from opendataflow.run.parts import Asked, Attempt, Done, Result
@@ -258,6 +258,28 @@ def test_one_chunk_that_may_not_be_published_stops_no_other(worker: Worker, stor
     assert [result.outcome for result in results] == ["READY", "WRONG_DATA", "READY"]
 
 
+def test_a_lost_lease_undoes_no_other_that_ends_together_with_it(worker: Worker, store: Store):
+    batches = admit_all(worker, store.catalogue(), [[claim] for claim in store.claim("load", 3)], Played())
+    for batch in batches:
+        work(worker, batch)
+    store.resubmit("clean", ["2"], force=True)
+    end_all(worker, batches)
+    outcomes = [result.outcome for batch in batches for result in batch.results.values()]
+    assert outcomes == ["READY", "LEASE_LOST", "READY"]
+
+
+def test_what_was_admitted_and_not_begun_becomes_what_it_was(worker: Worker, store: Store):
+    [batch] = admit_all(worker, store.catalogue(), [store.claim("load")], Played())
+    give_back(worker, batch, "its drain ended before it began")
+    assert (batch.results, status(store, "1"), store.running()) == ({}, None, [])
+    [event] = store.last_events("clean", "1", 1)
+    assert (event.kind, event.after, event.why) == ("refused", "LOCKED", "its drain ended before it began")
+    assert batch.log is not None
+    assert batch.log.path.read_text().splitlines()[1:] == ["# run 1: its drain ended before it began"]
+    [claim] = store.claim("load")
+    assert (claim.dataid, claim.tries) == ("1", 1)
+
+
 def test_a_forced_run_is_asked_nothing_and_says_so(worker: Worker, store: Store):
     one(worker, Played())
     told: list[str] = []
@@ -330,3 +352,10 @@ def test_a_chunk_costs_few_transactions(worker: Worker, store: Store, monkeypatc
     monkeypatch.setattr(store, "_do", counted)
     assert run(worker, store.known, store.claim("load"), Played())[0].outcome == "READY"
     assert len(transactions) <= 4
+    store.announce("raw", [str(number) for number in range(4, 20)])
+    transactions.clear()
+    batches = admit_all(worker, store.known, [[claim] for claim in store.claim("load", 16)], Played())
+    for batch in batches:
+        work(worker, batch)
+    end_all(worker, batches)
+    assert len(transactions) <= 4, "as many for 16 that a drain takes together"

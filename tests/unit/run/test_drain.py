@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import opendataflow
-from opendataflow import Dataset, Input, Job, Partition, Store
+from opendataflow import Dataset, Input, Job, Partition, Pool, Store
 from opendataflow.errors import BadConfig, JobFailed
 from opendataflow.insight.progress import JobProgress, Watch, report
 from opendataflow.model import Catalogue
+from opendataflow.run import drain as drain_module
 from opendataflow.run.drain import Drain
-from opendataflow.run.parts import Result
+from opendataflow.run.parts import Batch, Result
 from opendataflow.store import Claim
 
 NUMBERS = [str(number) for number in range(1, 13)]
@@ -24,14 +25,17 @@ NUMBERS = [str(number) for number in range(1, 13)]
 class Played:
     """A worker that commits, or does what the test says."""
 
-    def __init__(self, store: Store, work: Callable[[Claim], str] = lambda claim: "READY") -> None:
-        self.store, self.work = store, work
+    def __init__(self, store: Store, play: Callable[[Claim], str] = lambda claim: "READY") -> None:
+        self.store, self.play = store, play
         self.cancelled = threading.Event()
         self.teller = None
         self.is_lost = False
         self.can_start = True
         self.threads: dict[str, set[str]] = {}
         self.batches: list[int] = []
+        self.admitted: list[int] = []  # batches, each time
+        self.ended: list[int] = []
+        self.given_back: list[str] = []
 
     def needs_spark(self, job: Job) -> bool:
         return job.jobid == "make"
@@ -43,18 +47,30 @@ class Played:
     def lost_spark(self) -> bool:
         return self.is_lost
 
-    def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
-        if len(claims) > 1:
-            self.batches.append(len(claims))
-        return [self.run_one(claim) for claim in claims]
+    def admit(self, catalogue: Catalogue, groups: Sequence[Sequence[Claim]]) -> list[Batch]:
+        self.admitted.append(len(groups))
+        return [Batch(claims) for claims in groups]
 
-    def run_one(self, claim: Claim) -> Result:
-        self.threads.setdefault(claim.jobid, set()).add(threading.current_thread().name)
-        if self.work(claim) == "READY":
-            self.store.commit(claim)
-            return Result("READY", 0, claim=claim)
-        self.store.fail(claim)
-        return Result("JOB_FAILED", 1, claim=claim)
+    def work(self, batch: Batch) -> None:
+        if len(batch.claims) > 1:
+            self.batches.append(len(batch.claims))
+        for claim in batch.claims:
+            self.threads.setdefault(claim.jobid, set()).add(threading.current_thread().name)
+            if self.play(claim) != "READY":
+                self.store.fail(claim)
+                batch.results[claim.runid] = Result("JOB_FAILED", 1, claim=claim)
+
+    def end(self, batches: Sequence[Batch]) -> None:
+        done = [(batch, claim) for batch in batches for claim in batch.claims if claim.runid not in batch.results]
+        self.ended.append(len(batches))
+        self.store.commit_many([(claim, {}, None) for _, claim in done])
+        for batch, claim in done:
+            batch.results[claim.runid] = Result("READY", 0, claim=claim)
+
+    def give_back(self, batch: Batch, why: str) -> None:
+        for claim in batch.claims:
+            self.store.give_back(claim, claim.receipt, why, wait=0.0)
+            self.given_back.append(claim.dataid)
 
 
 @pytest.fixture
@@ -100,7 +116,7 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
         worker.is_lost = worker.is_lost or claim.dataid == "3"
         return "FAILED" if worker.is_lost else "READY"
 
-    worker.work = work
+    worker.play = work
     with pytest.raises(JobFailed):
         drain(store, worker, "make", workers=2)
     counts = store.status_counts()["product"]
@@ -146,6 +162,71 @@ def test_a_job_with_batches_gets_several_chunks_together(store: Store) -> None:
     worker = Played(store)
     assert drain(store, worker, "open", workers=1) == {"READY": 12}
     assert worker.batches == [5, 5, 2]
+
+
+def test_short_chunks_are_claimed_ahead_and_published_together(store: Store) -> None:
+    store.announce("gate", [str(n) for n in range(80)])
+    counting: Any = Counting(store)
+    worker = Played(store)
+    assert drain(counting, worker, "open", workers=1) == {"READY": 80}
+    assert (counting.asked[0], max(counting.asked)) == (1, 16), "nothing is known of the first one"
+    assert len(worker.ended) < 40
+    assert worker.given_back == []
+
+
+def test_what_a_limit_may_hold_back_for_others_is_not_claimed_ahead(store: Store) -> None:
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), pool="db")], pools=[Pool("db", 20)])
+    store.announce("gate", NUMBERS)
+    counting: Any = Counting(store)
+    assert drain(counting, Played(store), "open", workers=1) == {"READY": 12}
+    assert set(counting.asked) == {1}
+
+
+def test_what_was_claimed_ahead_and_not_begun_is_given_back_at_the_end(store: Store) -> None:
+    store.announce("gate", [str(n) for n in range(1, 41)])
+    worker = Played(store)
+
+    def work(claim: Claim) -> str:
+        if claim.dataid == "9":
+            worker.cancelled.set()
+        return "READY"
+
+    worker.play = work
+    found = drain(store, worker, "open", workers=1)
+    assert found == {"READY": 9}, "what has ended is published"
+    assert worker.given_back
+    assert store.running() == []
+    again = {claim.dataid: claim.tries for claim in store.claim("open", 40)}
+    assert again == {str(n): 1 for n in range(10, 41)}, "no try is used up"
+
+
+def test_what_ended_is_published_although_the_next_one_takes_long(store: Store) -> None:
+    store.announce("gate", NUMBERS)
+    published = threading.Event()
+
+    class Telling(Played):
+        def end(self, batches: Sequence[Batch]) -> None:
+            super().end(batches)
+            if any(claim.dataid == "4" for batch in batches for claim in batch.claims):
+                published.set()
+
+    worker = Telling(store, lambda claim: "READY" if claim.dataid != "5" or published.wait(30) else "FAILED")
+    assert drain(store, worker, "open", workers=1) == {"READY": 12}
+
+
+def test_what_no_thread_begins_in_time_is_given_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "_UNTOUCHED", 0.01)
+    store.announce("gate", NUMBERS)
+    given_back = threading.Event()
+
+    class Telling(Played):
+        def give_back(self, batch: Batch, why: str) -> None:
+            super().give_back(batch, why)
+            given_back.set()
+
+    worker = Telling(store, lambda claim: "READY" if claim.dataid != "5" or given_back.wait(30) else "FAILED")
+    assert drain(store, worker, "open", workers=1) == {"READY": 12}
+    assert worker.given_back
 
 
 def test_a_chunk_that_somebody_holds_by_hand_is_not_waited_for(store: Store) -> None:

@@ -279,15 +279,15 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
 
 
 def _create(folder: Path, path: Path) -> int:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for _ in range(10):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        if path.parent.resolve() != folder.resolve() / path.parent.name:
+        if os.path.islink(path.parent):
             raise BadConfig(f"{path.parent} leads out of the folder of logs")
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileNotFoundError:
-            continue  # it was empty, and has just been pruned
+        except FileNotFoundError:  # the first log of its job, or the last ones have just been pruned
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            continue
         except FileExistsError:
             raise UsageError(f"there is a log already: {path}") from None
         _lock(handle)

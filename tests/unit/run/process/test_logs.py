@@ -217,7 +217,7 @@ def test_a_log_that_cannot_even_begin_does_not_stop_the_job(tmp_path: Path, disk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with new(tmp_path, "8") as log:
+    with new(tmp_path / "new", "8") as log:
         log.begin(["cmd"], "/")
         log.write(b"x")
         log.end("exit code 0")
