@@ -189,7 +189,7 @@ def rate(server: Cluster, chunks: int = 2000, rounds: int = 5) -> None:
                 url = server.create_database() if on_server else f"sqlite:///{folder}/store.db"
                 flock = Flock(url, server if on_server else None, processes)
                 drain, loop = Cost(), Cost()
-                for cost, threads in ((drain, workers), (loop, 0)):
+                for threads in (workers, 0):
                     flock.turn(Cost(), threads, 200)  # connections, plans, caches
                 for _ in range(rounds):
                     flock.turn(drain, workers, chunks)
