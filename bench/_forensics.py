@@ -42,7 +42,7 @@ def filled(url: str, chunks: int) -> Store:
     _define(store)
     store.fold_in()
     store.close()
-    (_fill_sqlite if url.startswith("sqlite") else _fill_postgres)(url, _statements(url, hours_of(chunks)))
+    fill(url, _statements(url, hours_of(chunks)))
     return open_store(url)
 
 
@@ -211,6 +211,11 @@ def _statements(url: str, hours: int) -> str:
         **{name: words[name] for name in ("join", "on", "own", "made_from")},
     )
     return re.sub(r"AT\{(.*?)\}", words["at"], sql)
+
+
+def fill(url: str, sql: str) -> None:
+    """Run statements that fill the tables of a store, with nothing that watches each row."""
+    (_fill_sqlite if url.startswith("sqlite") else _fill_postgres)(url, sql)
 
 
 def _fill_sqlite(url: str, sql: str) -> None:

@@ -1,0 +1,261 @@
+"""Growth: what claim, commit, announce, status, why and a chunk on disk cost from 1,000 to 1,000,000 chunks, and from 1 to 1,000 jobs.
+
+Nothing may grow faster than the logarithm of what there is: a figure at 1,000,000 chunks is at most twice that at 1,000, since
+log(1,000,000) / log(1,000) = 2, and at 1,000 jobs at most three times that at 10. A claim may grow by a fifth. Where the answer
+itself grows with the jobs, one part of it counts: announce for each job that reads the chunk, status for each dataset that it
+shows, and reading the definitions, which every process does once, and `odf apply` for each job. A matrix counts only so many
+chunks and draws only so many columns; both limits are reached at 100,000 chunks, and from there it may grow by a fifth. The stores
+of all sizes take turns.
+
+./dev bench growth                                     everything, and the pictures in docs/images
+.venv/bin/python bench/growth.py sqlite chain 100      only this store and this shape, up to 100 jobs, and no pictures
+.venv/bin/python bench/growth.py chunks 10000          both stores, up to 10,000 chunks
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench._growth import SHAPES, SOURCE, Size, dataid, filled, names, project
+from bench._growth_picture import Curve, Plot, picture
+from bench._report import bar, figure, finish
+from opendataflow.insight.matrix import overview
+from opendataflow.insight.why import why
+from opendataflow.store import Store, open_store
+from tests.support.postgres import Server, start_postgres
+
+CHUNKS = (1_000, 10_000, 100_000, 1_000_000)
+JOBS = (1, 10, 100, 1_000)
+IMAGES = Path(__file__).resolve().parents[1] / "docs/images"
+WIDTH = 160
+WORK, LOOKS = 30, 7  # rounds
+
+_T = TypeVar("_T")
+
+
+class Grown:
+    """One store of a given size, and what it costs to use it."""
+
+    def __init__(self, url: str, size: Size) -> None:
+        self.url, self.size = url, size
+        self.store = filled(url, size)
+        ((chunks,),) = self.store.sql("select count(*) from datastatus where locktype = 'OUT'")[1]
+        self.chunks = int(str(chunks))
+        self.disk = _bytes(url, self.store) / self.chunks
+        self._times: dict[str, list[float]] = {}
+        self._newest = size.done + size.waiting
+
+    def work(self) -> None:
+        """One run, and one chunk that arrives, as it goes all day."""
+        jobid = names(self.size)[0].jobid
+        (claim,) = self._timed("claim", lambda: self.store.claim(jobid))
+        self._timed("commit", lambda: self.store.commit(claim))
+        self._newest += 1
+        self._timed("announce", lambda: self.store.announce(SOURCE, [dataid(self.size, self._newest)]))
+
+    def look(self) -> None:
+        """One look of each kind, with a store that knows nothing yet, as from the shell."""
+        flow = names(self.size)
+        jobid = flow[len(flow) // 2].jobid
+        done = dataid(self.size, self.size.done - 40)
+        done = done[:7] if self.size.shape == "rollup" else done
+        with open_store(self.url) as store, store.at_once():
+            self._timed("definitions", store.catalogue)
+            self._timed("status", lambda: overview(store, width=WIDTH))
+            self._timed("why", lambda: why(store, jobid))
+            self._timed("why_chunk", lambda: why(store, jobid, done))
+
+    def _timed(self, name: str, act: Callable[[], _T]) -> _T:
+        start = time.perf_counter()
+        answer = act()
+        self._times.setdefault(name, []).append(time.perf_counter() - start)
+        return answer
+
+    def ms(self, name: str) -> float:
+        """What one of these costs: the fastest of all rounds, since whatever else runs on the machine only ever adds."""
+        return 1e3 * min(self._times[name])
+
+    def parts(self, name: str) -> int:
+        """How many parts an answer has, where it grows with the jobs."""
+        if name == "announce":
+            return 1 if self.size.shape == "chain" else self.size.jobs
+        return {"status": self.size.jobs + 1, "definitions": self.size.jobs}.get(name, 1)
+
+
+def _bytes(url: str, store: Store) -> int:
+    if url.startswith("sqlite"):
+        return Path(url.removeprefix("sqlite:///")).stat().st_size
+    ours = "select sum(pg_total_relation_size(oid)) from pg_class where relkind = 'r' and relnamespace = 'dataflow'::regnamespace"
+    return int(str(store.sql(ours)[1][0][0]))
+
+
+def grown(urls: Iterator[str], sizes: Sequence[Size]) -> list[Grown]:
+    """Stores of these sizes, used in turn."""
+    stores = [Grown(next(urls), size) for size in sizes]
+    for rounds, act in ((WORK, Grown.work), (LOOKS, Grown.look)):
+        for _ in range(rounds):
+            for each in stores:
+                act(each)
+    return stores
+
+
+# Chunks --------------------------------------------------------------------------------------------------------------
+
+
+def by_chunks(label: str, urls: Iterator[str], most: int) -> dict[str, Curve]:
+    """One flow of two jobs, half of whose periods wait: the curves by the number of chunks."""
+    counts = [chunks for chunks in CHUNKS if chunks <= most]
+    stores = grown(urls, [Size("chain", 2, chunks // 4, chunks // 4, period="hour") for chunks in counts])
+    curves = {
+        name: [(each.chunks, each.ms(name)) for each in stores]
+        for name in ("claim", "commit", "announce", "status", "why", "why_chunk")
+    }
+    curves["disk"] = [(each.chunks, each.disk) for each in stores]
+    for name, curve in curves.items():
+        for chunks, value in curve:
+            figure(f"{label}_{name}_at_{chunks}_chunks", value, "bytes a chunk" if name == "disk" else "ms")
+    for name, curve in curves.items():
+        before = curve[-2] if name == "status" else curve[0]
+        limit = 1.2 if name in ("claim", "status") else 2
+        bar(f"{label}_{name}_growth_by_chunks", curve[-1][1] / before[1], limit, at_least=False)
+    return curves
+
+
+# Jobs ----------------------------------------------------------------------------------------------------------------
+
+
+def by_jobs(label: str, shape: str, urls: Iterator[str], most: int) -> dict[str, Curve]:
+    """So many jobs in one shape, over 1,000 days: the curves by the number of jobs."""
+    waiting, kept = (1000, 200) if shape == "rollup" else (60, 1000 if shape == "chain" else 100)
+    stores = grown(urls, [Size(shape, jobs, 1000, waiting, kept) for jobs in JOBS if jobs <= most])
+    curves: dict[str, Curve] = {}
+    for name in ("claim", "commit", "announce", "definitions", "status", "why", "why_chunk"):
+        curves[name] = [(each.size.jobs, each.ms(name) / each.parts(name)) for each in stores]
+        of = " for each part" if stores[-1].parts(name) > 1 else ""
+        for jobs, value in curves[name]:
+            figure(f"{label}_{shape}_{name}_at_{jobs}_jobs", value, f"ms{of}")
+    for name, curve in curves.items():
+        limit = 1.2 if name == "claim" else 3
+        bar(f"{label}_{shape}_{name}_growth_by_jobs", curve[-1][1] / curve[1][1], limit, at_least=False)
+    if shape == "chain":
+        figure(f"{label}_chain_chunks_at_{stores[-1].size.jobs}_jobs", stores[-1].chunks, "chunks")
+        curves |= applied(label, stores)
+    return curves
+
+
+def applied(label: str, stores: Sequence[Grown]) -> dict[str, Curve]:
+    """`odf apply` of a new project, of one that changed one job, and the first claim after it, over all the chunks that there are."""
+    curves: dict[str, Curve] = {"apply": [], "apply_change": [], "first_claim": []}
+    for each in stores:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "dataflow.toml"
+            file.write_text(project(each.size))
+            curves["apply"].append((each.size.jobs, 1e3 * odf(folder, "apply", "--yes")))
+            times: dict[str, list[float]] = {"apply_change": [], "first_claim": []}
+            for retries in range(1, 4):
+                file.write_text(project(each.size, retries))
+                times["apply_change"].append(odf(folder, "apply", "--yes", "--store", each.url))
+                with open_store(each.url) as store:
+                    start = time.perf_counter()
+                    (claim,) = store.claim(names(each.size)[0].jobid)
+                    times["first_claim"].append(time.perf_counter() - start)
+                    store.commit(claim)
+            for name, found in times.items():
+                curves[name].append((each.size.jobs, 1e3 * min(found)))
+    for name, curve in curves.items():
+        for jobs, value in curve:
+            figure(f"{label}_{name}_at_{jobs}_jobs", value, "ms")
+        (few, cheap), (some, more), (many, dear) = curve[-3:]
+        rise = (dear - more) / (many - some) / ((more - cheap) / (some - few))
+        bar(f"{label}_{name}_of_one_more_job", rise, 1.5, at_least=False)
+    return curves
+
+
+def odf(folder: str, *words: str) -> float:
+    """How long one command takes."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "opendataflow", *words], cwd=folder, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+# Pictures ------------------------------------------------------------------------------------------------------------
+
+STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+BY_CHUNKS = {
+    "claim": "claim, ms",
+    "commit": "commit, ms",
+    "announce": "announce, ms",
+    "status": "status, ms",
+    "why": "why, ms",
+    "disk": "disk, bytes a chunk",
+}
+BY_JOBS = {
+    "claim": "claim, ms",
+    "announce": "announce, ms for each reader",
+    "status": "status, ms for each dataset",
+    "why": "why, ms",
+}
+
+
+def draw(curves: dict[str, dict[str, dict[str, Curve]]]) -> None:
+    """The pictures of the page about growth."""
+    chunks = curves["chunks"]
+    plots = [
+        Plot(title, {STORES[label]: found[name] for label, found in chunks.items()})
+        for name, title in BY_CHUNKS.items()
+    ]
+    _save("growth-by-chunks", picture("Costs by the number of chunks", plots, 3))
+    plots = [
+        Plot(f"{STORES[label]}: {title}", {shape: curves[shape][label][name] for shape in SHAPES})
+        for name, title in BY_JOBS.items()
+        for label in STORES
+    ]
+    _save("growth-by-jobs", picture("Costs by the number of jobs, in four shapes", plots, 2))
+
+
+def _save(name: str, drawn: str) -> None:
+    (IMAGES / f"{name}.svg").write_text(drawn, encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def fresh(label: str, folder: str, server: Server) -> Iterator[str]:
+    """Addresses of stores that are not there yet."""
+    number = 0
+    while True:
+        number += 1
+        yield f"sqlite:///{folder}/{number}.db" if label == "sqlite" else server.create_database()
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    most = next((int(word) for word in words if word.isdigit()), 1_000_000)
+    labels = [name for name in ("sqlite", "postgres") if name in words] or ["sqlite", "postgres"]
+    parts = [name for name in ("chunks", *SHAPES) if name in words] or ["chunks", *SHAPES]
+    curves: dict[str, dict[str, dict[str, Curve]]] = {part: {} for part in parts}
+    for part in parts:
+        for label in labels:
+            with ExitStack() as stack:
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                server = stack.enter_context(start_postgres("max_wal_size=8GB"))
+                urls = fresh(label, folder, server)
+                curves[part][label] = (
+                    by_chunks(label, urls, most) if part == "chunks" else by_jobs(label, part, urls, most)
+                )
+    if not words:
+        draw(curves)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
