@@ -6,7 +6,7 @@ its documentation recommends for throughput:
 | side | settings |
 | --- | --- |
 | ours | one claim and one commit after the other |
-| drain WORKERS | `odf drain` in process, with so many workers, claiming and committing as it does by itself |
+| drain WORKERS | `odf drain` in process, with so many workers, which claims ahead and commits together by itself |
 | procrastinate | its worker with concurrency 1 over psycopg's binary build, an async task, LISTEN/NOTIFY on, finished jobs kept |
 | pgqueuer BATCH | drain mode with that batch_size over one asyncpg connection and uvloop, durable tables, its own autovacuum settings, no limit on tasks at a time |
 | luigi | `luigi.build` with its local scheduler and one worker in process; it stores nothing |
@@ -37,18 +37,18 @@ class Meter:
         """A chunk is being worked on."""
         if not self.runs:
             self._start, self._cpu = time.perf_counter(), time.process_time()
-        self._spent, self._cpu_spent = time.perf_counter() - self._start, time.process_time() - self._cpu
+        self.seconds, self.cpu = time.perf_counter() - self._start, time.process_time() - self._cpu
         self.runs += 1
 
     def all_of(self, work: Callable[[], int]) -> None:
         """The whole of some work, which says how many chunks that was."""
         self._start, self._cpu = time.perf_counter(), time.process_time()
         self.runs = work()
-        self._spent, self._cpu_spent = time.perf_counter() - self._start, time.process_time() - self._cpu
+        self.seconds, self.cpu = time.perf_counter() - self._start, time.process_time() - self._cpu
 
     def answer(self) -> dict[str, float]:
         """For the other end."""
-        return {"runs": self.runs, "seconds": self._spent, "cpu": self._cpu_spent}
+        return {"runs": self.runs, "seconds": self.seconds, "cpu": self.cpu}
 
 
 def _commands() -> Iterator[tuple[str, int]]:
@@ -81,7 +81,7 @@ async def _serve_async(fill: Callable[[int], Awaitable[Any]], run: Callable[[Met
 def ours(url: str, workers: int | None = None) -> None:
     """Claim and commit, or a drain."""
     from bench._filled import define
-    from bench.drain import Around, project_in
+    from bench.drain import Around, project_in, spent
     from opendataflow.run.drain import Drain
     from opendataflow.store import open_store
 
@@ -102,7 +102,9 @@ def ours(url: str, workers: int | None = None) -> None:
     def drain(meter: Meter) -> None:
         with tempfile.TemporaryDirectory() as folder:
             worker = Around(store, project_in(folder, url), None, echo=False)
+            (last,) = store.sql("select coalesce(max(runid), 0) from run")[1][0]
             meter.all_of(lambda: Drain(store, worker, ["load"], workers=workers or 1).run().done.total())
+            meter.runs, meter.seconds = spent(store, "load", int(last))
 
     _serve(fill, drain if workers else loop)
 

@@ -115,7 +115,7 @@ def main() -> None:
         cost.show(name, on_server=name != "luigi")
     bar("ours_over_procrastinate", ratio(costs["ours"], costs["procrastinate"]), 1.2, at_least=True)
     bar("ours_over_pgqueuer_batch_1", ratio(costs["ours"], costs["pgqueuer_batch_1"]), 1.0, at_least=True)
-    over = ratio(costs["drain_4_workers"], costs["pgqueuer_batch_4"])
+    over = ratio(costs["drain_1_worker"], costs["pgqueuer_batch_4"])
     bar("drain_over_pgqueuer_batch_4", over, 1.0, at_least=True)
     finish()
 
