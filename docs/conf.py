@@ -7,7 +7,8 @@ from importlib import metadata
 import click
 from sphinx.application import Sphinx
 
-from opendataflow.cli.door import ALIASES, VERBS, odf
+from opendataflow.cli.door import ALIASES, VERBS
+from opendataflow.cli.group import odf
 
 project = "OpenDataFlow"
 author = "OpenDataFlow contributors"

@@ -12,7 +12,8 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.cli import words
-from opendataflow.cli.door import VERBS, odf
+from opendataflow.cli.door import VERBS
+from opendataflow.cli.group import odf
 from opendataflow.cli.habits import HABITS
 from tests.support.door import Door
 from tests.support.flows import dataset, job

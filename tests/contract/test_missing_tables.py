@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow import Store
-from opendataflow.cli.common import App
+from opendataflow.cli.app import App
 from opendataflow.errors import SchemaChanged
 from opendataflow.insight.doctor import examine
 from tests.support.flows import chain

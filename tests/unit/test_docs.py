@@ -9,7 +9,8 @@ import click
 import pytest
 
 from opendataflow import errors
-from opendataflow.cli.door import ALIASES, VERBS, odf
+from opendataflow.cli.door import ALIASES, VERBS
+from opendataflow.cli.group import odf
 from opendataflow.model import Partition
 from opendataflow.model.check_kinds import KINDS
 from opendataflow.model.dataid import TYPES

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import opendataflow
-from opendataflow.cli.common import App
+from opendataflow.cli.app import App
 from opendataflow.insight.doctor import examine
 
 

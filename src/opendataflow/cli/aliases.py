@@ -11,7 +11,8 @@ import click
 from ..errors import Locked, UsageError
 from ..model import FAILED, HOLD, OUT, PENDING, READY, RESUBMIT, RUNNING, canonical, check_id
 from ..model.dataid import TYPES
-from .common import App, item_option, plain, verb
+from .app import App, plain
+from .common import item_option, verb
 
 _VERBS_OF_STATUS = {READY: "ready", FAILED: "fail", RESUBMIT: "resubmit", HOLD: "hold", PENDING: "hold"}
 
@@ -98,7 +99,8 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool, items
       odf forcejob loadbob 1.0
     """
     from ..run.parts import Asked
-    from .run import begun, check_items
+    from .run import begun
+    from .running import check_items
 
     app.store.catalogue().job(check_id("job", jobid))
     check_items(app, jobid, items)
@@ -147,7 +149,7 @@ def force_verb(app: App, jobid: str, command: tuple[str, ...], dry_run: bool) ->
       ForceJob loadbob env
       ForceJob loadbob
     """
-    from .run import RunOptions, known_job, run_one
+    from .running import RunOptions, known_job, run_one
     from .words import executable, refuse_key, target_of
 
     refuse_key(app, "ForceJob", jobid, command)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import OdfError, UsageError
-from .common import App, table, verb
-from .run import worker_of
+from .app import App, table
+from .common import verb
+from .running import worker_of
 
 if TYPE_CHECKING:
     from ..model import Dataset

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from .common import App, Line
+from .app import App, Line
 
 at_option = click.option(
     "--at",

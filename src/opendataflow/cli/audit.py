@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import NotValidated
-from .common import App, Line, verb
+from .app import App, Line
+from .common import verb
 from .versions import size
 
 if TYPE_CHECKING:

@@ -1,230 +1,20 @@
-"""What every verb shares: its common options, the project and store they lead to, and how facts are shown."""
+"""What every verb shares: its common options, and an app that they make."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadConfig, BadDefinition, StoreMissing, UsageError
-from ..model.broken import BrokenDefinition
-from ..model.data import plain as plain
-from ..model.printable import clean as clean
-from ..model.printable import one_line as one_line
-from ..secrets import Taken, take
-from ..shapes import dataclass, field
+from ..errors import UsageError
+from ..secrets import take
+from .app import App, answer
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-    from ..model.roots import Roots
-    from ..project import Project
-    from ..secrets import Key
-    from ..store import Store
-
-Segment = tuple[str, str]  # a text and the name of its style, "" for none
-Line = str | Sequence[Segment]
-
-_STYLES: dict[str, dict[str, Any]] = {
-    "READY": {"fg": "green"},
-    "RUNNING": {"fg": "cyan"},
-    "FAILED": {"fg": "red", "bold": True},
-    "RESUBMIT": {"fg": "yellow"},
-    "HOLD": {"fg": "magenta"},
-    "PENDING": {"fg": "magenta"},
-    "REFUSED": {"fg": "red"},
-    "MISSING": {"fg": "yellow"},
-    "STALE": {"fg": "yellow"},
-    "LATE": {"fg": "red"},
-    "WARNED": {"fg": "yellow"},
-    "strong": {"bold": True},
-    "faint": {"dim": True},
-    "yes": {"fg": "green"},
-    "no": {"fg": "red"},
-    "command": {"fg": "cyan"},
-}
-
-
-@dataclass
-class App:
-    """One command line: where it works, and how it answers."""
-
-    store_url: str | None = None
-    env: str | None = None
-    as_json: bool = False
-    debug: bool = False
-    creates: bool = False  # whether a store that is missing is made: where somebody writes, never where he looks
-    taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
-    closing: list[Callable[[], None]] = field(default_factory=list, repr=False)  # before the store is closed
-    _project: Project | None = field(default=None, repr=False)
-    _store: Store | None = field(default=None, repr=False)
-
-    @property
-    def project(self) -> Project:
-        """The project of the current folder, or one without a file."""
-        if self._project is None:
-            from ..project import find, load, without_file
-
-            env = self.env or os.environ.get("ODF_ENV") or None
-            named = self.store_url or self.taken.store_url or None
-            file = find(Path.cwd())
-            if file is not None:
-                project = load(file, env)
-            else:
-                if self.env is not None:
-                    raise BadConfig(f"--env {self.env} needs a project file", hint="Make one: odf init")
-                project = without_file(Path.cwd(), named)
-            self._project = project
-        return self._project
-
-    @property
-    def url(self) -> str:
-        """The address of the store: --store, ODF_STORE, the project's, or dataflow.db in this folder."""
-        return self.store_url or self.taken.store_url or self.project.environment.store_url
-
-    @property
-    def store(self) -> Store:
-        """The open store."""
-        return self._store or self.open_store()
-
-    def open_store(self, *, create: bool | None = None, check: bool = True) -> Store:
-        """Open the store that this command line works on; a verb that writes makes a missing embedded one."""
-        url = self.url
-        if create is None:
-            create = self.creates and self.is_missing and not self.store_url
-            if self.is_missing and not create:
-                raise StoreMissing(f"there is no store at {url}", hint=self._how_to_get_one())
-        self._store = self._opened(create=create, check=check)
-        return self._store
-
-    def another_store(self, patience: float) -> Store:
-        """One more connection to the same store, which waits only so many seconds for it."""
-        return self._opened(create=False, check=False, patience=patience, say=lambda message: None)
-
-    def _opened(self, **how: Any) -> Store:
-        from ..store import open_store
-
-        url = self.url
-        encrypted = self.project.environment.store_encrypted if not self.store_url else ""
-        password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
-        how = {"say": lambda message: click.echo(self.redact(message), err=True)} | how
-        store = open_store(url, password=password, environment=self._declared_environment, **how)
-        store.roots = self._roots
-        return store
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the store is a file that is not there."""
-        return self.url.startswith("sqlite:///") and not Path(self.url.removeprefix("sqlite:///")).exists()
-
-    def _how_to_get_one(self) -> str:
-        if self.store_url:
-            return f"Check --store, or create it: odf migrate --store {self.store_url}"
-        if self.project.is_toml:
-            return "Make it of what the project declares: odf apply"
-        return "Is this the right folder? A project begins with: odf init"
-
-    @property
-    def shown_url(self) -> str:
-        """The address of the store, without a password."""
-        return self.url if self._store is None else self._store.url
-
-    def about(self) -> dict[str, str]:
-        """Where an overview looks: project, environment and store."""
-        project = self.project
-        facts = {"project": project.name, "environment": project.environment.name}
-        return facts | ({"store": self._store.url} if self._store is not None else {})
-
-    def _declared_environment(self) -> str | None:
-        """The environment that the project declares; without a project file there is none to compare a store with."""
-        environment = self.project.environment
-        return environment.name if environment.is_declared else None
-
-    def _roots(self) -> Roots:
-        from ..project import roots_of
-
-        return roots_of(self.project, self.url)
-
-    def close(self) -> None:
-        """Close the store, if it was opened, and before it whatever needs it until then."""
-        while self.closing:
-            self.closing.pop()()
-        if self._store is not None:
-            self._store.close()
-
-    @property
-    def key(self) -> Key | None:
-        """The key, if one is given; it is nowhere else in this process."""
-        return self.taken.key
-
-    def store_password(self, encrypted: str) -> str:
-        """The store's own password, decrypted."""
-        from .. import secrets
-
-        password = secrets.decrypt(encrypted, self.taken.require_key("the store's password"), secrets.STORE_CONTEXT)
-        self.taken.hidden.add(password)
-        return password
-
-    def show(
-        self,
-        data: Any,
-        text: Callable[[], Iterable[Line] | None] | None = None,
-        *,
-        raw: bool = False,
-        overview: bool = False,
-    ) -> None:
-        """Print facts: as JSON when asked for, else in words.
-
-        raw is for a program that reads the words: into a pipe they go as they are, control characters included.
-        An overview says where it looks: to a person, and in an object of JSON.
-        """
-        if self.as_json:
-            facts = plain(data)
-            if overview and isinstance(facts, dict):
-                facts = self.about() | facts
-            click.echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
-        elif text is not None:
-            if overview and sys.stdout.isatty():
-                put([(" · ".join(f"{name} {value}" for name, value in self.about().items()), "faint")])
-            for line in text() or ():
-                if raw and isinstance(line, str) and not sys.stdout.isatty():
-                    click.echo(line)
-                else:
-                    put(line)
-
-    def say(self, line: str) -> None:
-        """A remark that is not a fact: to the terminal's other stream, so that output can be piped."""
-        if not self.as_json:
-            click.echo(clean(self.redact(line)), err=True)
-
-    def redact(self, text: str) -> str:
-        """The text without any secret that this process knows."""
-        return self.taken.hidden.redact(text)
-
-
-def put(line: Line) -> None:
-    """Print one line, cleaned, with colours where a terminal shows them."""
-    if isinstance(line, str):
-        click.echo(clean(line))
-    elif has_colour():
-        click.echo(
-            "".join(click.style(clean(text), **_STYLES[style]) if style else clean(text) for text, style in line)
-        )
-    else:
-        click.echo("".join(clean(text) for text, _ in line).rstrip())
-
-
-def has_colour() -> bool:
-    """Whether colours are wanted: only on a terminal, and not with NO_COLOR."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
 
 _COMMON = (
     click.option("--debug", is_flag=True, help="Show where an error came from."),
@@ -281,15 +71,7 @@ def verb(
     def decorate(function: Callable[..., Any]) -> click.Command:
         def call(store_url: str | None, env: str | None, as_json: bool, debug: bool, **arguments: Any) -> Any:
             app = App(store_url, env, as_json, debug, creates, click.get_current_context().obj or take(os.environ))
-            try:
-                return function(app, **arguments)
-            except BrokenDefinition as problem:
-                from ..insight.definitions import declared_by
-
-                broken = problem.broken
-                raise BadDefinition(broken.message, hint=broken.way_out(declared_by(app.project))) from None
-            finally:
-                app.close()
+            return answer(app, lambda: function(app, **arguments))
 
         call.__doc__ = function.__doc__
         if hasattr(function, "__click_params__"):
@@ -305,33 +87,6 @@ def verb(
         return command
 
     return decorate
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Columns in plain text, as wide as they need to be."""
-    cells = [[("" if cell is None else one_line(cell)) for cell in row] for row in rows]
-    widths = [max([len(header), *(len(row[column]) for row in cells)]) for column, header in enumerate(headers)]
-    lines = ["  ".join(header.ljust(width) for header, width in zip(headers, widths, strict=True)).rstrip()]
-    rule = "  ".join("-" * width for width in widths)
-    lines.append(rule[: shutil.get_terminal_size().columns] if sys.stdout.isatty() else rule)
-    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return lines
-
-
-def named_facts(facts: Iterable[tuple[str, object]]) -> list[str]:
-    """A line for each fact that there is, the names in a column of their own."""
-    known = [(name, value) for name, value in facts if value not in ("", None)]
-    width = max((len(name) for name, _ in known), default=0)
-    return [f"{name.ljust(width)}  {one_line(value)}" for name, value in known]
-
-
-@contextmanager
-def up_to_date(app: App) -> Iterator[None]:
-    """What is looked at inside is as the next claim would find it; the look itself changes nothing."""
-    with app.store.as_if_folded() as is_folded:
-        if not is_folded:
-            app.say("somebody changed statuses by SQL; until the next claim this is shown as far as a reader can tell")
-        yield
 
 
 def confirm(app: App, question: str, yes: bool) -> None:

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from ..insight.axis import FIRST_KEY, LAST_KEY
 from ..model.dataid import TYPES
-from .common import App
+from .app import App
 
 _PATIENCE = 1.0  # seconds that somebody who pressed a key will wait
 _MOST = 100

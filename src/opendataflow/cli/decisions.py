@@ -9,8 +9,9 @@ import click
 
 from ..errors import NothingToDo
 from ..model import RUNNING, YES, Answer, check_id
+from .app import App, Line, named_facts, one_line, table, up_to_date
 from .at import at_option, moment_of, remark_lines
-from .common import App, Line, named_facts, one_line, table, up_to_date, verb
+from .common import verb
 from .runs import how_it_went
 
 if TYPE_CHECKING:

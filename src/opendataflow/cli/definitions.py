@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model import check_id
-from .common import App, Line, named_facts, table, verb
+from .app import App, Line, named_facts, table
+from .common import verb
 from .status import broken_lines
 
 if TYPE_CHECKING:

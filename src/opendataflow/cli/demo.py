@@ -21,8 +21,9 @@ import click
 
 from ..errors import BadConfig, JobFailed, MissingDependency, UsageError, install_command
 from ..shapes import dataclass, field
-from .common import App, has_colour, verb
-from .run import terminating
+from .app import App, has_colour
+from .common import verb
+from .running import terminating
 from .serve import require_web
 from .setup import TEMPLATES
 

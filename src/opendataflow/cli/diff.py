@@ -9,7 +9,8 @@ import click
 
 from ..errors import UsageError
 from ..model import check_id
-from .common import App, Line, one_line, table, verb
+from .app import App, Line, one_line, table
+from .common import verb
 
 if TYPE_CHECKING:
     from ..insight.diff import Diff
@@ -78,7 +79,7 @@ def _comparing(app: App, examples: int | None, key: str | None, master: str | No
             )
         return None
     from ..insight.diff_rows import Comparing
-    from .run import worker_of
+    from .running import worker_of
 
     columns = tuple(name.strip() for name in (key or "").split(",") if name.strip())
     return Comparing(app.project, columns, examples, worker_of(app, master=master).spark)

@@ -6,12 +6,10 @@ import errno
 import json
 import os
 import sys
-from importlib import import_module
 
-import click
-
-from ..errors import Aborted, BadConfig, Internal, NoSpace, OdfError, UsageError
+from ..errors import Aborted, BadConfig, Internal, NoSpace, OdfError
 from ..secrets import Hidden, take
+from .plain import run_plainly
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
 VERBS: dict[str, tuple[str, str]] = {
@@ -91,59 +89,17 @@ ALIASES: dict[str, tuple[str, str]] = {
 _READER_GONE = 141  # as a shell reports a program that SIGPIPE ended: there is nobody left to name an error to
 
 
-class Verbs(click.Group):
-    """Commands that are imported only when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in VERBS:
-            module, function = VERBS[cmd_name][0], cmd_name
-        elif cmd_name in ALIASES:
-            module, function = ALIASES[cmd_name]
-        else:
-            return None
-        command: click.Command = getattr(import_module(f".{module}", __package__), function.replace("-", "_") + "_verb")
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if (
-            args
-            and not args[0].startswith("-")
-            and self.get_command(ctx, args[0]) is None
-            and not ctx.resilient_parsing
-        ):
-            from .habits import no_such_verb
-
-            raise no_such_verb(args, [*VERBS, *ALIASES])
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
-
-
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="opendataflow", prog_name="odf")
-def odf() -> None:
-    """OpenDataFlow: which chunk may I process next?
-
-    Every verb takes --store URL, --env NAME, --json and --debug. See: odf VERB --help
-    """
-
-
 def open_door(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     _have_streams()
     taken = take(os.environ)  # before anything else starts
     try:
-        result = odf.main(arguments, prog_name="odf", standalone_mode=False, obj=taken)
-        return result if isinstance(result, int) else 0
-    except click.exceptions.Exit as done:
-        return done.exit_code
+        code = run_plainly(arguments, taken)
+        if code is None:
+            from .group import call
+
+            code = call(arguments, taken)
+        return code
     except BrokenPipeError:
         sys.stderr.close()
         return _READER_GONE
@@ -162,17 +118,13 @@ def _have_streams() -> None:
 
 def _named(error: BaseException) -> OdfError:
     """What went wrong, as one of our own errors."""
+    if "click" in sys.modules:
+        from .group import named
+
+        error = named(error)
     match error:
         case OdfError():
             return error
-        case click.exceptions.Abort():
-            interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # in the middle of work, not at a prompt
-            return Aborted("interrupted" if interrupted else "nothing was changed")
-        case click.UsageError():
-            command = error.ctx.command_path if error.ctx else "odf"
-            return UsageError(error.format_message(), hint=f"See: {command} --help")
-        case click.ClickException():
-            return UsageError(error.format_message())
         case KeyboardInterrupt():
             return Aborted("interrupted")
         case OSError(errno=number) if number in (errno.ENOSPC, errno.EDQUOT):

@@ -13,8 +13,9 @@ import click
 
 from ..errors import BadDefinition, OdfError, UsageError, exit_code_of
 from ..model import READY, BrokenDefinition
-from .common import App, Line, clean, one_line, table, up_to_date, verb
-from .run import known_job, terminating, worker_of
+from .app import App, Line, clean, one_line, table, up_to_date
+from .common import verb
+from .running import known_job, terminating, worker_of
 from .tell import telling
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import App, Line, one_line, verb
+from .app import App, Line, one_line
+from .common import verb
 from .selectors import selectors
 
 if TYPE_CHECKING:

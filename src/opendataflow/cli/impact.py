@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..model import check_id
-from .common import App, Line, confirm, one_line, table, up_to_date, verb
+from .app import App, Line, one_line, table, up_to_date
+from .common import confirm, verb
 
 if TYPE_CHECKING:
     from ..insight.stale import Hanging, Impact

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from .common import App, Line, one_line, up_to_date, verb
+from .app import App, Line, one_line, up_to_date
+from .common import verb
 from .selectors import selectors
 from .tell import tell_late
 

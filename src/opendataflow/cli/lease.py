@@ -7,7 +7,8 @@ import os
 import click
 
 from ..errors import LeaseLost, UsageError
-from .common import App, verb
+from .app import App
+from .common import verb
 
 
 @verb("check-lease")

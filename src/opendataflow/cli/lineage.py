@@ -9,8 +9,9 @@ import click
 
 from ..errors import UsageError
 from ..model import check_id
+from .app import App, Line, Segment, up_to_date
 from .at import at_option, moment_of, remark_lines
-from .common import App, Line, Segment, up_to_date, verb
+from .common import verb
 
 if TYPE_CHECKING:
     from ..insight.flow_of import Flow, Node, Reach

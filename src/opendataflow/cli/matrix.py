@@ -13,8 +13,8 @@ from ..insight.matrix import LONGEST_NAME, Block, Cell, Line, Overview
 from ..insight.stale import STALE
 from ..insight.words import ranges_text, when
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
-from .common import Line as Printed
-from .common import Segment, one_line
+from .app import Line as Printed
+from .app import Segment, one_line
 
 _ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING, STALE)
 _GLYPHS = dict(zip((*_ORDER, None, "PARTLY"), "●▶✗↻‖P⊘○≠·◐", strict=True))

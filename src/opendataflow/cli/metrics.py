@@ -10,9 +10,10 @@ import click
 
 from ..errors import OdfError, StoreUnreachable, UsageError
 from ..model.listen import LOOPBACK, Address
-from .common import App, verb
+from .app import App
+from .common import verb
 from .exposition import DEFAULT_PORT, exposed, require, server
-from .run import terminating
+from .running import terminating
 
 if TYPE_CHECKING:
     from ..insight.metrics import Metrics

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import JobFailed, UsageError
-from .common import App, Line, one_line, plain, verb
+from .app import App, Line, one_line, plain
+from .common import verb
 from .tell import tell_now
 
 if TYPE_CHECKING:

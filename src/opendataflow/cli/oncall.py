@@ -6,7 +6,8 @@ import click
 
 from ..errors import OdfError, UsageError
 from ..model import check_id
-from .common import App, plain, table, verb
+from .app import App, plain, table
+from .common import verb
 
 _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _UNKNOWN = 3

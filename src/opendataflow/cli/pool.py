@@ -8,7 +8,8 @@ import click
 
 from ..errors import UsageError
 from ..model import check_id
-from .common import App, table, up_to_date, verb
+from .app import App, table, up_to_date
+from .common import verb
 
 _EXAMPLE = "For instance: odf pool set etl 8"
 

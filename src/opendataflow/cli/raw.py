@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from .common import App, table, verb
+from .app import App, table
+from .common import verb
 
 _EXAMPLE = 'Write for instance: odf sql "select * from job_status"'
 

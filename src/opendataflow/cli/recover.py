@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import JobFailed
-from .common import App, Line, one_line, plain, put, table, up_to_date, verb
+from .app import App, Line, one_line, plain, put, table, up_to_date
+from .common import verb
 
 if TYPE_CHECKING:
     from ..insight.recovery import Cause, Plan, Progress

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import App, Line, one_line, table, up_to_date, verb
+from .app import App, Line, one_line, table, up_to_date
+from .common import verb
 from .selectors import selectors
 
 if TYPE_CHECKING:

@@ -4,79 +4,83 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import OdfError, UnknownJob, UsageError, exit_code_of
-from ..shapes import NamedTuple
-from .common import App, item_option, plain, table, up_to_date, verb
+from ..errors import OdfError, UsageError
+from .app import App, table
+from .common import Verb, item_option, verb
+from .running import RunOptions, check_items, known_job, report, run_target, worker_of, would_run
 from .tell import tell_once
-from .words import RunCommand, command_of, is_script, refuse_key, target_of
+from .words import is_script
 
 if TYPE_CHECKING:
-    from ..run.parts import Asked, Executor, Result
-    from ..run.worker import Worker
+    from ..run.parts import Asked
 
 
-def known_job(app: App, jobid: str, target: str) -> None:
-    """UNKNOWN_JOB with the lines that would register it."""
-    catalogue = app.store.catalogue()
-    if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken:
-        catalogue.job(jobid)
-        return
-    if any(job.jobid == jobid for job in app.project.jobs):
-        raise UnknownJob(
-            f"job {jobid} is declared in the project, but not in the store yet", hint="Store it: odf apply"
+class RunCommand(Verb):
+    """Beside the name of a job our options are ours wherever they stand; after a script every word is the script's.
+
+    Words after -- are passed on in both cases. One of our own long options after a script might be meant either way.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        values: Mapping[str, Any] = {} if ctx.resilient_parsing else parser.parse_args(list(args))[0]
+        target, command = values.get("target"), values.get("command")
+        following = list(command) if isinstance(command, tuple) else []
+        ours = args[: len(args) - len(following)]
+        passed_on: list[str] = []
+        if "--" in ours:
+            passed_on = following
+        elif isinstance(target, str) and is_script(target):
+            passed_on = following[1:] if following[:1] == ["--"] else following
+            if passed_on is following:
+                _refuse_ours(_long_options(self.get_params(ctx)), ours, following)
+        elif following:
+            end = following.index("--") if "--" in following else len(following)
+            ours, passed_on = [*ours, *following[:end]], following[end + 1 :]
+        rest = super().parse_args(ctx, ours)
+        ctx.params["arguments"] = tuple(passed_on)
+        return rest
+
+
+def _long_options(params: Sequence[click.Parameter]) -> dict[str, int]:
+    """Our own long options, each with the number of words that follow it."""
+    return {
+        name: 0 if option.is_flag or option.count or option.is_eager else option.nargs
+        for option in params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    }
+
+
+def _refuse_ours(options: Mapping[str, int], before: Sequence[str], after: Sequence[str]) -> None:
+    """What follows a script is the script's; an option of ours there is refused with both spellings."""
+    [*front, script] = before
+    words = iter(after)
+    ours: list[str] = []
+    theirs: list[str] = []
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if word == "--":  # what comes after it is not for us, whoever reads it
+            theirs += [word, *words]
+        elif name in options:
+            ours += [word, *islice(words, 0 if equals else options[name])]
+        else:
+            theirs.append(word)
+    if ours:
+        raise UsageError(
+            f"{ours[0]} stands after {script}, and is an option of ours: for whom is it?",
+            hint=f"For OpenDataFlow: {shlex.join(['RunJob', *front, *ours, script, *theirs])}\n"
+            f"  For the script: {shlex.join(['RunJob', *before, '--', *after])}",
         )
-    from ..run.declared import is_mentioned
-
-    if is_mentioned(app.project, jobid):
-        raise UnknownJob(
-            f"job {jobid} is declared in the project's code, but not in the store yet", hint="Store it: odf apply"
-        )
-    if Path(target).suffix in (".sh", ".py", ".sql") and not Path(target).exists():
-        raise UnknownJob(
-            f"there is neither a file nor a job {target} here", hint="Check the path, and the folder that you are in."
-        )
-    lines = [
-        "Register it, with the names of what it reads and writes:",
-        *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),
-        f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'IN', 'INPUT')\"",
-        f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'OUT', 'OUTPUT')\"",
-        "Or declare it in dataflow.toml (odf init makes one), then: odf apply",
-    ]
-    try:
-        catalogue.job(jobid)
-    except UnknownJob as error:
-        raise UnknownJob(
-            f"{error.message} (from {target})", hint="\n  ".join([*([error.hint] if error.hint else []), *lines])
-        ) from None
-
-
-def check_items(app: App, jobid: str, items: Sequence[str]) -> None:
-    """Refuse an item that the job does not have."""
-    known = app.store.known.job(jobid).env if items else {}
-    for name in items:
-        if name not in known:
-            names = ", ".join(known) or "none"
-            raise UsageError(f"job {jobid} has no item {name}", hint=f"Its items are: {names}.")
-
-
-class RunOptions(NamedTuple):
-    """What the options of `odf run` say."""
-
-    dataid: str | None = None
-    items: tuple[str, ...] = ()
-    force: bool = False
-    dry_run: bool = False
-    fail_if_none: bool = False
-    quiet: bool = False
-    master: str | None = None
 
 
 @verb("run", creates=True, cls=RunCommand)
@@ -118,110 +122,7 @@ def run_verb(app: App, target: str, command: tuple[str, ...], arguments: tuple[s
     12 INVALID_PATH, 13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO, 16 LEASE_LOST, 17 BAD_KEY, 18 UNTRUSTED_DEFINITION,
     75 store unreachable. With --fail-if-none no chunk to run is 10, 14 or 15 instead of 0.
     """
-    wish = RunOptions(**given)
-    if wish.force and wish.dataid is None:
-        raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
-    refuse_key(app, "RunJob", target, command)
-    jobid, script = target_of(app, target)
-    known_job(app, jobid, target)
-    argv = [str(script)] if script is not None else []
-    # A path starts where its caller is, as it would without us, and so does a command; a name in the project's folder.
-    folder = Path.cwd() if command or is_script(target) else None
-    if command:
-        argv = command_of(app, jobid, command)
-    if arguments and not argv:
-        raise UsageError(f"job {jobid} has no script that words could be for", hint="Leave out what follows --.")
-    return run_one(app, jobid, [*argv, *arguments] if argv else [], folder, wish)
-
-
-def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish: RunOptions) -> int:
-    """Run one chunk of a job, by a process of this command or by the job's own code, and say how it ended."""
-    check_items(app, jobid, wish.items)
-    worker = worker_of(app, echo=not wish.quiet, master=wish.master, items=wish.items)
-    if wish.dry_run:
-        return _dry_run(worker, app, jobid, wish.dataid)
-    from ..run.attempt import run_next
-    from ..run.parts import Asked
-
-    executor: Executor | None = None
-    if argv:
-        from ..run.executors.script import Script
-
-        executor = Script(worker, argv, worker.folder(jobid, folder))
-    else:
-        worker.check(app.store.catalogue(), jobid)
-    with terminating():
-        result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
-    code = report(app, result, wish.fail_if_none)
-    if result.claim is not None:
-        tell_once(app)
-    return code
-
-
-def worker_of(app: App, *, echo: bool = False, master: str | None = None, items: Sequence[str] = ()) -> Worker:
-    """The worker of this command: its store, its project, and the key if one is given."""
-    from ..run.worker import Worker
-    from ..secrets import sweep_secret_files
-
-    sweep_secret_files(app.project.logs.parent)  # of a worker that was killed
-    told: Any = {"echo": echo and not app.as_json, "say": app.say, "hidden": app.taken.hidden}
-    worker = Worker(app.store, app.project, app.key, master=master, items=items, **told)
-    app.closing.append(worker.close)
-    return worker
-
-
-@contextmanager
-def terminating() -> Iterator[None]:
-    """SIGTERM ends like Ctrl-C: what runs is recorded as FAILED, and nothing stays locked."""
-
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def report(app: App, result: Result, fail_if_none: bool) -> int:
-    """Say how it ended, and return the exit code."""
-    claim = result.claim
-    facts = {"outcome": result.outcome, "exit_code": result.exit_code, "detail": result.detail}
-    if claim is not None:
-        facts |= {
-            "run": claim.runid,
-            "jobid": claim.jobid,
-            "dataid": claim.dataid,
-            "epoch": claim.epoch,
-            "log": result.log,
-        }
-    if result.receipt is not None:
-        facts["receipt"] = result.receipt
-    is_none = (
-        claim is None and result.exit_code == 0
-    )  # nothing was taken, which is an error only where that is asked for
-    code = exit_code_of(result.outcome) if is_none and fail_if_none else int(result.exit_code)
-    app.show(plain(facts | {"exit_code": code}))
-    name = f"run {claim.runid}: " if claim is not None else ""
-    app.say(f"{name}{result.outcome}: {result.detail}")
-    return code
-
-
-def _dry_run(worker: Worker, app: App, jobid: str, dataid: str | None) -> int:
-    with up_to_date(app):
-        receipt = worker.forecast(jobid, dataid, "a dry run does not look at the data")
-    if receipt is None:
-        app.show({"jobid": jobid, "next": None}, lambda: [f"nothing to do for {jobid}; see: odf why {jobid}"])
-        return 0
-    following = f"{jobid} {receipt.dataid} would"
-    lines = [f"{following} {f'be refused: {receipt.verdict}' if receipt.no else 'run, as far as the store knows'}"]
-    lines += table(
-        ["question", "answer", "why"],
-        [(answer.question, answer.word, answer.why) for answer in receipt.answers],
-    )
-    app.show({"jobid": jobid, "next": receipt.dataid, "receipt": receipt}, lambda: lines)
-    return 0
+    return run_target(app, target, command, arguments, RunOptions(**given))
 
 
 @verb("start", creates=True)
@@ -253,7 +154,7 @@ def start_verb(
     known_job(app, jobid, jobid)
     check_items(app, jobid, items)
     if dry_run:
-        return _dry_run(worker_of(app), app, jobid, dataid)
+        return would_run(worker_of(app), app, jobid, dataid)
     values = begun(app, Asked(jobid, dataid, lease=lease), items)
     if isinstance(values, int):
         return values

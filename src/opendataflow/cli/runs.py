@@ -10,7 +10,8 @@ import click
 
 from ..errors import UnknownRun, UsageError
 from ..model import RUNNING, check_id
-from .common import App, Line, clean, one_line, table, verb
+from .app import App, Line, clean, one_line, table
+from .common import verb
 
 if TYPE_CHECKING:
     from ..insight.run_log import LogPart, LogSearch

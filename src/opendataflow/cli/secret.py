@@ -10,7 +10,8 @@ import click
 from ..errors import SchemaOlder, StoreMissing, UsageError
 from ..model import Dataset, check_id
 from ..shapes import NamedTuple, dataclass
-from .common import App, confirm, table, verb
+from .app import App, table
+from .common import confirm, verb
 
 if TYPE_CHECKING:
     from ..secrets import Key

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..model.selector import Selector
-    from .common import App
+    from .app import App
 
 _Function = Callable[..., Any]
 

@@ -13,8 +13,9 @@ import click
 
 from ..errors import MissingDependency, UsageError, install_command
 from ..model.listen import Address
-from .common import App, verb
-from .run import terminating
+from .app import App
+from .common import verb
+from .running import terminating
 
 
 @verb("serve")

@@ -13,7 +13,8 @@ import click
 
 from ..errors import BadConfig, UsageError
 from ..insight.words import count
-from .common import App, confirm, plain, put, table, verb
+from .app import App, plain, put, table
+from .common import confirm, verb
 
 if TYPE_CHECKING:
     from ..model import Job

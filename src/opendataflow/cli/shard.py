@@ -10,8 +10,9 @@ import click
 from ..errors import UsageError
 from ..model.bounds import Size
 from ..shapes import dataclass
-from .common import App, Line, confirm, plain, table, verb
-from .run import worker_of
+from .app import App, Line, plain, table
+from .common import confirm, verb
+from .running import worker_of
 
 if TYPE_CHECKING:
     from ..insight.proof import Proof, Rows

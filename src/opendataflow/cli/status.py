@@ -9,8 +9,9 @@ import click
 
 from ..errors import BadDefinition
 from ..model import check_id
+from .app import App, Line, one_line, plain, table, up_to_date
 from .at import at_option, moment_of
-from .common import App, Line, one_line, plain, table, up_to_date, verb
+from .common import verb
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes import dataclass
-from .common import App, Line, confirm, table, verb
+from .app import App, Line, table
+from .common import confirm, verb
 from .selectors import selectors
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .common import App
+from .app import App
 
 if TYPE_CHECKING:
     from ..notify.background import Teller

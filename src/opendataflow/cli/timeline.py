@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model import check_id
-from .common import App, Line, table, up_to_date, verb
+from .app import App, Line, table, up_to_date
+from .common import verb
 from .selectors import moment_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import click
 
 from ..errors import BadConfig, UsageError
 from ..store import Store, open_store
-from .common import App, table, verb
+from .app import App, table
+from .common import verb
 
 
 @contextmanager

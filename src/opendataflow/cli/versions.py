@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from ..errors import InvalidPath
-from .common import App, confirm, table, verb
-from .run import worker_of
+from .app import App, table
+from .common import confirm, verb
+from .running import worker_of
 
 _LISTED = 50
 

@@ -4,78 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import click
 
 from ..errors import BadConfig, UsageError
 from ..secrets import KEY_VARIABLES
-from .common import App, Verb
-
-
-class RunCommand(Verb):
-    """Beside the name of a job our options are ours wherever they stand; after a script every word is the script's.
-
-    Words after -- are passed on in both cases. One of our own long options after a script might be meant either way.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        parser = self.make_parser(ctx)
-        parser.allow_interspersed_args = False
-        values: Mapping[str, Any] = {} if ctx.resilient_parsing else parser.parse_args(list(args))[0]
-        target, command = values.get("target"), values.get("command")
-        following = list(command) if isinstance(command, tuple) else []
-        ours = args[: len(args) - len(following)]
-        passed_on: list[str] = []
-        if "--" in ours:
-            passed_on = following
-        elif isinstance(target, str) and is_script(target):
-            passed_on = following[1:] if following[:1] == ["--"] else following
-            if passed_on is following:
-                _refuse_ours(_long_options(self.get_params(ctx)), ours, following)
-        elif following:
-            end = following.index("--") if "--" in following else len(following)
-            ours, passed_on = [*ours, *following[:end]], following[end + 1 :]
-        rest = super().parse_args(ctx, ours)
-        ctx.params["arguments"] = tuple(passed_on)
-        return rest
-
-
-def _long_options(params: Sequence[click.Parameter]) -> dict[str, int]:
-    """Our own long options, each with the number of words that follow it."""
-    return {
-        name: 0 if option.is_flag or option.count or option.is_eager else option.nargs
-        for option in params
-        if isinstance(option, click.Option)
-        for name in (*option.opts, *option.secondary_opts)
-        if name.startswith("--")
-    }
-
-
-def _refuse_ours(options: Mapping[str, int], before: Sequence[str], after: Sequence[str]) -> None:
-    """What follows a script is the script's; an option of ours there is refused with both spellings."""
-    [*front, script] = before
-    words = iter(after)
-    ours: list[str] = []
-    theirs: list[str] = []
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if word == "--":  # what comes after it is not for us, whoever reads it
-            theirs += [word, *words]
-        elif name in options:
-            ours += [word, *islice(words, 0 if equals else options[name])]
-        else:
-            theirs.append(word)
-    if ours:
-        raise UsageError(
-            f"{ours[0]} stands after {script}, and is an option of ours: for whom is it?",
-            hint=f"For OpenDataFlow: {shlex.join(['RunJob', *front, *ours, script, *theirs])}\n"
-            f"  For the script: {shlex.join(['RunJob', *before, '--', *after])}",
-        )
+from .app import App
 
 
 def is_script(target: str) -> bool:
@@ -129,8 +63,10 @@ def command_of(app: App, jobid: str, words: Sequence[str]) -> list[str]:
 
 def executable(jobid: str, words: Sequence[str]) -> list[str]:
     """A command as it was typed, in one word or several, with the path of its executable."""
+    from shutil import which  # here, since it takes milliseconds
+
     first = [words[0]] if Path(words[0]).is_file() else _split(words[0])
-    found = shutil.which(first[0]) if first else None
+    found = which(first[0]) if first else None
     if found is None:
         line = shlex.join(["sh", "-c", " ".join(words)])
         raise UsageError(

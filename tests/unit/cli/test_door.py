@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from opendataflow.cli import door
+from opendataflow.cli import door, group
 from opendataflow.errors import BadDefinition
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202e\x9b1m"
@@ -21,7 +21,7 @@ def test_a_traceback_is_cleaned_as_every_message_is(
     command = click.Command(
         "fails", callback=fails, params=[click.Option(["--debug"], is_flag=True, expose_value=False)]
     )
-    monkeypatch.setattr(door.Verbs, "get_command", lambda *_: command)
+    monkeypatch.setattr(group.Verbs, "get_command", lambda *_: command)
     code = door.open_door(["fails", "--debug"])
     told = capsys.readouterr().err
     assert code in (2, 70)
