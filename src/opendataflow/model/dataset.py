@@ -21,7 +21,7 @@ POSTGRES = ("", "postgres", "postgresql")  # the formats of a table that Postgre
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
 _WORD = r"(?:\w(?:[\w$]|-(?!-))*|\"\w[\w $-]*\"|`\w[\w $-]*`)"
-_is_name = re.compile(rf"{_WORD}(?:\.{_WORD}){{0,3}}").fullmatch
+_NAME = rf"{_WORD}(?:\.{_WORD}){{0,3}}"
 _placeholder = re.compile(r"\{([^{}]*)\}")
 
 
@@ -101,7 +101,7 @@ def table_name(dataset: Dataset, name: str = "", *, of_catalogue: bool = True) -
     """
     parts = (dataset.database if of_catalogue else "", dataset.schemaname, name or dataset.tablename)
     whole = ".".join(part for part in parts if part)
-    if not _is_name(whole):
+    if not re.fullmatch(_NAME, whole):
         raise BadDefinition(
             f"dataset {dataset.datasetid}: {shown(whole)} is not the name of a table",
             hint="A name has letters, digits, _, $ and -; catalogue, schema and table are separated by dots.",
@@ -111,7 +111,7 @@ def table_name(dataset: Dataset, name: str = "", *, of_catalogue: bool = True) -
 
 def is_table_location(location: str) -> bool:
     """Whether a location is that of a table, as a manifest says it, and no path of files."""
-    return location.startswith(("postgresql://", "jdbc://")) or _is_name(location) is not None
+    return location.startswith(("postgresql://", "jdbc://")) or re.fullmatch(_NAME, location) is not None
 
 
 TODAY = Dataset("today", partition=Partition("day"), options={"timezone": "UTC"})

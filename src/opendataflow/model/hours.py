@@ -18,10 +18,8 @@ _MINUTES = 24 * 60
 _HALF_HOUR = 1800
 _DAY = r"(?:mon|tue|wed|thu|fri|sat|sun)"
 _TIME = r"([01][0-9]|2[0-3]|[0-9]):([0-5][0-9])"
-_WINDOW = re.compile(
-    rf"(?:({_DAY}(?:-{_DAY})?(?:, ?{_DAY}(?:-{_DAY})?)*) +)?{_TIME} ?[-–] ?(?:{_TIME}|24:00) *(?:->|→) *([0-9]{{1,9}}|unlimited)",
-    re.IGNORECASE,
-)
+_DAYS = rf"{_DAY}(?:-{_DAY})?"
+_WINDOW = rf"(?:({_DAYS}(?:, ?{_DAYS})*) +)?{_TIME} ?[-–] ?(?:{_TIME}|24:00) *(?:->|→) *([0-9]{{1,9}}|unlimited)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def parse_window(text: object) -> Window:
 
 @lru_cache(1000)
 def _window(text: str) -> Window:
-    parts = _WINDOW.fullmatch(text.strip())
+    parts = re.fullmatch(_WINDOW, text.strip(), re.IGNORECASE)
     if parts is None:
         raise BadDefinition(f"{shown(text)} is not a valid schedule", hint=f"Write it like this: {EXAMPLE}")
     start = int(parts[2]) * 60 + int(parts[3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import shlex
 import stat
@@ -34,10 +33,14 @@ class Key:
         return "Key(hidden)"
 
     def __eq__(self, other: object) -> bool:
+        import hmac  # here and below, since most processes have no key
+
         return isinstance(other, Key) and hmac.compare_digest(self._passphrase, other._passphrase)
 
     def __hash__(self) -> int:
         # Peppered, so that a hash that reaches a log gives no cheap way to test guesses.
+        import hmac
+
         return hash(hmac.digest(_PEPPER, self._passphrase, "sha256"))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

@@ -8,7 +8,6 @@ fails with one message, whatever the reason.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import struct
@@ -128,6 +127,8 @@ def _open(token: str, key: Key, context: str) -> bytes | None:
         known = context if is_bound(token) else _name_in(context)
         derived, bound = _derive(key, head[_HEADER.size :], cost), _bound(token[: len(BOUND)], head, known)
     elif (raw := bytes_of_java(token)) is not None:
+        import hashlib  # here, since most processes open nothing
+
         derived, body = hashlib.sha512(passphrase_of(key)).digest()[:32], raw
     else:
         return None

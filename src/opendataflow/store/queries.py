@@ -8,6 +8,7 @@ from pathlib import Path
 
 SQL = Path(__file__).parent / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^--(?! name: ).*\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 
 
@@ -19,13 +20,9 @@ def load(dialect: str) -> dict[str, str]:
         for file in sorted((SQL / folder).glob("*.sql")):
             if file.name[0].isdigit():
                 continue  # a migration
-            parts = _NAME.split(file.read_text(encoding="utf-8"))
-            queries.update(zip(parts[1::2], map(_without_comments, parts[2::2]), strict=True))
+            parts = _NAME.split(_COMMENT.sub("", file.read_text(encoding="utf-8")))
+            queries.update(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
     return queries
-
-
-def _without_comments(sql: str) -> str:
-    return "\n".join(line for line in sql.splitlines() if not line.startswith("--")).strip()
 
 
 def to_numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:

@@ -14,15 +14,10 @@ ORIGINAL_COLUMNS = {
 }
 
 _SKIPPED = r"""'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/"""
-_INSERT = re.compile(
-    rf"{_SKIPPED}|(?P<head>\binsert\s+(?:or\s+\w+\s+)?into\s+\"?(?P<table>datastatus|dataset)\"?)(?=\s*(?:values|select)\b)",
-    re.IGNORECASE | re.DOTALL,
-)
+# Here and below a text, since only who types SQL needs it compiled.
+_INSERT = rf"{_SKIPPED}|(?P<head>\binsert\s+(?:or\s+\w+\s+)?into\s+\"?(?P<table>datastatus|dataset)\"?)(?=\s*(?:values|select)\b)"
 # As PostgreSQL reads them: what a semicolon does not end.
-_QUOTED = re.compile(
-    r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>[A-Za-z_]?\w*)\$.*?\$(?P=tag)\$|--[^\r\n]*|(?P<comment>/\*)|(?P<end>;)""",
-    re.DOTALL,
-)
+_QUOTED = r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>[A-Za-z_]?\w*)\$.*?\$(?P=tag)\$|--[^\r\n]*|(?P<comment>/\*)|(?P<end>;)"""  # noqa: E501
 _BLANK = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
 _MARK = re.compile(r"/\*|\*/")
 _WORD = re.compile(r"[A-Za-z]+\b")
@@ -35,13 +30,14 @@ def with_columns(sql: str) -> str:
         table = found["table"]
         return f"{found[0]} ({ORIGINAL_COLUMNS[table.lower()]})" if table else found[0]
 
-    return _INSERT.sub(named, sql)
+    return re.sub(_INSERT, named, sql, flags=re.IGNORECASE | re.DOTALL)
 
 
 def statements(sql: str) -> Iterator[str]:
     """The statements of a text, as PostgreSQL would part them."""
     start = at = 0
-    while found := _QUOTED.search(sql, at):
+    quoted = re.compile(_QUOTED, re.DOTALL)
+    while found := quoted.search(sql, at):
         at = _end_of_comment(sql, found.end()) if found["comment"] else found.end()
         if found["end"]:
             yield from _not_blank(sql[start : found.start()])
