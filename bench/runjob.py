@@ -1,4 +1,9 @@
-"""RunJob: what one cold call costs, that looking does not grow with the store, and that no secret leaks."""
+"""RunJob: what one cold call costs, that looking does not grow with the store, and that no secret leaks.
+
+./dev bench runjob                        all of it
+.venv/bin/python bench/runjob.py 20000    with so many chunks instead of 1,000,000
+.venv/bin/python bench/runjob.py quick    few rounds, and no large store
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -21,30 +27,39 @@ BIN = Path(sys.executable).parent
 CANARY = "kanarienvogel-7f3a9c"
 
 
-def spent(command: list[str], folder: Path, **extra: str) -> float:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | extra
-    start = time.perf_counter()
-    done = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    end = time.perf_counter()
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr}")
-    return end - start
+class Spent(NamedTuple):
+    """What a command took, in seconds: by the clock, and of the processor, with everything that it started here."""
+
+    wall: float
+    cpu: float
 
 
-def medians(commands: dict[str, tuple[list[str], dict[str, str]]], folder: Path, rounds: int) -> dict[str, float]:
+def spent(command: list[str], folder: Path) -> Spent:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with tempfile.TemporaryFile() as told:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=told)
+        _, status, used = os.wait4(process.pid, 0)
+        end = time.perf_counter()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            told.seek(0)
+            sys.exit(f"{' '.join(command)}: exit {process.returncode}: {told.read().decode()}")
+    return Spent(end - start, used.ru_utime + used.ru_stime)
+
+
+def medians(commands: dict[str, list[str]], folder: Path, rounds: int) -> dict[str, Spent]:
     """The median time of each command; they alternate, so that noise hits all of them."""
-    times: dict[str, list[float]] = {name: [] for name in commands}
+    times: dict[str, list[Spent]] = {name: [] for name in commands}
     for round_ in range(rounds + 2):
-        for name, (command, extra) in commands.items():
-            once = spent(command, folder, **extra)
+        for name, command in commands.items():
+            once = spent(command, folder)
             if round_ > 1:
                 times[name].append(once)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: Spent(*map(statistics.median, zip(*each, strict=True))) for name, each in times.items()}
 
 
-def cold(folder: Path, server_url: str) -> None:
+def cold(folder: Path, server_url: str, rounds: int) -> None:
     script = folder / "load.sh"
     script.write_text("#!/usr/bin/env bash\n")
     script.chmod(0o755)
@@ -57,18 +72,34 @@ def cold(folder: Path, server_url: str) -> None:
         store.close()
     found = medians(
         {
-            "bash": (["bash", "load.sh"], {}),
-            "python": ([sys.executable, "-c", "pass"], {}),
-            "sqlite": ([str(BIN / "RunJob"), "--store", urls["sqlite"], "./load.sh"], {}),
-            "postgres": ([str(BIN / "RunJob"), "--store", urls["postgres"], "./load.sh"], {}),
+            "bash": ["bash", "load.sh"],
+            "python": [sys.executable, "-c", "pass"],
+            **{name: [str(BIN / "RunJob"), "--store", url, "./load.sh"] for name, url in urls.items()},
         },
         folder,
-        15,
+        rounds,
     )
-    for name, seconds in found.items():
-        figure(f"cold_{name}", seconds * 1e3, "ms")
-    bar("runjob_sqlite_over_bash_plus_python", found["sqlite"] / (found["bash"] + found["python"]), 10, at_least=False)
-    bar("runjob_postgres_over_sqlite", found["postgres"] / found["sqlite"], 3, at_least=False)
+    for name, taken in found.items():
+        figure(f"cold_{name}", taken.wall * 1e3, "ms")
+        figure(f"cold_{name}_cpu", taken.cpu * 1e3, "ms")
+    alone = Spent(*map(sum, zip(found["bash"], found["python"], strict=True)))
+    bar("runjob_sqlite_over_bash_plus_python", found["sqlite"].wall / alone.wall, 7, at_least=False)
+    figure("runjob_sqlite_over_bash_plus_python_cpu", found["sqlite"].cpu / alone.cpu, "times")
+    bar("runjob_postgres_over_sqlite", found["postgres"].wall / found["sqlite"].wall, 1.5, at_least=False)
+    figure("runjob_postgres_over_sqlite_cpu", found["postgres"].cpu / found["sqlite"].cpu, "times")
+    verbs(folder, urls, rounds)
+
+
+def verbs(folder: Path, urls: dict[str, str], rounds: int) -> None:
+    """What verbs that look cost a person who types them, beside one that only says its version."""
+    asked = (["why", "load"], ["explain", "clean", "100"], ["runs"])
+    commands = {
+        f"{store}_{verb[0]}": [str(BIN / "odf"), *verb, "--store", url] for store, url in urls.items() for verb in asked
+    }
+    found = medians({"version": [str(BIN / "odf"), "--version"], **commands}, folder, rounds // 2)
+    for name, taken in found.items():
+        figure(f"cold_{name}", taken.wall * 1e3, "ms")
+        figure(f"cold_{name}_cpu_over_version", taken.cpu / found["version"].cpu, "times")
 
 
 def looking(folder: Path, large_chunks: int, make_postgres: object) -> None:
@@ -80,13 +111,12 @@ def looking(folder: Path, large_chunks: int, make_postgres: object) -> None:
         filled(large, large_chunks).close()
         for verb in (["status"], ["why", "load"], ["explain", "clean", "100"]):
             commands = {
-                name: ([str(BIN / "odf"), *verb, "--store", url], {})
-                for name, url in (("small", small), ("large", large))
+                name: [str(BIN / "odf"), *verb, "--store", url] for name, url in (("small", small), ("large", large))
             }
             found = medians(commands, folder, 5)
-            figure(f"{label}_{verb[0]}_at_1000", found["small"] * 1e3, "ms")
-            figure(f"{label}_{verb[0]}_at_1000000", found["large"] * 1e3, "ms")
-            bar(f"{label}_{verb[0]}_growth", found["large"] / found["small"], 3, at_least=False)
+            figure(f"{label}_{verb[0]}_at_1000", found["small"].wall * 1e3, "ms")
+            figure(f"{label}_{verb[0]}_at_1000000", found["large"].wall * 1e3, "ms")
+            bar(f"{label}_{verb[0]}_growth", found["large"].wall / found["small"].wall, 3, at_least=False)
 
 
 def canary(folder: Path) -> None:
@@ -138,12 +168,14 @@ def canary(folder: Path) -> None:
 
 
 def main() -> None:
-    large = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    is_quick = sys.argv[1:] == ["quick"]
+    large = int(sys.argv[1]) if len(sys.argv) > 1 and not is_quick else 1_000_000
     with tempfile.TemporaryDirectory() as name, start_postgres() as server:
         folder = Path(name)
-        cold(folder, server.create_database())
+        cold(folder, server.create_database(), 5 if is_quick else 25)
         canary(folder)
-        looking(folder, large, server.create_database)
+        if not is_quick:
+            looking(folder, large, server.create_database)
     finish()
 
 

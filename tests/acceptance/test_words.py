@@ -11,7 +11,7 @@ import click
 import pytest
 
 from opendataflow import Store
-from opendataflow.cli import words
+from opendataflow.cli import run
 from opendataflow.cli.door import VERBS
 from opendataflow.cli.group import odf
 from opendataflow.cli.habits import HABITS
@@ -78,7 +78,7 @@ def test_the_help_of_the_verb_is_no_word_of_a_job(flow: Store, door: Door) -> No
 
 def test_every_form_of_a_page_is_understood_as_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     """No option that a page prints is refused, and none beside the name of a job reaches its script."""
-    monkeypatch.setattr(words, "is_script", lambda target: "/" in target or target.endswith(".sh"))
+    monkeypatch.setattr(run, "is_script", lambda target: "/" in target or target.endswith(".sh"))
     command = odf.get_command(click.Context(odf), "run")
     assert command is not None
     pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]

@@ -6,6 +6,7 @@ from importlib import import_module
 
 import click
 
+from .. import __version__
 from ..errors import Aborted, UsageError
 from ..secrets import Taken
 from .door import ALIASES, VERBS
@@ -47,7 +48,7 @@ class Verbs(click.Group):
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="opendataflow", prog_name="odf")
+@click.version_option(__version__, prog_name="odf")
 def odf() -> None:
     """OpenDataFlow: which chunk may I process next?
 

@@ -22,12 +22,21 @@ def carried(dialect: str) -> list[Migration]:
 
 def pending(backend: Backend) -> list[Migration]:
     """What is still to be applied; refuses a store that this program does not understand."""
-    mine = carried(backend.dialect)
-    if not backend.has_schema():
-        _refuse_other_tables(backend)
-        return mine
+    applied = _applied(backend)
+    return carried(backend.dialect) if applied is None else _lacking(backend, applied)
+
+
+def _applied(backend: Backend) -> dict[int, Applied] | None:
+    """The migrations of a store by their numbers, looked up at once; None where there are no tables yet."""
     with backend.reading() as transaction:
-        applied = {step.number: step for step in transaction.fetch(Applied._make, "migrations")}
+        if transaction.value("has_schema"):
+            return {step.number: step for step in transaction.fetch(Applied._make, "migrations")}
+    _refuse_other_tables(backend)
+    return None
+
+
+def _lacking(backend: Backend, applied: dict[int, Applied]) -> list[Migration]:
+    mine = carried(backend.dialect)
     newest = max(applied, default=0)
     if newest > mine[-1].number:
         raise SchemaNewer(
@@ -89,13 +98,12 @@ def refuse_missing(backend: Backend) -> None:
 
 def check(backend: Backend) -> None:
     """Refuse a store whose schema is not exactly the one this program works with."""
-    if not backend.has_schema():
-        _refuse_other_tables(backend)
+    applied = _applied(backend)
+    if applied is None:
         raise StoreMissing(
             f"{backend.shown_url} has no OpenDataFlow tables yet",
             hint=f"Create them: odf migrate --store {backend.shown_url}",
         )
-    steps = pending(backend)
-    if steps:
+    if steps := _lacking(backend, applied):
         numbers = ", ".join(str(step.number) for step in steps)
         raise SchemaOlder(f"the store lacks migration {numbers}", hint="Bring it up to date: odf migrate")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+
 import click
 import pytest
 
+from opendataflow import __version__
 from opendataflow.cli import door, group
 from opendataflow.errors import BadDefinition
 
@@ -28,3 +31,7 @@ def test_a_traceback_is_cleaned_as_every_message_is(
     assert "Traceback" in told
     assert "owned" in told
     assert not set("\x1b\x07\u202e\x9b") & set(told)
+
+
+def test_the_version_that_it_says_is_the_one_that_is_installed():
+    assert __version__ == metadata.version("opendataflow")
