@@ -59,31 +59,12 @@ class Bare:
             row = tx.rows("claim_pick", jobid="load", n=1)[0]
             dataid, _, key, epoch = row[4:8]
             inputs = f'[["raw","{dataid}",1]]'
-            take = {
-                "dataid": dataid,
-                "epoch": epoch,
-                "sort_key": key,
-                "tries": 1,
-                "before": None,
-                "receipt": RECEIPT,
-                "inputs": inputs,
-            }
-            runid = tx.rows(
-                "claim_take",
-                jobid="load",
-                takes=json.dumps([take]),
-                pool="",
-                owner="bare",
-                lease=3600,
-                forced=False,
-                why=None,
-            )[0][0]
+            one = {"jobid": "load", "dataid": dataid, "epoch": epoch}
+            how = {"pool": "", "owner": "bare", "lease": 3600, "forced": False, "why": None}
+            take = {"sort_key": key, "tries": 1, "before": None, "receipt": RECEIPT, "inputs": inputs}
+            runid = tx.rows("claim_take_one", **one, **how, **take)[0][0]
         with self.backend.writing() as tx:
             end = {
-                "runid": runid,
-                "jobid": "load",
-                "dataid": dataid,
-                "epoch": epoch,
                 "owner": "bare",
                 "inputs": inputs,
                 "outputs": '["clean"]',
@@ -95,19 +76,20 @@ class Bare:
                 "detail": None,
                 "exit_code": None,
             }
-            manifest = f'[{{"datasetid":"clean","dataid":"{dataid}","version":{epoch},"jobid":"load","runid":{runid},"location":"","format":"","passed":true,"body":"{{}}"}}]'
-            pairs = f'[["load","{dataid}",[["raw","{dataid}"]],[["raw","{dataid}"]]],["sum","{dataid}",[["clean","{dataid}"]],[["clean","{dataid}"]]]]'
+            unknown = dict.fromkeys(("bytes", "rows", "span_lower", "span_upper", "fingerprint"))
+            manifest = {"datasetid": "clean", "dataid": dataid, "version": epoch, "jobid": "load", "runid": runid}
+            manifest |= {"location": "", "format": "", "passed": True, "body": f'{{"inputs":{inputs}}}', **unknown}
+            chunks = f'[["raw","{dataid}"],["clean","{dataid}"],["report","{dataid}"]]'
             tx.lock("lock_definitions")
             tx.rows("revision")
-            tx.rows("end_run", **end)
-            tx.run("manifest_put", manifests=manifest)
-            tx.lock("lock_pairs", pairs=pairs)
-            tx.rows("pair_facts", pairs=pairs)
-            tx.run("candidates_drop", jobid="load", dataids=f'["{dataid}"]')
-            tx.run(
-                "candidates_put",
-                candidates=f'[["sum","{dataid}","{key}",1,"CLAIMABLE",0,"[[\\"clean\\",\\"{dataid}\\"]]"]]',
-            )
+            tx.ask("end_run", runid=runid, **one, **end)
+            tx.run("manifest_put", **manifest)
+            tx.lock("lock_pairs", pairs=f'[["load","{dataid}"],["sum","{dataid}"]]')
+            tx.run("candidate_drop", jobid="load", dataid=dataid)
+            tx.ask("statuses_given", chunks=chunks)
+            tx.rows("reads_of_pairs", reads=f'[["sum","{dataid}","clean","{dataid}"]]')
+            candidate = {"jobid": "sum", "dataid": dataid, "sort_key": key, "rank": 1, "state": "CLAIMABLE"}
+            tx.run("candidate_put", **candidate, not_before=0, inputs=f'[["clean","{dataid}"]]')
 
 
 def ours(store: Store) -> None:

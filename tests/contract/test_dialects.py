@@ -15,7 +15,7 @@ from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
 from opendataflow.store import links, notices, past, period, queries, records, rows, sheets
-from opendataflow.store.postgres import check
+from opendataflow.store.pipeline import check
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
 

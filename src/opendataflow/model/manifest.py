@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import BadDefinition
-from ..shapes import NamedTuple, dataclass, field, fields, replace
+from ..shapes import NamedTuple, dataclass, field, replace
 from .checks import ERROR
 from .ids import shown
 from .plain import plain_table
@@ -92,8 +92,8 @@ class Manifest:
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "files", tuple(_row(File, file) for file in self.files))
-        object.__setattr__(self, "inputs", tuple(_row(Consumed, item) for item in self.inputs))
+        object.__setattr__(self, "files", tuple([_row(File, file) for file in self.files]))
+        object.__setattr__(self, "inputs", tuple([_row(Consumed, item) for item in self.inputs]))
         object.__setattr__(self, "checks", tuple(map(_check_result, self.checks)))
         object.__setattr__(self, "extra", plain_table(self.extra, "manifest.extra"))
 
@@ -114,16 +114,17 @@ class Manifest:
     def to_data(self) -> dict[str, object]:
         """The same as plain data, without what is not set."""
         data: dict[str, object] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name in ("files", "inputs"):
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not value and (value is None or value in ("", (), {})):
+                continue
+            if name in ("files", "inputs"):
                 value = [list(row) for row in value]
-            elif item.name == "checks":
+            elif name == "checks":
                 value = [result.to_data() for result in value]
-            elif item.name == "extra":
+            elif name == "extra":
                 value = dict(value)
-            if value is not None and value != "" and value != [] and value != {}:
-                data[item.name] = value
+            data[name] = value
         return data
 
     @classmethod

@@ -10,21 +10,24 @@ from ..errors import BadDefinition
 from .ids import shown
 
 DEEPEST = 50  # lists and tables inside one another
+_SIMPLE = frozenset({str, int, bool, type(None)})  # what is plain as it is
 
 
 def plain(value: object, where: str, depth: int = 0) -> object:
     """A copy of the value as JSON data; dates and times become ISO text, anything else is BadDefinition."""
-    if value is None or isinstance(value, (str, bool, int)):
+    if type(value) in _SIMPLE or value is None or isinstance(value, (str, bool, int)):
         return value
+    if isinstance(value, (list, tuple)):
+        _check_depth(depth, where)
+        if _SIMPLE.issuperset(map(type, value)):
+            return list(value)
+        return [plain(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, (dict, Mapping)):
+        return plain_table(value, where, depth)
     if isinstance(value, float):
         if math.isfinite(value):
             return value
         raise BadDefinition(f"{where}: {value} cannot be stored: it is not a finite number")
-    if isinstance(value, Mapping):
-        return plain_table(value, where, depth)
-    if isinstance(value, (list, tuple)):
-        _check_depth(depth, where)
-        return [plain(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
     if isinstance(value, (date, time)):
         return value.isoformat()
     raise BadDefinition(
@@ -35,14 +38,17 @@ def plain(value: object, where: str, depth: int = 0) -> object:
 
 def plain_table(table: object, where: str, depth: int = 0) -> dict[str, object]:
     """The same for a table, whose keys must be text."""
-    if not isinstance(table, Mapping):
+    if not isinstance(table, (dict, Mapping)):
         raise BadDefinition(f"{where}: expected a table, not {shown(table)}")
     _check_depth(depth, where)
     copy: dict[str, object] = {}
     for key, value in table.items():
         if not isinstance(key, str):
             raise BadDefinition(f"{where}: the key {shown(key)} is not text")
-        copy[key] = plain(value, f"{where}.{key}" if where else key, depth + 1)
+        if type(value) in _SIMPLE:
+            copy[key] = value  # by far the most common case: every receipt has a dozen
+        else:
+            copy[key] = plain(value, f"{where}.{key}" if where else key, depth + 1)
     return copy
 
 

@@ -52,7 +52,8 @@ class Answer:
             raise BadDefinition(
                 f"{shown(self.question)} is none of the five questions", hint=f"They are {', '.join(_NAMES)}."
             )
-        object.__setattr__(self, "evidence", plain_table(self.evidence, f"evidence of {self.question}"))
+        if self.evidence:
+            object.__setattr__(self, "evidence", plain_table(self.evidence, f"evidence of {self.question}"))
 
     @property
     def refusal(self) -> str:

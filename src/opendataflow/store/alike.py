@@ -40,8 +40,8 @@ class Found(NamedTuple):
 
     is_resolved: bool
     needed: int
-    inputs: Sequence[str]
-    outputs: Sequence[str]
+    inputs: Sequence[str | None]
+    outputs: Sequence[str | None]
     reads: Sequence[str]
 
 

@@ -94,7 +94,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
         if rows:
             tx.run("chunks_announce", datasetid=datasetid, chunks=compact(rows), **told)
             if published:
-                tx.run("manifest_put", manifests=compact(published))
+                tx.run("manifests_put", manifests=compact(published))
             candidates.settle(tx, catalogue, [(datasetid, row.dataid) for row in rows])
             ready += [row.dataid for row in rows]
     became = set(ready)

@@ -12,6 +12,7 @@ from ..errors import BadDefinition, SchemaChanged, StoreDamaged, StoreUnreachabl
 from ..shapes import NamedTuple
 
 Row = Sequence[Any]
+Answer = Callable[[], list[Row]]  # the rows of a query that was asked before
 
 ENCRYPTED = "encryptedpass_is_encrypted"  # the rule of the database that refuses a password in plain text
 
@@ -52,6 +53,14 @@ class Transaction(ABC):
     @abstractmethod
     def run(self, query: str, /, **parameters: Any) -> None:
         """Run a named query for its effect."""
+
+    def ask(self, query: str, /, **parameters: Any) -> Answer:
+        """Run a named query whose rows are wanted later: where each answer has its way to go, several share one."""
+        rows = self.rows(query, **parameters)
+        return lambda: rows
+
+    def sync(self) -> None:  # noqa: B027  (a file has no way to go)
+        """Wait until everything that was run has happened."""
 
     def fetch(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> list[_T]:
         """Run a named query and return what `make` makes of each row."""

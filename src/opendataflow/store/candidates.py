@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 from ..errors import BadDataid, BadId
-from ..model import READY, Catalogue, Job, sort_key, takes_all
+from ..model import Catalogue, Job, sort_key, takes_all
 from ..shapes import NamedTuple
 from . import alike
 from .alike import Found, decided
 from .backend import Transaction
 from .inputs import ChunkId, needed
-from .rows import CandidateRow, PairFacts, compact
+from .rows import CandidateRow, PairRead, Status, compact
 
 _BATCH = 20_000
 _MOST_PAIR_LOCKS = 200
 
 PairId = tuple[str, str]
+Seen = Mapping[ChunkId, Status]  # chunks as they stood after the candidates were locked
 
 
 class Pair(NamedTuple):
@@ -74,10 +75,19 @@ def consumers_of_the_whole(catalogue: Catalogue, datasetids: Iterable[str]) -> d
     return waiting
 
 
-def settle(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], *, by_person: bool = False) -> None:
-    """Bring the candidates up to date after these chunks changed.
+def settle(
+    tx: Transaction,
+    catalogue: Catalogue,
+    chunks: Sequence[ChunkId],
+    done: Sequence[PairId] = (),
+    read: Iterable[ChunkId] = (),
+    *,
+    by_person: bool = False,
+) -> Seen:
+    """Bring the candidates up to date after these chunks changed; done are those whose outputs are all READY now.
 
     What a job publishes goes on from job to job by itself; what a person decides may end a wait that is further downstream.
+    Returns how the chunks stand that done have read, and others.
     """
     for datasetid in {datasetid for datasetid, _ in chunks}:
         if dynamic_consumers(catalogue, (datasetid,)) or (
@@ -85,7 +95,10 @@ def settle(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], *, 
         ):
             # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
             tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
-    derive(tx, catalogue, touched(catalogue, chunks))
+    pairs = touched(catalogue, chunks)
+    for pair_id in done:
+        pairs.pop(pair_id, None)
+    return derive(tx, catalogue, pairs, done=done, read=read)
 
 
 def derive(
@@ -95,16 +108,26 @@ def derive(
     *,
     not_before: float = 0.0,
     asked_for: bool = False,
-) -> None:
-    """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate."""
-    pair_ids = _derive_alike(tx, catalogue, list(pair_ids), not_before, asked_for)
-    pairs = [known for pair_id in pair_ids if (known := pair_of(tx, catalogue, *pair_id)) is not None]
-    for start in range(0, len(pairs), _BATCH):
-        batch = pairs[start : start + _BATCH]
-        asked = compact([(pair.jobid, pair.dataid, pair.inputs, pair.exclusive) for pair in batch])
-        lock(tx, [(pair.jobid, pair.dataid) for pair in pairs])
-        facts = {(row.jobid, row.dataid): row for row in tx.fetch(PairFacts._make, "pair_facts", pairs=asked)}
-        _write(tx, catalogue, batch, facts, not_before, asked_for)
+    done: Sequence[PairId] = (),
+    read: Iterable[ChunkId] = (),
+) -> Seen:
+    """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate; done may not.
+
+    Returns how the chunks stand that this depends on, and those that were read.
+    """
+    pair_ids = list(pair_ids)
+    if not (pair_ids or done):
+        return {}
+    lock(tx, [*done, *pair_ids])
+    for jobid, dataids in _by_first(done).items():
+        remove(tx, jobid, dataids)
+    others = _derive_alike(tx, catalogue, pair_ids, not_before, asked_for)
+    pairs = [known for pair_id in others if (known := pair_of(tx, catalogue, *pair_id)) is not None]
+    seen: dict[ChunkId, Status] = {}
+    for start in range(0, max(len(pairs), 1), _BATCH):
+        seen |= _derive(tx, catalogue, pairs[start : start + _BATCH], read, not_before, asked_for)
+        read = ()
+    return seen
 
 
 def _derive_alike(
@@ -113,7 +136,6 @@ def _derive_alike(
     """Do it for jobs of which there are many at once; the others are left."""
     if len(pair_ids) <= _MOST_PAIR_LOCKS:
         return pair_ids
-    lock(tx, pair_ids)
     left: list[PairId] = []
     for jobid, dataids in _by_first(pair_ids).items():
         job = catalogue.jobs.get(jobid)
@@ -145,33 +167,60 @@ def pair_of(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> P
     return Pair(jobid, dataid, key, chunks.chunks, chunks.exclusive, not chunks.unresolved)
 
 
-def _write(
+def _derive(
     tx: Transaction,
     catalogue: Catalogue,
-    pairs: list[Pair],
-    facts: Mapping[PairId, PairFacts],
+    pairs: Sequence[Pair],
+    read: Iterable[ChunkId],
     not_before: float,
     asked_for: bool,
-) -> None:
-    put: list[CandidateRow] = []
-    drop: dict[str, list[str]] = {}
+) -> dict[ChunkId, Status]:
+    chunks = dict.fromkeys(read)
     for pair in pairs:
-        known = facts[pair.jobid, pair.dataid]
-        inputs = [READY] * known.ready + [""] * (known.there - known.ready)
-        found = Found(pair.is_resolved, len(pair.inputs), inputs, _split(known.outputs), _split(known.reads))
-        state, rank = decided(catalogue.jobs[pair.jobid], found, not_before, asked_for)
+        chunks.update(dict.fromkeys([(name, pair.dataid) for name in catalogue.jobs[pair.jobid].outputs]))
+        chunks.update(dict.fromkeys(pair.inputs))
+    if not chunks:
+        return {}
+    exclusive = [(pair.jobid, pair.dataid, *chunk) for pair in pairs for chunk in pair.exclusive]
+    statuses_of = tx.ask("statuses_given", chunks=compact(list(chunks)))
+    reads: dict[PairId, list[str]] = {}
+    if exclusive:
+        for row in tx.fetch(PairRead._make, "reads_of_pairs", reads=compact(exclusive)):
+            reads.setdefault((row.jobid, row.dataid), []).append(row.status)
+    seen = {(status.datasetid, status.dataid): status for status in map(Status._make, statuses_of())}
+    put: list[CandidateRow] = []
+    drop: list[PairId] = []
+    for pair in pairs:
+        job = catalogue.jobs[pair.jobid]
+        made = [seen[chunk].status for name in job.outputs if (chunk := (name, pair.dataid)) in seen]
+        there = [seen[chunk].status for chunk in pair.inputs if chunk in seen]
+        found = Found(pair.is_resolved, len(pair.inputs), there, made, reads.get((pair.jobid, pair.dataid), []))
+        state, rank = decided(job, found, not_before, asked_for)
         if state is None:
-            drop.setdefault(pair.jobid, []).append(pair.dataid)
+            drop.append((pair.jobid, pair.dataid))
             continue
         put.append(CandidateRow(pair.jobid, pair.dataid, pair.sort_key, rank, state, not_before, pair.inputs))
-    for jobid, dataids in drop.items():
+    for jobid, dataids in _by_first(drop).items():
+        remove(tx, jobid, dataids)
+    write(tx, put)
+    return seen
+
+
+def write(tx: Transaction, candidates: Sequence[CandidateRow]) -> None:
+    """Write candidates as they are now."""
+    if len(candidates) == 1:
+        (only,) = candidates
+        tx.run("candidate_put", **only._replace(inputs=compact(only.inputs))._asdict())
+    elif candidates:
+        tx.run("candidates_put", candidates=compact(candidates))
+
+
+def remove(tx: Transaction, jobid: str, dataids: Sequence[str]) -> None:
+    """Remove candidates of one job."""
+    if len(dataids) == 1:
+        tx.run("candidate_drop", jobid=jobid, dataid=dataids[0])
+    else:
         tx.run("candidates_drop", jobid=jobid, dataids=compact(dataids))
-    if put:
-        tx.run("candidates_put", candidates=compact(put))
-
-
-def _split(statuses: str | None) -> list[str]:
-    return statuses.split(",") if statuses else []
 
 
 def catch_up(tx: Transaction, catalogue: Catalogue) -> None:

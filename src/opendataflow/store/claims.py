@@ -41,6 +41,11 @@ class How(NamedTuple):
     lease: float | None
     forced: bool
 
+    @property
+    def why(self) -> str | None:
+        """What the event of such a claim says."""
+        return "forced" if self.forced else None
+
 
 class Stale(Exception):
     """A candidate was not what its rows say: it has to be derived anew."""
@@ -55,7 +60,7 @@ def take(
     how: How,
 ) -> list[Claim]:
     """Take picked candidates: from here on they are RUNNING and ours."""
-    wanted: dict[str, tuple[Picked, Facts]] = {}
+    wanted: dict[str, Facts] = {}
     takes = []
     lease = float(how.lease or job.lease)
     unseen = ONLY_TRACKED if catalogue.only_tracks(job) else ""
@@ -78,7 +83,7 @@ def take(
             raise Stale
         if not how.forced and any(item.mapping.is_dynamic for item in job.inputs):
             _keep_inputs(tx, facts)
-        wanted[dataid] = candidate, facts
+        wanted[dataid] = facts
         takes.append(
             Take(
                 dataid,
@@ -87,40 +92,44 @@ def take(
                 candidate.tries + 1,
                 None if candidate.rank else RESUBMIT,
                 compact(receipt.to_data()) if how.forced or receipt.verdict == YES else None,
-                compact(_consumed(facts)),
+                _consumed(facts),
             )
         )
-    rows = tx.fetch(
-        Taken._make,
-        "claim_take",
-        jobid=job.jobid,
-        takes=as_objects(takes),
-        pool=job.pool,
-        owner=how.owner,
-        lease=lease,
-        forced=how.forced,
-        why="forced" if how.forced else None,
-    )
-    claims = {}
-    for row in rows:
-        if row.taken != len(job.outputs):
+    taken = _take(tx, job, takes, lease, how)
+    claims = []
+    for take in takes:
+        run = taken[take.dataid]
+        if run.taken != len(job.outputs):
             raise Stale
-        candidate, facts = wanted[row.dataid]
-        claims[row.dataid] = Claim(
-            row.runid,
-            job.jobid,
-            row.dataid,
-            row.epoch,
-            _consumed(facts),
-            job.outputs,
-            lease,
-            candidate.tries + 1,
-            candidate.rank == 0,
-            how.forced,
-            how.owner,
-            facts,
+        claims.append(
+            Claim(
+                run.runid,
+                job.jobid,
+                take.dataid,
+                take.epoch,
+                take.inputs,
+                job.outputs,
+                lease,
+                take.tries,
+                take.before == RESUBMIT,
+                how.forced,
+                how.owner,
+                wanted[take.dataid],
+            )
         )
-    return [claims[dataid] for dataid in wanted]
+    return claims
+
+
+def _take(tx: Transaction, job: Job, takes: Sequence[Take], lease: float, how: How) -> dict[str, Taken]:
+    """The runs that begin, by dataid; one is taken without the detour of a list, which would cost more than what is in it."""
+    terms = {"pool": job.pool, "owner": how.owner, "lease": lease, "forced": how.forced, "why": how.why}
+    if len(takes) == 1:
+        (one,) = takes
+        inputs = compact(list(dict.fromkeys(one.inputs)))
+        rows = tx.fetch(Taken._make, "claim_take_one", jobid=job.jobid, **one._asdict() | terms | {"inputs": inputs})
+    else:
+        rows = tx.fetch(Taken._make, "claim_take", jobid=job.jobid, takes=as_objects(takes), **terms)
+    return {row.dataid: row for row in rows}
 
 
 def _keep_inputs(tx: Transaction, facts: Facts) -> None:

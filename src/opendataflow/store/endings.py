@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..errors import Cancelled, LeaseLost, WrongData
 from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
 from ..model.remarks import remarks
 from ..shapes import NamedTuple
 from . import candidates, records
-from .backend import Transaction
+from .backend import Answer, Transaction
 from .inputs import ChunkId
 from .records import Claim, Rescued, Run
 from .rows import EventRow, Expired, as_objects, compact, manifest_data
 
 LOST = "LOST"
+_NOTHING = Manifest()  # what is known of data that is only tracked
 
 
 class Ending(NamedTuple):
@@ -40,8 +42,12 @@ class Done(NamedTuple):
 
 def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> list[str]:
     """End a run; returns the outputs that it still held."""
+    return [str(name) for (name,) in _ask_to_end(tx, run, outputs, ending)()]
+
+
+def _ask_to_end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> Answer:
     inputs: str | Sequence[Consumed] = run.inputs
-    return tx.values(
+    return tx.ask(
         "end_run",
         runid=run.runid,
         jobid=run.jobid,
@@ -54,24 +60,33 @@ def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], end
     )
 
 
-def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
-    """Publish: only if the epochs are still ours, and all of it at once."""
-    manifests: list[dict[str, object]] = []
+def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm: Callable[[], None]) -> candidates.Seen:
+    """Publish: only if the epochs are still ours, and all of it at once. Returns how the inputs stand.
+
+    confirm says whether the catalogue is still what it was, as soon as the first answer is there.
+    """
+    manifests: list[dict[str, Any]] = []
     chunks: list[ChunkId] = []
     contents: list[tuple[str, str, str]] = []
+    ended: list[tuple[Claim, Answer]] = []
     for claim, given, exit_code in done:
         published = Ending("published", READY, READY, DONE, READY, remarks(given) or None, exit_code)
-        if len(end(tx, claim, claim.outputs, published)) < len(claim.outputs):
-            raise lease_lost(claim)
+        ended.append((claim, _ask_to_end(tx, claim, claim.outputs, published)))
         for datasetid in claim.outputs:
-            manifest = given.get(datasetid, Manifest())
+            manifest = given.get(datasetid, _NOTHING)
             chunk = (datasetid, claim.dataid)
             chunks.append(chunk)
             manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
             dataset = catalogue.datasets.get(datasetid)
             if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
                 contents.append((datasetid, manifest.fingerprint, claim.dataid))
-    tx.run("manifest_put", manifests=compact(manifests))
+    if len(manifests) == 1:
+        tx.run("manifest_put", **manifests[0])
+    else:
+        tx.run("manifests_put", manifests=compact(manifests))
+    if contents:
+        confirm()
+        _check_ended(ended)
     for datasetid, fingerprint, dataid in sorted(contents):
         tx.lock("lock_content", datasetid=datasetid, fingerprint=fingerprint)
         other = tx.value("same_content", datasetid=datasetid, fingerprint=fingerprint, dataid=dataid)
@@ -80,7 +95,23 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done]) -> None:
                 f"{datasetid} {dataid} would have exactly the content of {datasetid} {other}",
                 hint="Is its input the right one? If repeats are normal here, set repeats = true on the dataset.",
             )
-    candidates.settle(tx, catalogue, chunks)
+    # A job that writes something else by now is looked at as a whole.
+    whole = [
+        (claim.jobid, claim.dataid)
+        for claim, _ in ended
+        if claim.jobid in catalogue.jobs and catalogue.jobs[claim.jobid].outputs == claim.outputs
+    ]
+    read = {item[:2]: None for claim, _ in ended for item in claim.inputs}
+    seen = candidates.settle(tx, catalogue, chunks, whole, read)
+    confirm()  # a consumer that was registered meanwhile must get its candidates too
+    _check_ended(ended)
+    return seen
+
+
+def _check_ended(ended: Sequence[tuple[Claim, Answer]]) -> None:
+    for claim, held in ended:
+        if len(held()) < len(claim.outputs):
+            raise lease_lost(claim)
 
 
 def lease_lost(claim: Claim) -> LeaseLost:

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from ..errors import StoreUnreachable
-from .postgres import first_line
+from .pipeline import first_line
 
 
 def read_tables(

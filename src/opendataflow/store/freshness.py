@@ -8,6 +8,7 @@ from ..model import READY, RERUN, Catalogue, Job
 from . import candidates, status_rows, steering
 from .announcing import Act
 from .backend import Transaction
+from .candidates import Seen
 from .endings import Done
 from .inputs import ChunkId
 from .links import Remade, Superseded, VersionId
@@ -26,18 +27,19 @@ def settle(
     links: Sequence[Made] = (),
     *,
     are_new: bool = False,
+    is_superseded: bool = False,
     by_person: bool = False,
 ) -> None:
     """Bring the marks up to date after these chunks got another version, themselves made as the links say.
 
     Comes after the candidates: their locks keep a producer and a consumer apart that publish at the same moment.
-    are_new says that they had no version before, so that nobody can have read one; by_person, that somebody chose these
-    versions, so that they themselves stay.
+    are_new says that they had no version before, so that nobody can have read one; is_superseded, that one of the inputs
+    has another version by now; by_person, that somebody chose these versions, so that they themselves stay.
     """
     if not chunks:
         return
     _one_after_the_other(tx, catalogue, {datasetid for datasetid, _ in chunks}, are_new)
-    if are_new and not (links and tx.value("is_superseded", inputs=compact([made[3:] for made in links]))):
+    if are_new and not is_superseded:
         return  # the ordinary case, which has to be cheap
     given = compact(chunks)
     found = tx.fetch(Superseded._make, "superseded_given", chunks=given, links=compact(links))
@@ -78,8 +80,13 @@ def _has_dynamic_input(job: Job) -> bool:
     return any(item.mapping.is_dynamic for item in job.inputs)
 
 
-def published(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], beside: Iterable[str], act: Act) -> None:
-    """The same after runs were published, with the datasets that got rows of the first one which were kept aside."""
+def published(
+    tx: Transaction, catalogue: Catalogue, done: Sequence[Done], beside: Iterable[str], act: Act, seen: Seen
+) -> None:
+    """The same after runs were published, with the datasets that got rows of the first one which were kept aside.
+
+    seen are their inputs as they stood when the candidates were locked.
+    """
     chunks = [(datasetid, run.claim.dataid) for run in done for datasetid in run.claim.outputs]
     chunks += [(datasetid, done[0].claim.dataid) for datasetid in beside]
     links = [
@@ -89,7 +96,9 @@ def published(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], besid
         for item in run.claim.inputs
     ]
     are_new = all(run.claim.epoch == 1 and not run.claim.was_resubmit and not run.claim.forced for run in done)
-    settle(tx, catalogue, chunks, act, links, are_new=are_new)
+    read = [item for run in done for item in run.claim.inputs]
+    is_superseded = any(seen[item[:2]].version != item.version for item in read if item[:2] in seen)
+    settle(tx, catalogue, chunks, act, links, are_new=are_new, is_superseded=is_superseded)
     if not are_new:
         for datasetid in dict.fromkeys(datasetid for datasetid, _ in chunks):
             # Whoever waits for all of something further down may find nothing else that ends the wait.

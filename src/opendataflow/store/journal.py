@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from ..errors import StoreMissing
@@ -64,7 +65,13 @@ def boot_id() -> str:
         return sys.platform
 
 
-def found_at(path: Path) -> os.stat_result:
+def utc_now() -> str:
+    """The time as the store writes it."""
+    now = time.time()
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}"
+
+
+def found_at(path: str | Path) -> os.stat_result:
     """The file of a store as it lies there; StoreMissing when it does not any more."""
     try:
         return os.stat(path)
@@ -72,7 +79,7 @@ def found_at(path: Path) -> os.stat_result:
         raise StoreMissing(f"there is no store at {path} any more", hint="Put it back, or restore a backup.") from None
 
 
-def check_same(path: Path, opened: os.stat_result) -> None:
+def check_same(path: str, opened: os.stat_result) -> None:
     """Refuse a file that was put in the place of the one that is open: nobody would see what is written to that."""
     if not os.path.samestat(found_at(path), opened):
         raise StoreMissing(f"the store {path} is another file than it was", hint="Start again, and look at that one.")

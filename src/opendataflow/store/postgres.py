@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import datetime
-from functools import cache
-from itertools import count
 from typing import Any
 
 from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
-from . import queries
 from .backend import (
     ENCRYPTED,
     Applied,
@@ -28,18 +23,9 @@ from .backend import (
     took_too_long,
 )
 from .libpq import Connection, connect, errors, parameters, pq
+from .pipeline import PostgresTransaction, Prepared, check, first_line
 from .typed import changes_no_tables, first_word, kind_of, statements
 
-# How PostgreSQL's text comes back as Python's values; everything else stays text.
-_FROM_TEXT: dict[int, Callable[[str], Any]] = {
-    16: lambda text: text == "t",
-    20: int,
-    21: int,
-    23: int,
-    701: float,
-    1184: lambda text: datetime.fromisoformat(text),
-}
-_NUMBERS = count()  # of prepared statements: a connection never gets the same name twice
 _KNOWS_REQUIRE_AUTH = 160000  # libpq before 16 does not
 # What a person's read-only statement begins with; COPY, DO, CALL, SET and the like reach beyond their transaction.
 _READS = ("select", "with", "values", "show", "explain")
@@ -57,7 +43,6 @@ _CHANGES_ROWS = {
     "DROP ROLE",
 }
 _MAY_BEGIN = _CHANGES_ROWS | {"WITH", "VALUES", "TABLE"}
-_TYPES = {int: 20, float: 701, bool: 16}
 # How the server says that the connection is gone, or not to be had right now. Whatever else it says, it says to go on.
 _GONE = {
     "25P03": "idle_in_transaction_session_timeout",
@@ -73,92 +58,13 @@ _GONE_CLASS = "08"  # connection_exception, with all its kinds
 # How psycopg and libpq say the same, without a code; the classes below these mean a mistake of the caller.
 _GONE_WITHOUT_CODE = (errors.DatabaseError, errors.OperationalError, errors.InterfaceError, errors.InternalError)
 _BEGIN_WRITING = (
-    b"begin; select pg_current_xact_id()"  # the number by which a commit that was not answered is asked for
+    b"begin",
+    b"select pg_current_xact_id()",  # the number by which a commit that was not answered is asked for
 )
+_BEGIN_READING = (b"begin isolation level repeatable read, read only",)
 _DAMAGED = ("XX001", "XX002")  # data_corrupted, index_corrupted
 # A peer that fell silent is noticed in a minute, on both sides: otherwise it holds its locks for hours.
 _SILENCE = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-
-
-class _PostgresTransaction(Transaction):
-    """Statements run prepared, straight through libpq: a claim is a dozen of them, and convenience would cost more than they do."""
-
-    def __init__(self, connection: Connection, prepared: dict[tuple[Any, ...], bytes]) -> None:
-        self._connection = connection.pgconn
-        self._psycopg = connection
-        self._prepared = prepared
-
-    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        result = self._run(query, parameters)
-        columns = [_FROM_TEXT.get(result.ftype(column)) for column in range(result.nfields)]
-        return [
-            tuple(map(_value, columns, (result.get_value(row, column) for column in range(len(columns)))))
-            for row in range(result.ntuples)
-        ]
-
-    def run(self, query: str, /, **parameters: Any) -> None:
-        self._run(query, parameters)
-
-    def lock(self, query: str, /, **parameters: Any) -> None:
-        self._run(query, parameters)
-
-    def columns(self, table: str) -> list[str]:
-        found = self._psycopg.execute(f"select * from {table} limit 0".encode())
-        return [column.name for column in found.description or ()]
-
-    def everything(self, table: str) -> Iterator[Row]:
-        with self._psycopg.cursor(f"all_of_{table}") as cursor:
-            cursor.execute(f"select * from {table}".encode())
-            yield from cursor
-
-    def fill(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        listed = ", ".join(columns)
-        objects = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
-        self._psycopg.execute("set local timezone = 'UTC'")  # what the times of an export are
-        self._psycopg.execute(
-            f"insert into {table} ({listed}) overriding system value"
-            f" select {listed} from json_populate_recordset(null::{table}, %s)".encode(),
-            [objects],
-        )
-
-    def renumber(self) -> None:
-        for sequence, column, name in self.rows("numbered_columns"):
-            self._psycopg.execute(
-                f"select setval('{sequence}', greatest((select max({column}) from {name}), 1))".encode()
-            )
-
-    def _run(self, query: str, parameters: dict[str, Any]) -> Any:
-        sql, names = _numbered()[query]
-        values = [parameters[name] for name in names]
-        types = tuple(_TYPES.get(type(value), 0) for value in values)
-        prepared = self._prepared.get((query, types))
-        if prepared is None:
-            prepared = self._prepared[query, types] = f"{query}_{next(_NUMBERS)}".encode()
-            try:
-                check(self._connection.prepare(prepared, sql, types))
-            except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction) as error:
-                raise lacks(first_line(error)) from error
-        texts: Any = [None if value is None else str(value).encode() for value in values]
-        return check(self._connection.exec_prepared(prepared, texts))
-
-
-def _value(convert: Callable[[str], Any] | None, raw: bytes | None) -> Any:
-    if raw is None:
-        return None
-    text = raw.decode()
-    return convert(text) if convert else text
-
-
-def check(result: Any) -> Any:
-    """The result, or the error that it is."""
-    if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-        raise errors.error_from_result(result)
-    return result
-
-
-@cache
-def _numbered() -> dict[str, tuple[bytes, tuple[str, ...]]]:
-    return {name: queries.to_numbered(sql) for name, sql in queries.load("postgres").items()}
 
 
 class PostgresBackend(Backend):
@@ -169,7 +75,7 @@ class PostgresBackend(Backend):
     def __init__(self, url: str, *, password: str | None = None) -> None:
         self.url = url
         self._password = password
-        self._prepared: dict[tuple[Any, ...], bytes] = {}
+        self._prepared: Prepared = {}
         self._connection = self._connect()
 
     def _connect(self) -> Connection:
@@ -260,32 +166,30 @@ class PostgresBackend(Backend):
         return bool(status == "committed")
 
     @contextmanager
-    def _transaction(self, begin: bytes, *, force_rollback: bool = False) -> Iterator[Transaction]:
-        raw = self._connection.pgconn
-        with self._translated():
-            begun = check(raw.exec_(begin))
-            try:
-                yield _PostgresTransaction(self._connection, self._prepared)
-            except BaseException:
-                with suppress(errors.Error):  # a server that is gone has rolled back already
-                    raw.exec_(b"rollback")
-                raise
-        number = begun.get_value(0, 0).decode() if begun.ntuples and not force_rollback else ""
-        with self._translated(number):
-            check(raw.exec_(b"commit" if number else b"rollback"))
+    def _transaction(self, *begin: bytes, force_rollback: bool = False) -> Iterator[PostgresTransaction]:
+        transaction = PostgresTransaction(self._connection, self._prepared, begin)
+        try:
+            with self._translated():
+                yield transaction
+                number = transaction.number()
+            with self._translated(number):
+                transaction.end(b"commit" if number and not force_rollback else b"rollback")
+        except BaseException:
+            transaction.give_up()
+            raise
 
     def writing(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(_BEGIN_WRITING)
+        return self._transaction(*_BEGIN_WRITING)
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(b"begin isolation level repeatable read, read only")
+        return self._transaction(*_BEGIN_READING)
 
     def migrate(self, steps: Sequence[Migration]) -> None:
         connection = self._connection
         with self._translated(), connection.transaction():
-            transaction = _PostgresTransaction(connection, {})
+            transaction = PostgresTransaction(connection, {})
             transaction.run("schema")
-            transaction.rows("migration_lock")
+            transaction.run("migration_lock")
             transaction.run("migration_table")
             done = {step.number for step in transaction.fetch(Applied._make, "migrations")}
             for step in steps:
@@ -298,6 +202,7 @@ class PostgresBackend(Backend):
                     except errors.ProgrammingError as error:
                         raise lacks(first_line(error)) from None
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
+            transaction.sync()
 
     def has_schema(self) -> bool:
         with self.reading() as transaction:
@@ -315,7 +220,8 @@ class PostgresBackend(Backend):
                 hint="Use a role that owns no more than the store, or say: --as-superuser",
             )
         try:
-            with self._transaction(b"begin read only"):
+            with self._transaction(b"begin read only") as transaction:
+                transaction.sync()
                 milliseconds = max(1, int(timeout * 1000))
                 self._connection.execute(
                     f"set local statement_timeout = {milliseconds}; set local lock_timeout = {milliseconds}".encode()
@@ -345,7 +251,8 @@ class PostgresBackend(Backend):
                 raise changes_no_tables(kind or "it")
         n = 0
         try:
-            with self._transaction(_BEGIN_WRITING, force_rollback=dry_run):
+            with self._transaction(*_BEGIN_WRITING, force_rollback=dry_run) as transaction:
+                transaction.sync()
                 # Prepared: the server itself takes only one statement at a time, so that none hides another.
                 n = sum(_rows_changed(self._connection.execute(part.encode(), prepare=True)) for part in parts)
         except ConnectionLost as lost:
@@ -379,7 +286,3 @@ def is_gone(error: errors.Error) -> bool:
     if error.sqlstate is None:
         return type(error) in _GONE_WITHOUT_CODE
     return error.sqlstate in _GONE or error.sqlstate.startswith(_GONE_CLASS)
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

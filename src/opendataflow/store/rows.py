@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from json import encoder
 from typing import Any
 
 from ..model import Consumed, Manifest, Receipt
 from ..shapes import NamedTuple
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_make: Any = getattr(encoder, "c_make_encoder", None)
+if _make is None:  # a Python without it
+    _encode = json.JSONEncoder(separators=(",", ":")).encode
+else:
+    # JSONEncoder makes such a thing for every call, which costs as much as a short list itself.
+    _parts = _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
+
+    def _encode(o: Any) -> str:
+        return "".join(_parts(o, 0))
 
 
 def compact(data: object) -> str:
@@ -65,15 +74,12 @@ class PairKey(NamedTuple):
     dataid: str
 
 
-class PairFacts(NamedTuple):
-    """What decides about one (job, dataid): its inputs that are READY, and there at all, its OUT rows and its own IN rows."""
+class PairRead(NamedTuple):
+    """The status of one input that belongs to one (job, dataid) alone, as the job reads it."""
 
     jobid: str
     dataid: str
-    ready: int
-    there: int
-    outputs: str | None
-    reads: str | None
+    status: str
 
 
 class Status(NamedTuple):
@@ -324,7 +330,7 @@ class CandidateRow(NamedTuple):
     rank: int
     state: str
     not_before: float
-    inputs: Sequence[tuple[str, str]]
+    inputs: Sequence[tuple[str, str]] | str
 
 
 class Take(NamedTuple):
@@ -336,7 +342,7 @@ class Take(NamedTuple):
     tries: int
     before: str | None
     receipt: str | None
-    inputs: str
+    inputs: tuple[Consumed, ...]
 
 
 class StatusKey(NamedTuple):
@@ -379,7 +385,7 @@ def manifest_data(
     manifest: Manifest,
     inputs: Sequence[Consumed] = (),
 ) -> dict[str, Any]:
-    """A manifest as manifest_put records it; inputs are those of the run, where the manifest names none itself."""
+    """A manifest as manifest_put and manifests_put record it; inputs are those of the run, where the manifest names none itself."""
     datasetid, dataid = chunk
     data = manifest.to_data()
     row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}

@@ -117,8 +117,8 @@ class RunVerbs(Session):
             elif state.due:
                 tx.run("candidates_due")
             elif state.dataid is None or free < 1:
-                if not was_candidate:  # that somebody named it is no reason to wait for it
-                    tx.run("candidates_drop", jobid=jobid, dataids=compact([dataid]))
+                if not was_candidate and dataid is not None:  # that somebody named it is no reason to wait for it
+                    candidates.remove(tx, jobid, [dataid])
                 return []
             else:
                 return claims.take(tx, catalogue, job, picked, limited, how)
@@ -132,7 +132,7 @@ class RunVerbs(Session):
             chunks = status_rows.standing(tx, [(datasetid, dataid) for datasetid in job.outputs])
             if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
                 row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, pair.inputs)
-                tx.run("candidates_put", candidates=compact([row]))
+                candidates.write(tx, [row])
 
     def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
         """The chunk of the current day is always READY."""
@@ -327,8 +327,8 @@ class RunVerbs(Session):
         }
 
         def work(tx: Transaction) -> None:
-            catalogue = self._known(tx)  # a consumer that was registered meanwhile must get its candidates too
-            endings.commit(tx, catalogue, runs)
+            catalogue, confirm = self._presumed(tx)
+            seen = endings.commit(tx, catalogue, runs, confirm)
             for datasetid, schema in sorted(schemas.items()):
                 tx.run("meta_put_once", name=schema_of(datasetid), value=schema)
             for datasetid, manifest in (beside or {}).items():
@@ -336,7 +336,8 @@ class RunVerbs(Session):
                 aside = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)
                 aside = aside._replace(jobid=claim.jobid, runid=claim.runid)
                 announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
-            freshness.published(tx, catalogue, runs, beside or (), Act(self._who))
+            freshness.published(tx, catalogue, runs, beside or (), Act(self._who), seen)
+            tx.sync()
             for step in settle:
                 step()
 

@@ -134,25 +134,25 @@ class Session:
     ) -> _T:
         """Run one transaction; is_so looks whether the store is as a commit that was not answered would have made it."""
 
-        def once() -> _T:
-            answer: _T | None = None
-            try:
-                with self._backend.reading() if reading else self._backend.writing() as transaction:
-                    if not reading and not self._is_ours:
-                        self._compare_stamp(transaction)
-                    answer = work(transaction)
-            except ConnectionLost as lost:
-                lost.answer = answer
-                raise
-            return answer
-
-        def confirm(answer: _T) -> bool:
-            return is_so is None or self._do(lambda tx: is_so(tx, answer), reading=True)
-
         with self._lock:
-            if self._open is not None and reading:
+            if reading and self._open is not None:
                 return work(self._open)
-            return self._patiently(once, confirm)
+            return self._patiently(
+                lambda: self._once(work, reading),
+                lambda answer: is_so is None or self._do(lambda tx: is_so(tx, answer), reading=True),
+            )
+
+    def _once(self, work: Callable[[Transaction], _T], reading: bool) -> _T:
+        answer: _T | None = None
+        try:
+            with self._backend.reading() if reading else self._backend.writing() as transaction:
+                if not (reading or self._is_ours):
+                    self._compare_stamp(transaction)
+                answer = work(transaction)
+        except ConnectionLost as lost:
+            lost.answer = answer
+            raise
+        return answer
 
     def _do_or_try(self, work: Callable[[Transaction], _T], dry_run: bool) -> _T:
         """Run one transaction that writes; a dry run is undone, with whatever was folded in on the way."""
@@ -199,7 +199,7 @@ class Session:
         one: so what it says is confirmed by a look at what should be there.
         """
         with self._lock:
-            waiting = Waiting(self._say, self.url)
+            waiting: Waiting | None = None
             while True:
                 try:
                     answer = act()
@@ -207,11 +207,13 @@ class Session:
                     pause(0.001)
                     continue
                 except ConnectionLost as lost:
+                    waiting = waiting or Waiting(self._say, self.url)
                     if not (self._came_back(lost, waiting) and confirm(lost.answer)):
                         self._catalogue = None  # it may be what only the lost transaction knew
                         continue
                     answer = lost.answer
-                waiting.is_over()
+                if waiting is not None:
+                    waiting.is_over()
                 return answer
 
     def _came_back(self, lost: ConnectionLost, waiting: Waiting) -> bool:
@@ -265,6 +267,24 @@ class Session:
                 return catalogue  # whoever writes next stores them
             self._catalogue, self._revision = catalogue, revision
         return self._catalogue
+
+    def _presumed(self, tx: Transaction) -> tuple[Catalogue, Callable[[], None]]:
+        """The catalogue as it was when somebody last looked, and a check that it still is: if not, all is done again.
+
+        So that whoever asks for more need not wait for this answer first.
+        """
+        presumed = self._catalogue
+        if presumed is None or presumed.broken or presumed.implicit:
+            return self._known(tx), lambda: None
+        tx.lock("lock_definitions")
+        revision = tx.ask("revision")
+
+        def confirm() -> None:
+            if revision()[0][0] != self._revision:
+                self._catalogue = None
+                raise Retry
+
+        return presumed, confirm
 
     def _known(self, tx: Transaction) -> Catalogue:
         """The catalogue as the store has it and keeps it until this transaction ends."""

@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
-from .journal import boot_id, check_same, file_system_of, found_at, has_no_space, wal_is_safe
+from .journal import boot_id, check_same, file_system_of, found_at, has_no_space, utc_now, wal_is_safe
 from .typed import changes_no_tables, with_columns
 
 _PATIENCE = 60.0
@@ -67,9 +67,11 @@ class _SqliteTransaction(Transaction):
         self._named = _statements()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        # Of the statements of a query one at most returns rows.
+        rows: list[Row] = []  # of the statements of a query one at most returns some
         try:
-            return [row for statement in self._named[query] for row in self._execute(statement, parameters)]
+            for statement in self._named[query]:
+                rows += self._execute(statement, parameters).fetchall()
+            return rows
         except apsw.SQLError as error:
             raise _missing(error) from error
 
@@ -102,6 +104,7 @@ class SqliteBackend(Backend):
     def __init__(self, url: str, path: str, *, create: bool) -> None:
         self.url = url
         self.path = Path(path)
+        self._address = str(self.path)
         self._named = queries.load("sqlite")
         if not self.path.exists() and not create:
             raise StoreMissing(f"there is no store at {url}", hint="Create it: odf migrate --store " + url)
@@ -171,26 +174,28 @@ class SqliteBackend(Backend):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What SQLite says about the file, as errors of ours; what it says about a statement stays as it is."""
         try:
             yield
-        except apsw.BusyError as error:
+        except apsw.Error as error:
+            self._translate(error)
+            raise
+
+    def _translate(self, error: BaseException) -> None:
+        """Raise what SQLite says about the file as an error of ours; what it says about a statement stays as it is."""
+        if isinstance(error, apsw.BusyError):
             raise StoreUnreachable(
                 f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
                 hint="Another process holds it. Look for one that hangs.",
             ) from error
-        except apsw.ReadOnlyError as error:
+        if isinstance(error, apsw.ReadOnlyError):
             raise self._read_only() from error
-        except apsw.FullError as error:
+        if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and has_no_space(self.path)):
             raise no_space(self.url) from error
-        except apsw.IOError as error:
-            if has_no_space(self.path):
-                raise no_space(self.url) from error
+        was_opened = hasattr(self, "_offset")  # else it may be anything
+        if isinstance(error, (apsw.IOError, apsw.CorruptError)) or (isinstance(error, apsw.NotADBError) and was_opened):
             raise damaged(self.url, str(error)) from error
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            if isinstance(error, apsw.NotADBError) and not hasattr(self, "_offset"):
-                raise  # it was never opened: it may be anything
-            raise damaged(self.url, str(error)) from error
+        if isinstance(error, apsw.ConstraintError) and ENCRYPTED in str(error):
+            raise not_encrypted() from None
 
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
@@ -210,12 +215,14 @@ class SqliteBackend(Backend):
             connection.execute(f"pragma journal_mode = {self.journal}").fetchall()
         # FULL: a READY that somebody has seen survives a power cut.
         connection.execute(
-            "pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000"
+            "pragma synchronous = full; pragma foreign_keys = on; pragma temp_store = memory; pragma cache_size = -64000;"
+            " pragma wal_autocheckpoint = 4000"  # the same pages change again and again: seldom copied is cheaper
         ).fetchall()
         # Deterministic within one statement: called once for it, not for every row.
         connection.create_scalar_function("now", lambda *_: self._now(), 0, deterministic=True)
         connection.create_scalar_function("lease_now", lambda *_: self.lease_now(), 0)
         self._offset: float | None = None
+        self._moment = ""
 
     def _wait_for_neighbour(self, attempts: int) -> bool:
         # Short random naps: fair enough among many processes, and no thundering herd.
@@ -226,10 +233,10 @@ class SqliteBackend(Backend):
         pause(nap)
         return self._waited < _PATIENCE
 
-    @staticmethod
-    def _now() -> str:
-        now = time.time()
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}"
+    def _now(self) -> str:
+        """The time at which the transaction first asked for it: as in PostgreSQL, it has one."""
+        self._moment = self._moment or utc_now()
+        return self._moment
 
     def lease_now(self) -> float:
         """The clock of leases: monotonic within one boot, shared by all processes of the machine, blind to clock steps."""
@@ -248,43 +255,35 @@ class SqliteBackend(Backend):
             self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
         return mine
 
-    @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> AbstractContextManager[Transaction]:
         if self._is_full:
             raise no_space(self.url)
-        with self._translated():
-            try:
-                with self._transaction("begin immediate", "commit") as transaction:
-                    yield transaction
-            except apsw.ConstraintError as error:
-                if ENCRYPTED in str(error):
-                    raise not_encrypted() from None
-                raise
+        return self._transaction("begin immediate", "commit")
 
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        with self._translated(), self._transaction("begin", "rollback") as transaction:
-            yield transaction
-        if self._seen is not None and self._seen != self._as_it_lies():
-            self._connection.close()
-            self._open_as_it_lies()
-            raise Retry
+    def reading(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("begin", "rollback")
 
     @contextmanager
     def _transaction(self, begin: str, end: str) -> Iterator[Transaction]:
         connection = self._connection
         if self._offset is None and self.has_schema():
             self.lease_now()
-        connection.execute(begin)
         try:
+            connection.execute(begin)
+            self._moment = ""
             if self._seen is None:
-                check_same(self.path, self._file)
+                check_same(self._address, self._file)
             yield _SqliteTransaction(connection)
             connection.execute(end)
-        except BaseException:
+        except BaseException as error:
             if connection.in_transaction:
                 connection.execute("rollback")
+            self._translate(error)
             raise
+        if self._seen is not None and self._seen != self._as_it_lies():
+            self._connection.close()
+            self._open_as_it_lies()
+            raise Retry
 
     def migrate(self, steps: Sequence[Migration]) -> None:
         with self.writing() as transaction:
@@ -320,6 +319,7 @@ class SqliteBackend(Backend):
 
     def select(self, sql: str, *, timeout: float, as_superuser: bool) -> tuple[list[str], list[Row]]:
         connection, end = self._connection, time.monotonic() + timeout
+        self._moment = ""
         # query_only stops every write; the authorizer stops the statements that could switch it off or reach other files.
         connection.execute("pragma query_only = on")
         connection.authorizer = _only_reads

@@ -216,6 +216,17 @@ where exists (select 1 from candidate c where c.jobid = j.jobid and c.state = 'C
 -- How many chunks of each job wait until they are tried again.
 select jobid, count(*) as n from candidate where state = 'DEFERRED' group by jobid
 
+-- name: candidate_drop
+-- Remove one candidate that may not be taken any more.
+delete from candidate where jobid = :jobid and dataid = :dataid
+
+-- name: candidate_put
+-- Write one candidate as it is now.
+insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
+values (:jobid, :dataid, :sort_key, :rank, :state, :not_before, :inputs)
+on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
+    not_before = excluded.not_before, inputs = excluded.inputs
+
 -- name: outputs_of_run
 -- The datasets whose chunk an attempt holds, whatever its job is defined to write by now.
 select datasetid from datastatus where dataid = :dataid and locktype = 'OUT' and runid = :runid order by datasetid

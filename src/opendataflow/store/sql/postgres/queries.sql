@@ -102,6 +102,36 @@ with t as materialized (
 )
 select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid = r.runid) as taken from r
 
+-- name: claim_take_one
+-- Take one candidate: the same as claim_take.
+-- PostgreSQL: one statement is one round trip, and what one part writes the next one reads by RETURNING.
+with gone as (
+    delete from candidate where jobid = :jobid and dataid = :dataid
+), r as (
+    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs)
+    values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs)
+    returning runid, dataid, epoch
+), outs as (
+    insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
+    select o.datasetid, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1
+    from r cross join job o where o.jobid = :jobid and o.itemtype = 'OUT'
+    on conflict (datasetid, dataid) where locktype = 'OUT' do update set
+        jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
+        sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = now()
+    where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING')
+    returning datasetid
+), ins as (
+    insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
+    select i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', :epoch, (i ->> 2)::bigint, r.runid, 1
+    from r cross join json_array_elements(:inputs::json) i
+    on conflict (datasetid, dataid, jobid, locktype) do update set
+        status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
+), e as (
+    insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
+    select 'claimed', outs.datasetid, :dataid, :jobid, r.runid, :epoch, :before, 'RUNNING', :owner, :why, :receipt from r cross join outs
+)
+select r.runid, r.dataid, r.epoch, (select count(*) from outs) as taken from r
+
 -- name: end_run
 -- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
 -- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
@@ -127,7 +157,19 @@ with r as (
 select outs.datasetid from outs
 
 -- name: manifest_put
--- Record what was published and what it was made from, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
+-- Record what one attempt published: the same as manifests_put.
+-- PostgreSQL: one statement is one round trip.
+with put as (
+    insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+    values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body)
+    on conflict (datasetid, dataid, version) do nothing
+)
+insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
+select i ->> 0, i ->> 1, (i ->> 2)::bigint, :datasetid, :dataid, :version from json_array_elements(:body::json -> 'inputs') i
+on conflict do nothing
+
+-- name: manifests_put
+-- Record what was published and what it was made from, once: whoever publishes the same epoch again is told that the chunk is no longer theirs.
 -- PostgreSQL: a list of objects is a record set with types.
 with put as (
     insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
@@ -177,22 +219,15 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 for update of r skip locked
 
--- name: pair_facts
--- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
+-- name: reads_of_pairs
+-- The IN rows that jobs hold on given chunks, for one dataid of the job each.
 -- An input that was consumed for another dataid, by a mapping of before, is not consumed for this one.
--- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
-select p.jobid, p.dataid,
-       (select count(*) from json_array_elements(p.inputs) i
-        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.status = 'READY' offset 0) s) as ready,
-       (select count(*) from json_array_elements(p.inputs) i
-        cross join lateral (select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' offset 0) s) as there,
-       (select string_agg(s.status, ',') from job o
-        cross join lateral (select d.status from datastatus d where d.datasetid = o.datasetid and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s
-        where o.jobid = p.jobid and o.itemtype = 'OUT') as outputs,
-       (select string_agg(s.status, ',') from json_array_elements(p.exclusive) i
-        cross join lateral (select d.status from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.jobid = p.jobid and d.locktype = 'IN'
-                            and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> p.dataid)) offset 0) s) as reads
-from (select p ->> 0 as jobid, p ->> 1 as dataid, p -> 2 as inputs, p -> 3 as exclusive from json_array_elements(:pairs::json) p offset 0) p
+-- PostgreSQL: a list is joined by LATERAL.
+select p.jobid, p.dataid, s.status
+from (select p ->> 0 as jobid, p ->> 1 as dataid, p ->> 2 as in_datasetid, p ->> 3 as in_dataid from json_array_elements(:reads::json) p offset 0) p
+cross join lateral (select d.status from datastatus d
+                    where d.datasetid = p.in_datasetid and d.dataid = p.in_dataid and d.jobid = p.jobid and d.locktype = 'IN'
+                      and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> p.dataid)) offset 0) s
 
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
@@ -586,12 +621,6 @@ union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
 from json_array_elements(:chunks::json) c
 cross join lateral (select * from stale k where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 offset 0) k
-
--- name: is_superseded
--- Whether one of given inputs has another version by now.
--- PostgreSQL: a list is joined by LATERAL.
-select exists (select 1 from json_array_elements(:inputs::json) i cross join lateral (
-    select 1 from datastatus d where d.datasetid = i ->> 0 and d.dataid = i ->> 1 and d.locktype = 'OUT' and d.version <> (i ->> 2)::bigint offset 0) n) as is_superseded
 
 -- name: stale_clear
 -- Forget the marks of given chunks, as products and as inputs, before they are written anew.

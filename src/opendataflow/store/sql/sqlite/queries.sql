@@ -101,6 +101,35 @@ select r.runid, r.dataid, r.epoch,
 from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
 
+-- name: claim_take_one
+-- Take one candidate: the same as claim_take.
+-- SQLite: a statement that writes cannot be part of another one; defaults are given because now() is ours and not the table's.
+delete from candidate where jobid = :jobid and dataid = :dataid;
+insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
+values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs, now());
+insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
+select o.datasetid, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1, now()
+from run r cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set
+    jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
+    sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = excluded.modified
+where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
+insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
+select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', :epoch, i.value ->> 2, r.runid, 1, now()
+from run r cross join json_each(:inputs) i
+where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
+on conflict (datasetid, dataid, jobid, locktype) do update set
+    status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
+select 'claimed', o.datasetid, :dataid, :jobid, r.runid, :epoch, :before, 'RUNNING', :owner, :why, :receipt, now()
+from run r cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch;
+select r.runid, r.dataid, r.epoch,
+       (select count(*) from job o cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
+        where o.jobid = :jobid and o.itemtype = 'OUT') as taken
+from run r where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
+
 -- name: end_run
 -- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
 -- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
@@ -125,7 +154,16 @@ update run set status = :run_status, ended = now(), lease_until = null, outcome 
 where runid = :runid and status = 'RUNNING'
 
 -- name: manifest_put
--- Record what was published and what it was made from, once: end_run tells whoever publishes the same epoch again that the chunk is no longer theirs.
+-- Record what one attempt published: the same as manifests_put.
+-- SQLite: a statement that writes cannot be part of another one.
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
+values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body, now())
+on conflict (datasetid, dataid, version) do nothing;
+insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
+select i.value ->> 0, i.value ->> 1, i.value ->> 2, :datasetid, :dataid, :version from json_each(:body, '$.inputs') i
+
+-- name: manifests_put
+-- Record what was published and what it was made from, once: whoever publishes the same epoch again is told that the chunk is no longer theirs.
 -- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
@@ -166,22 +204,13 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 
--- name: pair_facts
--- What decides whether each (job, dataid) may be taken: its inputs that are READY, its OUT rows, its own IN rows.
+-- name: reads_of_pairs
+-- The IN rows that jobs hold on given chunks, for one dataid of the job each.
 -- An input that was consumed for another dataid, by a mapping of before, is not consumed for this one.
--- SQLite: a list is read by json_each, and group_concat joins the statuses.
-select p.value ->> 0 as jobid, p.value ->> 1 as dataid,
-       (select count(*) from json_each(p.value, '$[2]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT' where s.status = 'READY') as ready,
-       (select count(*) from json_each(p.value, '$[2]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.locktype = 'OUT') as there,
-       (select group_concat(s.status) from job o
-        cross join datastatus s on s.datasetid = o.datasetid and s.dataid = p.value ->> 1 and s.locktype = 'OUT'
-        where o.jobid = p.value ->> 0 and o.itemtype = 'OUT') as outputs,
-       (select group_concat(s.status) from json_each(p.value, '$[3]') i
-        cross join datastatus s on s.datasetid = i.value ->> 0 and s.dataid = i.value ->> 1 and s.jobid = p.value ->> 0 and s.locktype = 'IN'
-        where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)) as reads
-from json_each(:pairs) p
+-- SQLite: a list is read by json_each.
+select p.value ->> 0 as jobid, p.value ->> 1 as dataid, s.status from json_each(:reads) p
+cross join datastatus s on s.datasetid = p.value ->> 2 and s.dataid = p.value ->> 3 and s.jobid = p.value ->> 0 and s.locktype = 'IN'
+where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)
 
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
@@ -559,12 +588,6 @@ from json_each(:chunks) c cross join stale k on k.datasetid = c.value ->> 0 and 
 union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
 from json_each(:chunks) c cross join stale k on k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1
-
--- name: is_superseded
--- Whether one of given inputs has another version by now.
--- SQLite: a list is read by json_each.
-select exists (select 1 from json_each(:inputs) i cross join datastatus n
-               on n.datasetid = i.value ->> 0 and n.dataid = i.value ->> 1 and n.locktype = 'OUT' and n.version <> i.value ->> 2) as is_superseded
 
 -- name: stale_clear
 -- Forget the marks of given chunks, as products and as inputs, before they are written anew.

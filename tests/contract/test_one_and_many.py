@@ -1,0 +1,78 @@
+"""One chunk and many: what is done for one has statements of its own, which write exactly what the lists for many write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import opendataflow
+from opendataflow import Manifest, Store
+from tests.support.flows import change, dataset, job
+
+# What is counted up or told by a clock differs between any two runs.
+COLUMNS = {
+    "datastatus": "datasetid, jobid, locktype, status, epoch, version, tries, held, sort_key, seal",
+    "run": "jobid, epoch, status, pool, owner, lease, forced, inputs, outcome, detail, exit_code",
+    "event": "kind, datasetid, jobid, epoch, before, after, who, why, receipt",
+    "data_manifest": "datasetid, version, jobid, location, format, bytes, rows, fingerprint, passed, body",
+    "made_from": "in_datasetid, in_dataid, in_version, datasetid, version",
+    "candidate": "jobid, sort_key, rank, state, inputs",
+}
+
+
+def rows_of(store: Store, dataid: str) -> dict[str, list[Any]]:
+    """Everything that the store knows of one dataid, with its number as N."""
+    told = {}
+    for table, columns in COLUMNS.items():
+        found = store.sql(f"select {columns} from {table} where dataid = '{dataid}'")[1]
+        told[table] = sorted(repr(row).replace(dataid, "N") for row in found)
+    return told
+
+
+@pytest.fixture
+def flow(store: Store) -> Store:
+    names = ("raw", "side", "product", "extra", "report")
+    store.register(
+        [dataset(name) for name in names],
+        [
+            job("make", "raw", "side", writes=("product", "extra"), lease=3600),
+            job("use", "product", "extra", writes="report"),
+        ],
+    )
+    store.announce("raw", ["11", "22", "33"])
+    store.announce("side", ["11", "22", "33"])
+    return store
+
+
+def manifest(dataid: str) -> dict[str, Manifest]:
+    return {name: Manifest(location=f"/{name}/{dataid}", bytes=3, rows=2) for name in ("product", "extra")}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["new", "resubmitted"])
+def test_one_chunk_is_claimed_and_published_as_many_are(flow: Store, again: bool) -> None:
+    if again:
+        claims = flow.claim("make", n=3)
+        flow.commit_many([(claim, manifest(claim.dataid), 0) for claim in claims])
+        change(flow, "product", "11", "RESUBMIT")
+        change(flow, "product", "22", "RESUBMIT")
+        change(flow, "product", "33", "RESUBMIT")
+    (one,) = flow.claim("make")
+    many = flow.claim("make", n=2)
+    assert [claim.dataid for claim in (one, *many)] == ["11", "22", "33"]
+    claimed = [rows_of(flow, claim.dataid) for claim in (one, *many)]
+    assert claimed[0] == claimed[1] == claimed[2]
+
+    flow.commit(one, manifest(one.dataid), exit_code=0)
+    flow.commit_many([(claim, manifest(claim.dataid), 0) for claim in many])
+    published = [rows_of(flow, claim.dataid) for claim in (one, *many)]
+    assert published[0] == published[1] == published[2]
+    assert [claim.dataid for claim in flow.claim("use", n=5)] == ["11", "22", "33"]
+
+
+def test_a_consumer_that_is_registered_meanwhile_gets_its_candidate(flow: Store, store_url: str) -> None:
+    (claim,) = flow.claim("make")
+    with opendataflow.open(store_url) as second:
+        second.register([dataset("late")], [job("later", "product", writes="late")])
+    flow.commit(claim, manifest(claim.dataid))
+    assert [claim.dataid for claim in flow.claim("later")] == ["11"]
