@@ -21,6 +21,7 @@ def test_what_was_consumed_is_known_from_both_ends(store: Store) -> None:
     ]
     assert all(link.jobid == "make" and link.published is not None for link in down)
     assert store.links_into([("product", "1", made.epoch)]) == [down[0]]
+    assert store.inputs_now([("product", "1"), ("raw", "1")]) == [("product", "1", "raw", "1")]
     assert (store.links_from([]), store.links_into([("raw", "1", 1)]), store.links_from([("report", "1")])) == (
         [],
         [],

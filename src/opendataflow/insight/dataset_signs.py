@@ -9,7 +9,7 @@ from ..store import ChunkLine, Store
 from .absent import MISSING, REFUSED, absent
 from .axis import FIRST_KEY, LAST_KEY
 from .late import LATE, deadlines_missed
-from .stale import STALE, stale_now
+from .stale import STALE, stale_of_outputs
 
 SIGNS = (MISSING, REFUSED, STALE, LATE)
 
@@ -27,14 +27,13 @@ def signs_of(store: Store, dataset: Dataset) -> dict[str, Sign]:
     name, catalogue = dataset.datasetid, store.catalogue()
     (ends,) = store.ends_given([(name, FIRST_KEY, LAST_KEY)])
     known = absent(store, catalogue, {name: (FIRST_KEY, LAST_KEY)}, {name: ends.first_dataid})[name]
-    stale = stale_now(store) if store.has_stale() else None
-    mine = [row.dataid for row in stale.chunks if row.datasetid == name] if stale else []
+    stale, are_all = stale_of_outputs(store, [name])
     late = deadlines_missed(store, [name]) if "deadline" in dataset.options else None
     missed = sorted((each.dataid for each in late.late), key=lambda dataid: _key(dataset, dataid)) if late else []
     found = (
         Sign(MISSING, tuple(known.missing), False),
         Sign(REFUSED, tuple(known.refused), False),
-        Sign(STALE, tuple(mine), stale is not None and stale.more),
+        Sign(STALE, tuple(dataid for _, dataid in stale), not are_all),
         Sign(LATE, tuple(missed), late is not None and late.more),
     )
     return {sign.word: sign for sign in found}

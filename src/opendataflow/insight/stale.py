@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..model import IGNORE, READY, Catalogue, Partition, check_dataid, sort_key
 from ..model.selector import Selector
 from ..shapes import dataclass, replace
-from ..store import Chunk, Descendant, Link, Mark, StaleChunk, Store
+from ..store import Above, Chunk, Descendant, StaleChunk, Store
 from .axis import FIRST_KEY, LAST_KEY
 from .flow import datasets_in_order
 
@@ -104,14 +104,15 @@ def stale_among(store: Store, chunks: Iterable[ChunkId]) -> set[ChunkId]:
     if not asked or not store.has_stale():
         return set()
     below: dict[ChunkId, set[ChunkId]] = {}
-    marked: set[ChunkId] = set()
-    for marks, links in _levels(store, asked):
+    near: list[ChunkId] = []
+    for level, links in _levels(store, asked):
         if len(below) > _NEAR + len(asked):  # a chain as long as its history: from the marks down it is shorter
             return asked & {(row.datasetid, row.dataid) for row in store.stale(_MOST)}
-        marked |= {(mark.datasetid, mark.dataid) for mark in marks}
+        near += level
         for link in links:
             below.setdefault((link.in_datasetid, link.in_dataid), set()).add((link.datasetid, link.dataid))
-    found, pending = set(marked), list(marked)
+    found = {(mark.datasetid, mark.dataid) for mark in store.stale_marks(near)}
+    pending = list(found)
     while pending:
         further = below.get(pending.pop(), set()) - found
         found |= further
@@ -119,15 +120,14 @@ def stale_among(store: Store, chunks: Iterable[ChunkId]) -> set[ChunkId]:
     return asked & found
 
 
-def _levels(store: Store, chunks: Iterable[ChunkId]) -> Iterator[tuple[list[Mark], list[Link]]]:
-    """Level by level upstream: why chunks are stale themselves, and what they were made from; not what ignores it."""
+def _levels(store: Store, chunks: Iterable[ChunkId]) -> Iterator[tuple[list[ChunkId], list[Above]]]:
+    """Level by level upstream: chunks, and what they were made from; not what ignores it."""
     ignored = _ignoring(store.catalogue())
     level = [chunk for chunk in chunks if chunk[0] not in ignored]
     seen = {*level}
     while level:
-        now = store.current(level)
-        links = store.links_into((row.datasetid, row.dataid, row.version) for row in now.values())
-        yield store.stale_marks(level), links
+        links = store.inputs_now(level)
+        yield level, links
         above = dict.fromkeys((link.in_datasetid, link.in_dataid) for link in links)
         level = [chunk for chunk in above if chunk not in seen and chunk[0] not in ignored]
         seen.update(level)
@@ -140,8 +140,8 @@ def _ignoring(catalogue: Catalogue) -> set[str]:
 def _from_above(store: Store, chunk: ChunkId) -> tuple[str, ...]:
     """The nearest chunk upstream that is stale itself, and why."""
     met = 0
-    for marks, links in _levels(store, [chunk]):
-        if marks:
+    for level, links in _levels(store, [chunk]):
+        if marks := store.stale_marks(level):
             return tuple(f"it was made from {mark.datasetid} {mark.dataid}, and {mark}" for mark in marks)
         is_far, met = met <= _NEAR < met + len(links), met + len(links)
         if met > _MOST or (is_far and not stale_among(store, [chunk])):

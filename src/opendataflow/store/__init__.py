@@ -8,7 +8,7 @@ from ..errors import MissingDependency, UsageError, install_command
 from .announcing import OUTSIDE
 from .backend import Backend
 from .lineage import Made
-from .links import Descendant, Mark, Recalled, StaleChunk
+from .links import Above, Descendant, Mark, Recalled, StaleChunk
 from .looking import ChunkStatus, Ends
 from .past import Filter, LastChange, Stretch, Told
 from .period import Attempted, Deed, FailedChunk, MadeChunk, Stint
@@ -42,6 +42,7 @@ from .then import ChunkThen
 
 __all__ = [
     "OUTSIDE",
+    "Above",
     "Announced",
     "Applied",
     "Attempt",

@@ -10,7 +10,7 @@ from ..shapes import NamedTuple
 from . import links, records
 from .backend import Transaction
 from .inputs import ChunkId
-from .links import Descendant, Mark, Recalled, StaleChunk
+from .links import Above, Descendant, Mark, Recalled, StaleChunk
 from .records import Current, Link
 from .rows import compact
 from .session import Session
@@ -45,6 +45,11 @@ class Lineage(Session):
         """What these versions were made from, one hop up."""
         asked = compact(list(versions))
         return self._fetch(records.link, "links_into_given", versions=asked) if asked != "[]" else []
+
+    def inputs_now(self, chunks: Iterable[ChunkId]) -> list[Above]:
+        """What the current versions of these chunks were made from, one hop up."""
+        asked = compact(list(chunks))
+        return self._fetch(Above._make, "inputs_now_given", chunks=asked) if asked != "[]" else []
 
     def current(self, chunks: Iterable[ChunkId]) -> dict[ChunkId, Current]:
         """What these chunks are now, without those that were never produced."""
@@ -86,7 +91,8 @@ class Lineage(Session):
 
     def stale_marks(self, chunks: Iterable[ChunkId]) -> list[Mark]:
         """Why these chunks are stale themselves; not those that are so only because of something further upstream."""
-        return self._fetch(Mark._make, "stale_marks_given", chunks=compact(list(chunks)))
+        asked = compact(list(chunks))
+        return self._fetch(Mark._make, "stale_marks_given", chunks=asked) if asked != "[]" else []
 
     def recalled(self, chunks: Iterable[ChunkId]) -> list[Recalled]:
         """The versions of these chunks that somebody called back."""

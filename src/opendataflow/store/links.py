@@ -52,6 +52,15 @@ class Mark(NamedTuple):
         )
 
 
+class Above(NamedTuple):
+    """A chunk that the current version of another one was made from."""
+
+    datasetid: str
+    dataid: str
+    in_datasetid: str
+    in_dataid: str
+
+
 class Remade(NamedTuple):
     """A chunk that is RESUBMIT only because what it was made from is newer, with the version that it has."""
 

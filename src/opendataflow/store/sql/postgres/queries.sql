@@ -520,6 +520,15 @@ join data_manifest m on m.datasetid = c ->> 0 and m.dataid = c ->> 1 and m.versi
 cross join json_array_elements(m.body::json -> 'inputs') i
 order by m.datasetid, m.dataid, m.version, 1, 2
 
+-- name: inputs_now_given
+-- What the current versions of given chunks were made from, one hop up.
+-- PostgreSQL: a list of lists is a set of JSON values.
+select s.datasetid, s.dataid, i ->> 0 as in_datasetid, i ->> 1 as in_dataid
+from json_array_elements(:chunks::json) c
+join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype = 'OUT'
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+cross join json_array_elements(m.body::json -> 'inputs') i
+
 -- name: current_given
 -- What given chunks are now, with the content of their current version, and whether that was recalled.
 -- PostgreSQL: a list of lists is a set of JSON values.

@@ -494,6 +494,16 @@ cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.
 where i.type = 'array'
 order by m.datasetid, m.dataid, m.version, 1, 2
 
+-- name: inputs_now_given
+-- What the current versions of given chunks were made from, one hop up.
+-- SQLite: a list is read by json_each.
+select s.datasetid, s.dataid, i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid
+from json_each(:chunks) c
+cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
+where i.type = 'array'
+
 -- name: current_given
 -- What given chunks are now, with the content of their current version, and whether that was recalled.
 -- SQLite: a list is read by json_each.
