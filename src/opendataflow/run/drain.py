@@ -61,7 +61,7 @@ class Drain:
         self._on_result, self._on_look = on_result, on_look
         self._catalogue: Catalogue | None = None
         self._order: list[str] = []
-        self._took: dict[str, float] = {}  # by job: how long its work takes, rather too long than too short
+        self._took: dict[str, float] = {}  # by job: how long its work takes, on average of late
         # The door, where idle threads wait, guards what goes from step to step: claimed, admitted, ended.
         lock = threading.Lock()
         self._door, self._keeper = threading.Condition(lock), threading.Condition(lock)
@@ -281,7 +281,8 @@ class Drain:
         self._worker.work(batch)
         now, jobid = time.monotonic(), batch.claims[0].jobid
         with self._door:
-            self._took[jobid] = max(now - batch.began, 0.9 * self._took.get(jobid, 0.0))
+            took = now - batch.began
+            self._took[jobid] = 0.8 * self._took.get(jobid, took) + 0.2 * took
             self._ended.append(Waiting(batch, now))
             if len(self._ended) == 1:
                 self._keeper.notify()

@@ -42,11 +42,10 @@ def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: 
     name = f"{data}.{int(epoch)}.{run}.log"
     if len(name) > _LONGEST_NAME:
         raise BadId(f"dataid and run are too long for the name of a log: {len(name)} characters")
-    path = Path(folder, job, name)
     # The grammar forbids it already; a second look costs nothing and does not depend on the grammar staying so.
-    if path.parent.parent != Path(folder) or path.name != name or path.parent.name != job:
+    if os.sep in job + name or job in (os.curdir, os.pardir):
         raise BadId(f"the log of run {run} would lie outside {folder}")
-    return path
+    return Path(folder, job, name)
 
 
 def log_of(folder: str | os.PathLike[str], path: str) -> Path:
