@@ -40,7 +40,7 @@ CHECKS = {
 }
 
 
-TRUST = Trust(copies=("check", "print", "small"))
+TRUST = Trust(copies=("check", "print", "small"), sql_checks=True)
 
 
 def project_in(folder: Path, **spark: object) -> Project:

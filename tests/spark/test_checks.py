@@ -85,7 +85,7 @@ def results(spark) -> list[CheckResult]:
         dataset = Dataset("flights", kind="file", partition=Partition("day", column="day"), checks=checks)
         audit = Audit(df, dataset, "2013-01-01", around, Drift(dataset, Past(), df.schema))
         metrics = audit.metrics()
-        found += audit.results(computed(audit.with_hash(df), metrics), 4, lambda: df)
+        found += audit.results(computed(df, metrics), 4, lambda: df)
     return found
 
 

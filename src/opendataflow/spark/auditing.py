@@ -20,8 +20,8 @@ from ..shapes import dataclass, field
 from .check_kinds import probes
 from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
 from .columns import Bounds, column, lies_within, quoted, type_of
-from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
-from .observing import Figures, computed
+from .fingerprint import fingerprint_metrics, fingerprint_of
+from .observing import Figures, computed, how_many
 from .reading import Malformed, declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
 
@@ -111,7 +111,7 @@ class Audit:
         the chunk in it would have Spark compile new code for every chunk.
         """
         bad = self.suspicious(without=without)
-        return {**self.basic(without=without), **({} if bad is None else {BAD: F.count_if(bad)})}
+        return {**self.basic(without=without), **({} if bad is None else {BAD: how_many(bad)})}
 
     def suspicious(self, *, without: Sequence[Probe] = ()) -> Column | None:
         """Rows that should not be there, but for those that lie in another chunk; None when every row may be there."""
@@ -151,15 +151,7 @@ class Audit:
         for probe in self.probes:
             if probe not in without:
                 metrics |= probe.metrics
-        return {**metrics, **fingerprint_metrics()} if self.has_fingerprint else metrics
-
-    def with_hash(self, df: DataFrame) -> DataFrame:
-        """The DataFrame with the number of each row, computed once for all that is observed of it."""
-        return df.withColumn(HASH, row_hash(self.schema)) if self.has_fingerprint else df
-
-    def without_hash(self, df: DataFrame) -> DataFrame:
-        """The DataFrame as it was."""
-        return df.drop(HASH) if self.has_fingerprint else df
+        return {**metrics, **fingerprint_metrics(self.schema)} if self.has_fingerprint else metrics
 
     def fingerprint(self, figures: Figures, rows: int) -> str | None:
         """The fingerprint of the chunk."""
@@ -254,7 +246,7 @@ class Drift:
 
 def counted(conditions: Mapping[str, Column]) -> dict[str, Column]:
     """How many rows fulfil each condition."""
-    return {name: F.count_if(condition) for name, condition in conditions.items()}
+    return {name: how_many(condition) for name, condition in conditions.items()}
 
 
 def expected_schema(dataset: Dataset, past: Past) -> StructType | None:

@@ -10,7 +10,6 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from .columns import quoted
 
-HASH = "__odf_hash"
 XOR, SUM = "fingerprint_xor", "fingerprint_sum"
 _FORM = "odf1"
 
@@ -24,12 +23,13 @@ def row_hash(schema: StructType) -> Column:
     return F.xxhash64(*(_hashable(F.col(quoted(field.name)), field.dataType) for field in fields))
 
 
-def fingerprint_metrics() -> dict[str, Column]:
-    """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor."""
-    return {
-        XOR: F.bit_xor(F.col(HASH)),
-        SUM: F.sum(F.shiftrightunsigned(F.col(HASH), 64 - SUMMED_BITS)),
-    }
+def fingerprint_metrics(schema: StructType) -> dict[str, Column]:
+    """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor.
+
+    Spark computes a hash once for both. In a column of its own, which somebody has to drop, every row would be copied.
+    """
+    number = row_hash(schema)
+    return {XOR: F.bit_xor(number), SUM: F.sum(F.shiftrightunsigned(number, 64 - SUMMED_BITS))}
 
 
 def fingerprint_of(figures: Mapping[str, object], rows: int) -> str | None:

@@ -15,7 +15,7 @@ from .columns import in_chunk
 from .files import list_files
 from .formats import JSON, UNTYPED, format_of, has_header
 from .lines import check_files
-from .observing import computed
+from .observing import computed, how_many
 from .problems import SPARK_ERRORS, reason_of
 from .reading import CORRUPT, read_location, read_names, read_with_misfits
 from .schema import Difference, differences, to_ddl
@@ -88,9 +88,9 @@ def _judged(
     audit = Audit(data, dataset, dataid, around, drift)
     metrics = audit.metrics()
     if has_misfits:
-        metrics[MISFITS] = F.count_if(F.col(CORRUPT).isNotNull())
+        metrics[MISFITS] = how_many(F.col(CORRUPT).isNotNull())
         metrics["misfit"] = F.max(F.col(CORRUPT))
-    figures = computed(audit.with_hash(df), metrics)
+    figures = computed(df, metrics)
     rows = int(figures[ROWS])
     results = audit.results(figures, rows, lambda: data)
     audit.require(results)

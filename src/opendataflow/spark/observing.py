@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
 
 PATIENCE = 10.0
 
@@ -47,6 +48,11 @@ class Observed:
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
         return True
+
+
+def how_many(condition: Column) -> Column:
+    """How many rows fulfil a condition; for Spark's count_if an observed row is copied twice."""
+    return F.count(F.when(condition, F.lit(1)))
 
 
 def computed(df: DataFrame, metrics: Mapping[str, Column]) -> Figures:

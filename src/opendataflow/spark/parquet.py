@@ -19,10 +19,10 @@ from . import TAG
 from .auditing import BAD, LOWER, ROWS, UPPER, Audit
 from .columns import quoted, type_of
 from .files import is_local
-from .fingerprint import HASH, SUM, SUMMED_BITS, XOR
+from .fingerprint import SUM, SUMMED_BITS, XOR, row_hash
 from .formats import PARQUET, format_of, write_options
 
-_BAD = "__odf_bad"
+_BAD, _HASH = "__odf_bad", "__odf_hash"
 _RESULT = f"{TAG} string, path string, rows long, bad long, lower string, upper string, hashes long, total long"
 _CODECS = ("snappy", "gzip", "zstd", "lz4", "none")
 _AT_ONCE = 1 << 18  # rows of a chunk that are kept together before they are written
@@ -66,7 +66,10 @@ def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, location: str)
     """Write rows that carry their dataid in TAG below a location: by dataid, what was written."""
     os.makedirs(location)
     columns = [F.col(quoted(name)) for name in audit.schema.fieldNames()]
-    rows = audit.with_hash(df.select(*columns, TAG)).withColumn(_BAD, F.lit(False) if bad is None else bad)
+    told = {_BAD: F.lit(False) if bad is None else bad}
+    if audit.has_fingerprint:
+        told[_HASH] = row_hash(audit.schema)
+    rows = df.select(*columns, TAG).withColumns(told)
     key = audit.dataset.partition.column
     name = next((own for own in audit.schema.fieldNames() if key and own.lower() == key.lower()), None)
     task = _Write(location, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
@@ -162,7 +165,7 @@ class _File:
         self.rows += table.num_rows
         self.bad += pc.sum(table.column(_BAD)).as_py() or 0
         if self.task.has_hash:
-            hashes = table.column(HASH).to_numpy()
+            hashes = table.column(_HASH).to_numpy()
             self.hashes ^= int(np.bitwise_xor.reduce(hashes))
             self.total += int((hashes.view(np.uint64) >> np.uint64(64 - SUMMED_BITS)).sum())
         if self.task.key is not None:

@@ -22,7 +22,7 @@ from ..model.timezone import time_zone
 from ..project import Environment, Project, resolve_location
 from ..shapes import dataclass, field
 from .columns import column, quoted, type_of
-from .fingerprint import HASH, fingerprint_metrics, fingerprint_of, row_hash
+from .fingerprint import fingerprint_metrics, fingerprint_of
 from .keys import Key, bucket, key_of, read_all, shares_one_location
 from .problems import SPARK_ERRORS
 from .reading import Password, read_chunks
@@ -98,10 +98,9 @@ def _figures(labelled: DataFrame, dataset: Dataset, copy: Job | None) -> dict[in
         table: Any = copy.options["copy"]
         own = list(table.get("columns") or own)
     named = [F.col(quoted(old)).alias(new) for old, new in zip(own, plain.columns, strict=True)]
-    metrics = {_ROWS: F.count(F.lit(1)), **fingerprint_metrics()}
+    metrics = {_ROWS: F.count(F.lit(1)), **fingerprint_metrics(plain.schema)}
     rows = (
         labelled.select(*named, _LABEL)
-        .withColumn(HASH, row_hash(plain.schema))
         .groupBy(_LABEL)
         .agg(*(metric.alias(name) for name, metric in metrics.items()))
         .collect()

@@ -115,12 +115,12 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     before = Observed(df, _before(apart)) if apart else None
     good = before.df.where(~_any_bad(apart)).select(*map(quoted, audit.schema.names)) if before else df
     if sink.is_staged:
-        observed = Observed(audit.with_hash(good), audit.summary(without=apart))
-        sink.write(audit.without_hash(observed.df))
+        observed = Observed(good, audit.summary(without=apart))
+        sink.write(observed.df)
         figures, rows, source = _believed(audit, observed.figures(), sink, apart)
     else:
         sink.write(good)
-        figures, source = computed(audit.with_hash(good), audit.metrics(without=apart)), "computed before"
+        figures, source = computed(good, audit.metrics(without=apart)), "computed before"
         rows = int(figures[ROWS])
     total = rows
     if before is not None:
@@ -139,7 +139,7 @@ def _believed(audit: Audit, figures: Figures | None, sink: Sink, apart: Sequence
     if figures is not None and seen == rows:
         return audit.details(figures, sink.read_back, without=apart), rows, "observed"
     check_nothing_split(audit.dataset, sink.kept(), seen, rows)
-    return computed(audit.with_hash(sink.read_back()), audit.metrics(without=apart)), rows, "read back"
+    return computed(sink.read_back(), audit.metrics(without=apart)), rows, "read back"
 
 
 def _marked(df: DataFrame, audit: Audit) -> DataFrame:
