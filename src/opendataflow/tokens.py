@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 BOUND = "odf2:"  # to a dataset and its address
 UNBOUND = "odf1:"  # to a dataset only
 
@@ -44,6 +41,9 @@ def bytes_of_java(token: str) -> bytes | None:
 
 def _from_base64(text: str, altchars: bytes) -> bytes | None:
     """Decode base64 with or without padding, only if it is the one way to write these bytes."""
+    import base64  # here, since most processes see no token
+    import binascii
+
     bare = text.rstrip("=")
     try:
         raw = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars, validate=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 
 # C0 but tab and newline, DEL and C1, marks and overrides of direction, line separators, half surrogates.
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+_UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 
 
 def clean(text: str) -> str:
     """The text without what could steer a terminal: control characters, and those that turn the direction of writing."""
-    return _UNPRINTABLE.sub("", text)
+    return text if text.isprintable() else re.sub(_UNPRINTABLE, "", text)
 
 
 def one_line(text: object) -> str:
@@ -22,7 +20,7 @@ def one_line(text: object) -> str:
 
 def visible(text: str) -> str:
     """The text with what could steer a terminal shown instead: an escape is ␛, others are \\u202e and the like."""
-    return _UNPRINTABLE.sub(_shown, text.replace("\r\n", "\n"))
+    return re.sub(_UNPRINTABLE, _shown, text.replace("\r\n", "\n"))
 
 
 def _shown(found: re.Match[str]) -> str:

@@ -7,7 +7,6 @@ fails with one message, whatever the reason.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import struct
@@ -109,11 +108,13 @@ def rekey(token: str, old: Key, new: Key, context: str) -> str:
 
 
 def _seal(plaintext: str, key: Key, context: str, cost: _Cost, salt: bytes) -> str:
+    from base64 import urlsafe_b64encode
+
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     head, nonce = _HEADER.pack(*cost) + salt, os.urandom(_NONCE)
     sealed = AESGCM(_derive(key, salt, cost)).encrypt(nonce, to_bytes(plaintext), _bound(BOUND, head, context))
-    return BOUND + base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
+    return BOUND + urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
 
 def _open(token: str, key: Key, context: str) -> bytes | None:
