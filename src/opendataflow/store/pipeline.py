@@ -115,8 +115,9 @@ class PostgresTransaction(Transaction):
 
     def give_up(self) -> None:
         """Undo everything, if the server has not done so already."""
-        with suppress(errors.Error):
-            self._connection.exec_(b"rollback")
+        if self._waiting[:1] != self._begin[:1]:
+            with suppress(errors.Error):
+                self._connection.exec_(b"rollback")
 
     # The way to the server ---------------------------------------------------------------------------------------
 
