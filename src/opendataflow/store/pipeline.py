@@ -122,7 +122,7 @@ class PostgresTransaction(Transaction):
     # The way to the server ---------------------------------------------------------------------------------------
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> _Asked:
-        sql, names = _numbered()[query]
+        sql, names = _numbered(query)
         values = [parameters[name] for name in names]
         asked = _Asked(sql, [None if value is None else str(value).encode() for value in values])
         self._waiting.append(asked)
@@ -236,5 +236,5 @@ def first_line(error: Exception) -> str:
 
 
 @cache
-def _numbered() -> dict[str, tuple[bytes, tuple[str, ...]]]:
-    return {name: queries.to_numbered(sql) for name, sql in queries.load("postgres").items()}
+def _numbered(query: str) -> tuple[bytes, tuple[str, ...]]:
+    return queries.to_numbered(queries.load("postgres")[query])
