@@ -86,7 +86,7 @@ class Partition:
             data = {"type": data}
         if not isinstance(data, Mapping):
             raise BadDefinition(f"{within(where)}a partition must be a type or a table, not {shown(data)}")
-        known = cls.__dataclass_fields__
+        known = [field.name for field in fields(cls)]
         for key in data:
             if key not in known:
                 raise BadDefinition(

@@ -725,12 +725,12 @@ group by jobid, status, outcome, is_new, bucket
 
 -- name: runs_took_given
 -- How many seconds the last good runs of given jobs took, among the last runs, at most :n of each.
--- SQLite: a list is read by json_each, and julianday tells times apart.
+-- SQLite: a list is read by json_each, and julianday tells times apart; + keeps it from looking at all runs of a job.
 select t.jobid, t.seconds from (
     select r.jobid, (julianday(r.ended) - julianday(r.started)) * 86400.0 as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
     from run r
     where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.ended is not null
-      and r.jobid in (select value from json_each(:jobs))) t
+      and +r.jobid in (select value from json_each(:jobs))) t
 where t.nth <= :n and t.seconds is not null
 
 -- name: last_events_given
