@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..model import (
     CLAIMABLE,
@@ -13,6 +13,7 @@ from ..model import (
     WAITING,
     Catalogue,
     Job,
+    Partition,
     candidacy,
     fitting,
     is_same,
@@ -74,16 +75,18 @@ def are_alike(catalogue: Catalogue, job: Job, dataids: Sequence[str]) -> bool:
     )
 
 
-def derive(
-    tx: Transaction, catalogue: Catalogue, job: Job, dataids: Sequence[str], not_before: float, asked_for: bool
-) -> None:
+def batches_of(partition: Partition, dataids: Sequence[str]) -> list[str]:
+    """These dataids with their positions, as the queries take them."""
+    pairs = list(positions(partition, dataids))
+    return [compact(pairs[start : start + _BATCH]) for start in range(0, len(pairs), _BATCH)]
+
+
+def derive(tx: Transaction, job: Job, batches: Iterable[str], not_before: float, asked_for: bool) -> None:
     """Derive for each of these dataids whether it may be taken now, and write or remove its candidate."""
     inputs = [item.datasetid for item in job.inputs]
     template = compact([(datasetid, _ITS_DATAID) for datasetid in inputs])
     asked = {"jobid": job.jobid, "inputs": compact(inputs), "outputs": compact(job.outputs)}
-    pairs = list(positions(catalogue.output_partition(job), dataids))
-    for start in range(0, len(pairs), _BATCH):
-        batch = compact(pairs[start : start + _BATCH])
+    for batch in batches:
         for group in tx.fetch(Group._make, "pair_facts_alike", pairs=batch, **asked):
             statuses = (each.split(",") if each else [] for each in (group.inputs, group.outputs, group.reads))
             state, rank = decided(job, Found(True, len(inputs), *statuses), not_before, asked_for)

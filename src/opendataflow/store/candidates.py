@@ -39,9 +39,13 @@ def touched(catalogue: Catalogue, chunks: Iterable[ChunkId]) -> dict[PairId, Non
         producer = catalogue.producer(datasetid)
         if producer is not None:
             pairs |= dict.fromkeys(zip(repeat(producer.jobid), dataids))
+        outputs: dict[object, list[str]] = {}  # of jobs that map in the same way: once
         for job, item in catalogue.consumers(datasetid):
             if not item.mapping.is_dynamic:
-                pairs |= dict.fromkeys(zip(repeat(job.jobid), catalogue.outputs_of_all(job, item, dataids)))
+                way = (item.mapping, catalogue.output_partition(job))
+                if way not in outputs:
+                    outputs[way] = list(catalogue.outputs_of_all(job, item, dataids))
+                pairs |= dict.fromkeys(zip(repeat(job.jobid), outputs[way]))
     return pairs
 
 
@@ -137,12 +141,17 @@ def _derive_alike(
     if len(pair_ids) <= _MOST_PAIR_LOCKS:
         return pair_ids
     left: list[PairId] = []
+    before: tuple[str, list[str]] = ("", [])
+    batches: list[str] = []
     for jobid, dataids in _by_first(pair_ids).items():
         job = catalogue.jobs.get(jobid)
-        if job is not None and len(dataids) > _MOST_PAIR_LOCKS and alike.are_alike(catalogue, job, dataids):
-            alike.derive(tx, catalogue, job, dataids, not_before, asked_for)
-        else:
+        if job is None or len(dataids) <= _MOST_PAIR_LOCKS or not alike.are_alike(catalogue, job, dataids):
             left += zip(repeat(jobid), dataids)
+            continue
+        partition = catalogue.output_partition(job)
+        if before != (partition.type, dataids):  # as a rule the consumers of a dataset have the same
+            before, batches = (partition.type, dataids), alike.batches_of(partition, dataids)
+        alike.derive(tx, job, batches, not_before, asked_for)
     return left
 
 
