@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import apsw
 import psycopg
@@ -68,3 +69,38 @@ def announce_into_postgres(url: str, dataids: Sequence[str]) -> float:
             connection.execute(arriving, (list(dataids),))
             connection.execute(_ROWS.encode())
         return time.perf_counter() - start
+
+
+def copied(url: str, statements: str) -> float:
+    """The seconds of bare statements on copies of a store's tables, with its status rows, in one transaction."""
+    if url.startswith("sqlite:///"):
+        return _copied_sqlite(url.removeprefix("sqlite:///"), statements)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("drop schema if exists bare cascade; create schema bare; set search_path = bare")
+        for table in (*TABLES, "data_manifest"):
+            kept = "including defaults including identity including indexes including storage"
+            connection.execute(f"create table {table} (like dataflow.{table} {kept})".encode())
+        connection.execute("insert into datastatus select * from dataflow.datastatus")
+        start = time.perf_counter()
+        with connection.transaction():
+            connection.execute(statements.encode())
+        return time.perf_counter() - start
+
+
+def _copied_sqlite(store: str, statements: str) -> float:
+    Path(f"{store}.bare").unlink(missing_ok=True)
+    connection = apsw.Connection(f"{store}.bare")
+    connection.execute("pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -64000").fetchall()
+    connection.execute("attach ? as store", (store,))
+    definitions = (
+        "select sql from store.sqlite_schema where sql is not null and type in ('table', 'index') and tbl_name = ?"
+    )
+    for table in (*TABLES, "data_manifest"):
+        for (definition,) in connection.execute(definitions, (table,)).fetchall():
+            connection.execute(str(definition))
+    connection.execute("insert into datastatus select * from store.datastatus; detach store")
+    start = time.perf_counter()
+    connection.execute(f"begin immediate; {statements}; commit").fetchall()
+    spent = time.perf_counter() - start
+    connection.close()
+    return spent
