@@ -86,6 +86,8 @@ class _Standard:
             whole: Any = dataclasses.field(**given, repr=each.repr, hash=None if each.hash else False)
             listed.append((each.name, kind.__annotations__[each.name], whole))
         made: Any = dataclasses.make_dataclass(kind.__name__, listed)
+        home: Any = next(each for each in kind.__mro__ if "__dataclass_fields__" in each.__dict__)
+        home.__dataclass_fields__ = made.__dataclass_fields__  # the next one finds them there
         return made.__dataclass_fields__
 
 
