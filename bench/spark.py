@@ -144,8 +144,8 @@ def large(folder: Path, store: Store, worker: Worker, source: str, rounds: int) 
         name: statistics.median(b / o for b, o in zip(times["bare"], times[name], strict=True))
         for name in ("check", "print")
     }
-    bar("large_with_five_checks_over_bare", ratio["check"], 0.9, at_least=True)
-    bar("large_with_fingerprint_over_bare", ratio["print"], 0.8, at_least=True)
+    bar("large_with_five_checks_over_bare", ratio["check"], 0.93, at_least=True)
+    bar("large_with_fingerprint_over_bare", ratio["print"], 0.87, at_least=True)
 
 
 def small(folder: Path, store: Store, worker: Worker, chunks: int) -> None:
@@ -184,7 +184,7 @@ def small(folder: Path, store: Store, worker: Worker, chunks: int) -> None:
         pairs.append((step / seconds, step / drained(store, worker, "small", 8)))
     figure("small_bare", statistics.median(pair[0] for pair in pairs), "chunks/s")
     figure("small_ours", statistics.median(pair[1] for pair in pairs), "chunks/s")
-    bar("small_over_bare_thread_pool", statistics.median(pair[1] / pair[0] for pair in pairs[1:]), 0.8, at_least=True)
+    bar("small_over_bare_thread_pool", statistics.median(pair[1] / pair[0] for pair in pairs[1:]), 0.9, at_least=True)
 
 
 def memory(store: Store, worker: Worker, chunks: int) -> None:

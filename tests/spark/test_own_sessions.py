@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from opendataflow.errors import BadConfig
-from opendataflow.spark.own import own_session
+from opendataflow.spark.own import own_session, session_for_copies
 from opendataflow.spark.session import cancel, chunk_context
 from tests.support.shell import Answer
 
@@ -84,6 +84,16 @@ def test_a_table_that_was_cached_by_sql_is_released_as_well(spark: SparkSession)
         own.range(2).persist().count()
         assert _caches(spark).numCachedEntries() == 2
     assert _caches(spark).isEmpty()
+
+
+def test_copies_share_a_session_that_nobody_else_has(spark: SparkSession) -> None:
+    with session_for_copies(spark) as one, session_for_copies(spark) as other, own_session(spark) as own:
+        assert one is other
+        assert one is not spark
+        own.range(1).createOrReplaceTempView("mine")
+        spark.range(1).createOrReplaceTempView("ours")
+        assert one.catalog.listTables() == []
+        spark.catalog.dropTempView("ours")
 
 
 def test_work_in_an_own_session_carries_the_tag_and_the_pool_of_its_run(spark: SparkSession) -> None:

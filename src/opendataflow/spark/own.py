@@ -19,6 +19,7 @@ from .session import another_session, is_connect
 
 _here = threading.local()  # .session: that of the chunk which this thread works for
 _cached: WeakKeyDictionary[SparkSession, list[DataFrame]] = WeakKeyDictionary()
+_for_copies: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 _lock = threading.Lock()
 _prepared: set[type] = set()
 
@@ -46,6 +47,19 @@ def own_session(
         _here.session = before
         if is_connect(own):
             own.stop()
+
+
+@contextmanager
+def session_for_copies(spark: SparkSession) -> Iterator[SparkSession]:
+    """The one session in which no code of a job ever runs, so that no chunk can leave anything there for the next."""
+    if is_connect(spark):  # a server forgets a session that is idle for long
+        with own_session(spark) as own:
+            yield own
+        return
+    with _lock:
+        if spark not in _for_copies:
+            _for_copies[spark] = another_session(spark)
+    yield _for_copies[spark]
 
 
 def _set(own: SparkSession, settings: Mapping[str, str], where: str) -> None:

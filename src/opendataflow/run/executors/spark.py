@@ -69,7 +69,7 @@ class Spark:
         words = [str(self.path) if self.path else f"copy {attempt.job.options.get('copy')}"]
         try:
             log.begin(words, self.worker.project.folder)
-            with _own(spark, attempt, heartbeat) as own, spoken(log, is_shown=self.worker.echo):
+            with self._own(spark, attempt, heartbeat) as own, spoken(log, is_shown=self.worker.echo):
                 application = self._application(own, attempt, log)
                 manifests = run_chunk(application, self._work(attempt), attempt.job, self.code)
         except Exception as problem:
@@ -101,7 +101,7 @@ class Spark:
         job = attempts[0].job
         try:
             log.begin([f"{job.jobid}, {len(attempts)} chunks together"], self.worker.project.folder)
-            with _own(spark, attempts[0], heartbeat) as own, spoken(log, is_shown=self.worker.echo):
+            with self._own(spark, attempts[0], heartbeat) as own, spoken(log, is_shown=self.worker.echo):
                 application = self._application(own, attempts[0], log)
                 outcomes = run_batch(application, self._works(attempts), job, self.code)
         except Exception as problem:
@@ -131,6 +131,20 @@ class Spark:
         return done
 
     # What Spark needs to know -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _own(self, spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Iterator[SparkSession]:
+        """A session that no other code has touched; what Spark does in it carries the tag of the run, to be stopped by."""
+        from ...spark.own import own_session, session_for_copies
+        from ...spark.session import cancel, chunk_context
+
+        job, tag = attempt.job, f"odf-run-{attempt.claim.runid}"
+        settings: Any = job.options.get("spark", {})
+        is_plain_copy = self.code is None and not settings
+        chosen = session_for_copies(spark) if is_plain_copy else own_session(spark, settings, f"job {job.jobid}: spark")
+        with chosen as own, chunk_context(own, tag, job.pool or None):
+            heartbeat.stop = lambda: cancel(own, tag)
+            yield own
 
     def _application(self, spark: SparkSession, attempt: Attempt, log: LogFile) -> Application:
         from ...spark.chunks import Application
@@ -168,22 +182,6 @@ class Spark:
             replace(first, claim=other.claim, inputs=other.inputs, bounds=_bounds(other)) for other in attempts[1:]
         )
         return [first, *others]
-
-
-@contextmanager
-def _own(spark: SparkSession, attempt: Attempt, heartbeat: Heartbeat) -> Iterator[SparkSession]:
-    """A session for this work alone; everything that Spark does in it carries the tag of the run, so that it can be stopped."""
-    from ...spark.own import own_session
-    from ...spark.session import cancel, chunk_context
-
-    job, tag = attempt.job, f"odf-run-{attempt.claim.runid}"
-    settings: Any = job.options.get("spark", {})
-    with (
-        own_session(spark, settings, f"job {job.jobid}: spark") as own,
-        chunk_context(own, tag, job.pool or None),
-    ):
-        heartbeat.stop = lambda: cancel(own, tag)
-        yield own
 
 
 def _bounds(attempt: Attempt) -> tuple[str | None, str | None] | None:
