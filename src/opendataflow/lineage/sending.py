@@ -103,6 +103,7 @@ class Sender:
         self._queue: deque[Callable[[], Event]] = deque()
         self._lock = threading.Lock()
         self._wake, self._over, self._done = threading.Event(), threading.Event(), threading.Event()
+        self._tried = threading.Event()  # to open the place
         self._thread: threading.Thread | None = None
         self._is_open = False
         self._sending = 0
@@ -126,6 +127,11 @@ class Sender:
         """Nothing more will come: send what is left without pauses."""
         self._over.set()
         self._wake.set()
+
+    def wait_until_open(self, seconds: float) -> None:
+        """Wait until the place was opened, or could not be: on a busy machine the client's import alone takes a while."""
+        if self._thread is not None:
+            self._tried.wait(seconds)
 
     def wait(self, seconds: float) -> None:
         """Wait for what is left, but not longer than this; the rest is dropped."""
@@ -165,8 +171,11 @@ class Sender:
         began = time.thread_time()
         try:
             if not self._is_open:
-                self._place.open()
-                self._is_open = True
+                try:
+                    self._place.open()
+                    self._is_open = True
+                finally:
+                    self._tried.set()
             self._place.send([make() for make in batch])
             is_sent = True
         except Exception as problem:

@@ -20,6 +20,7 @@ from .events import ABORT, COMPLETE, FAIL, START, Events, Parent, Step
 from .sending import Client, File, Place, Sender, http_transport, transport_of_environment
 
 _LAST_WAIT = 2.0
+_LAST_OPENING = 20.0
 _ENDPOINT = "api/v1/lineage"
 _ABORTED = (Cancelled.name, LeaseLost.name, StoreUnreachable.name)
 
@@ -122,10 +123,12 @@ class Teller:
             sender.put(make)
 
     def close(self) -> None:
-        """Send what is left, for at most two seconds, and add up what became of all."""
-        deadline = time.monotonic() + _LAST_WAIT
+        """Send what is left, for at most two seconds once there is a client, and add up what became of all."""
         for sender in self._senders:
             sender.finish()
+        for sender in self._senders:
+            sender.wait_until_open(_LAST_OPENING)
+        deadline = time.monotonic() + _LAST_WAIT
         for sender in self._senders:
             sender.wait(deadline - time.monotonic())
         sent, dropped = (sum(getattr(each, name) for each in self._senders) for name in ("sent", "dropped"))
