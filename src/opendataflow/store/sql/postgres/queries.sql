@@ -227,7 +227,7 @@ select p.jobid, p.dataid, s.status
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p ->> 2 as in_datasetid, p ->> 3 as in_dataid from json_array_elements(:reads::json) p offset 0) p
 cross join lateral (select d.status from datastatus d
                     where d.datasetid = p.in_datasetid and d.dataid = p.in_dataid and d.jobid = p.jobid and d.locktype = 'IN'
-                      and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> p.dataid)) offset 0) s
+                      and (d.status <> 'DONE' or not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false)) offset 0) s
 
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
@@ -351,7 +351,7 @@ select s.datasetid, s.dataid, s.status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN'
-                      and (d.status <> 'DONE' or not exists (select 1 from run r where r.runid = d.runid and r.dataid <> :consumed_for::text)) offset 0) s
+                      and (d.status <> 'DONE' or not coalesce((select r.dataid <> :consumed_for::text from run r where r.runid = d.runid), false)) offset 0) s
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
