@@ -114,7 +114,8 @@ def test_a_run_that_is_cancelled_or_interrupted_is_aborted(shop: Odf) -> None:
         process = subprocess.Popen(words, cwd=shop.folder, env=environ, stdout=-3, stderr=-3)
         while "RUNNING" not in shop("runs", "--json").out:
             pass
-        while not (shop.folder / "told/lineage.jsonl").exists() or told(shop)[-1]["eventType"] != "START":
+        file = shop.folder / "told/lineage.jsonl"
+        while not (file.exists() and (events := told(shop)) and events[-1]["eventType"] == "START"):
             pass
         if way == "cancel":
             shop("cancel", "load", "2013-01-03", "--why", "it hangs")
