@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import psycopg
 import pytest
 
@@ -58,36 +55,6 @@ def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: 
         chunk = store.chunk("clean", "1")
         assert chunk is not None
         assert chunk.status == "READY"
-
-
-_ALONE = """
-import sys
-from opendataflow.store import open_store
-
-with open_store(sys.argv[1]) as store:
-    store.catalogue()
-    store.fold_in()
-    assert not {"psycopg.connection", "asyncio.events", "importlib.metadata"} & {*sys.modules}
-    import asyncio
-
-    async def answer() -> int:
-        return 7
-
-    assert asyncio.run(answer()) == 7
-    import psycopg
-    from psycopg.types.json import Jsonb
-
-    with psycopg.connect(sys.argv[1]) as other:
-        [[kept]] = other.execute("select %s", [Jsonb({"a": [1]})]).fetchall()
-    assert kept == {"a": [1]} and psycopg.sql.SQL and psycopg.errors.UndefinedTable
-    assert store.sql("select 1 as n") == (["n"], [(1,)])
-"""
-
-
-def test_a_store_works_without_most_of_psycopg_which_is_there_for_whoever_asks(postgres_url: str) -> None:
-    open_store(postgres_url, create=True).close()
-    done = subprocess.run([sys.executable, "-c", _ALONE, postgres_url], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("way", ["localhost", "127.0.0.1,127.0.0.1", "127.0.0.1:1,127.0.0.1:PORT"])

@@ -267,6 +267,17 @@ def test_a_new_version_and_its_reader_that_publish_at_the_same_moment(store: Sto
             assert ("product", dataid, True) in stale(store)
 
 
+def test_a_run_whose_job_was_removed_meanwhile_is_marked_too(store: Store) -> None:
+    datasets = [dataset("raw"), dataset("product")]
+    store.register(datasets, [job("make", "raw", writes="product")])
+    deliver(store, "1", "a")
+    claim = claim_one(store, "make")
+    store.register(datasets, [], prune=True)
+    deliver(store, "1", "b")
+    store.commit(claim)
+    assert ("product", "1", True) in stale(store)
+
+
 def test_whether_chunks_are_stale_is_asked_upstream_of_them_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

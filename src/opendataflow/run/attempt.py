@@ -95,11 +95,14 @@ def work(worker: Worker, batch: Batch) -> None:
 
 
 def end_all(worker: Worker, batches: Sequence[Batch]) -> None:
-    """Publish what was produced, all of it together; from here on each claim has its result."""
+    """Publish what was produced, together where that may be; from here on each claim has its result."""
     with _leaving_nothing_locked(worker, batches):
         results: dict[int, Result] = {}
         try:
-            commit(worker, [pair for batch in batches for pair in batch.produced], results)
+            commit(worker, [pair for batch in batches if _shares_a_commit(batch) for pair in batch.produced], results)
+            for batch in batches:
+                if not _shares_a_commit(batch):
+                    commit(worker, batch.produced, results)
         finally:
             for batch in batches:
                 batch.results |= {runid: results[runid] for runid in batch.runids if runid in results}
@@ -265,6 +268,15 @@ def audit(
                 work = Done(problem=problem, exit_code=work.exit_code, ended=work.ended)
         results[claim.runid] = fail(worker, claim, work)
     return produced
+
+
+def _shares_a_commit(batch: Batch) -> bool:
+    """Whether others may be published in the same transaction: not where there is data, only where chunks are tracked.
+
+    Files that were renamed stay so when another one undoes the transaction, and rows that were kept aside belong to the chunk
+    that is published with them.
+    """
+    return not any(done.manifests for _, done in batch.produced)
 
 
 def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: dict[int, Result]) -> None:

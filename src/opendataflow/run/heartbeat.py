@@ -21,6 +21,7 @@ class Heartbeat:
 
     def __init__(self, claims: Sequence[Claim]) -> None:
         self.held = list(claims)
+        self.first = claims[0]
         self.every = min(claim.lease for claim in claims) / 3
         self._lost = threading.Event()
         self._cancelled = ""  # by whom and why, where a person ended the run through the store
@@ -46,12 +47,11 @@ class Heartbeat:
         )
 
     def lose(self, claim: Claim, cancelled: str) -> None:
-        """One of the chunks is no longer ours; without any, the work is stopped."""
+        """One of the chunks is no longer ours; without any, the work has to stop."""
         self.held.remove(claim)
         self._cancelled = cancelled
         if not self.held:
             self._lost.set()
-            self.stop()
 
 
 class Pulse:
@@ -96,7 +96,7 @@ class Pulse:
     def _look(self, beating: Collection[Heartbeat]) -> None:
         if self._worker.cancelled.is_set():
             for heartbeat in beating:
-                heartbeat.stop()
+                self._stop(heartbeat)
         if beating and time.monotonic() - self._last >= min(each.every for each in beating):
             self._last = time.monotonic()
             self._extend(beating)
@@ -105,13 +105,22 @@ class Pulse:
         held = [(heartbeat, claim) for heartbeat in beating for claim in heartbeat.held]
         try:
             ours = self._worker.store.heartbeat_many(claim for _, claim in held)
-        except OdfError as error:
+        except Exception as error:  # whatever it is, the other runs and the next beat need this thread
             more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-            self._worker.say(f"heartbeat of run {held[0][1].runid}{more}: {error.message}")
+            why = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
+            self._worker.say(f"heartbeat of run {held[0][1].runid}{more}: {why}")
             return
         for heartbeat, claim in held:
             if claim.runid not in ours:
                 heartbeat.lose(claim, self._how_it_was_cancelled(claim))
+                if heartbeat.is_lost:
+                    self._stop(heartbeat)
+
+    def _stop(self, heartbeat: Heartbeat) -> None:
+        try:
+            heartbeat.stop()
+        except Exception as error:
+            self._worker.say(f"run {heartbeat.first.runid} could not be stopped: {error}")
 
     def _how_it_was_cancelled(self, claim: Claim) -> str:
         try:

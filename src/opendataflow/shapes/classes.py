@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import SimpleNamespace
 from typing import Any
 
 _MISSING: Any = object()
@@ -45,6 +46,7 @@ def dataclass(kind: Any = None, /, *, frozen: bool = False, slots: bool = False)
             elif each.name in kind.__dict__:
                 delattr(kind, each.name)
     kind._shape, kind.__dataclass_fields__ = tuple(shape), _Standard()
+    kind.__dataclass_params__ = SimpleNamespace(frozen=frozen)  # whoever makes another dataclass of it looks there
     kind.__match_args__ = names  # type: ignore[misc]
     kind._compared, kind._hashed = _getter(names), _getter([each.name for each in shape if each.hash])
     kind.__init__, kind.__repr__, kind.__eq__, kind.__hash__ = _first_init(kind, frozen), _repr, _eq, None

@@ -120,9 +120,8 @@ def derive(
     Returns how the chunks stand that this depends on, and those that were read.
     """
     pair_ids = list(pair_ids)
-    if not (pair_ids or done):
-        return {}
-    lock(tx, [*done, *pair_ids])
+    if pair_ids or done:
+        lock(tx, [*done, *pair_ids])
     for jobid, dataids in _by_first(done).items():
         remove(tx, jobid, dataids)
     others = _derive_alike(tx, catalogue, pair_ids, not_before, asked_for)

@@ -10,6 +10,7 @@ from .announcing import Act
 from .backend import Transaction
 from .candidates import Seen
 from .endings import Done
+from .facts import statuses_of
 from .inputs import ChunkId
 from .links import Remade, Superseded, VersionId
 from .records import Current, Link, RolledBack, Steered, current, link
@@ -76,8 +77,8 @@ def _one_after_the_other(tx: Transaction, catalogue: Catalogue, datasets: set[st
         tx.lock("lock_renewing", jobs=compact(sorted(consumers)))
 
 
-def _has_dynamic_input(job: Job) -> bool:
-    return any(item.mapping.is_dynamic for item in job.inputs)
+def _has_dynamic_input(job: Job | None) -> bool:
+    return job is not None and any(item.mapping.is_dynamic for item in job.inputs)
 
 
 def published(
@@ -97,7 +98,11 @@ def published(
     ]
     are_new = all(run.claim.epoch == 1 and not run.claim.was_resubmit and not run.claim.forced for run in done)
     read = [item for run in done for item in run.claim.inputs]
-    is_superseded = any(seen[item[:2]].version != item.version for item in read if item[:2] in seen)
+    dynamic = {run.claim.jobid for run in done if _has_dynamic_input(catalogue.jobs.get(run.claim.jobid))}
+    if dynamic:  # no lock of a pair keeps what they read as it is: look again, under the one that does
+        tx.lock("lock_consuming", jobs=compact(sorted(dynamic)))
+        seen = statuses_of(tx, [item[:2] for item in read])
+    is_superseded = any(seen[item[:2]].version not in (None, item.version) for item in read if item[:2] in seen)
     settle(tx, catalogue, chunks, act, links, are_new=are_new, is_superseded=is_superseded)
     if not are_new:
         for datasetid in dict.fromkeys(datasetid for datasetid, _ in chunks):

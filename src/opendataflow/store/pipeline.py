@@ -11,9 +11,11 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+import psycopg
+from psycopg import errors, pq
+
 from . import queries
 from .backend import Answer, Row, Transaction, lacks
-from .libpq import Connection, errors, pq
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[bytes], Any]] = {
@@ -50,7 +52,7 @@ class PostgresTransaction(Transaction):
     server at once and costs one round trip.
     """
 
-    def __init__(self, connection: Connection, prepared: Prepared, begin: Sequence[bytes] = ()) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], prepared: Prepared, begin: Sequence[bytes] = ()) -> None:
         self._connection = connection.pgconn
         self._psycopg = connection
         self._prepared = prepared
@@ -177,10 +179,12 @@ class PostgresTransaction(Transaction):
             except errors.Error:
                 raise
             except BaseException:
-                self._receive(results)  # whoever interrupts us still leaves a connection that can be used
+                if not self._has_left_pipeline():
+                    self._receive(results)  # whoever interrupts us still leaves a connection that can be used
                 raise
         finally:
-            self._leave_pipeline()
+            if connection.status == pq.ConnStatus.OK and not self._has_left_pipeline():
+                connection.finish()  # nobody knows where it is: the next one begins anew
         for what, result in zip(sent, results, strict=True):
             if result.status not in _GOOD:
                 check(result)
@@ -211,13 +215,14 @@ class PostgresTransaction(Transaction):
             else:
                 results.append(result)
 
-    def _leave_pipeline(self) -> None:
-        connection = self._connection
-        if connection.status == pq.ConnStatus.OK and connection.pipeline_status != pq.PipelineStatus.OFF:
+    def _has_left_pipeline(self) -> bool:
+        """Leave it, if everything that it answers was received."""
+        if self._connection.pipeline_status != pq.PipelineStatus.OFF:
             try:
-                connection.exit_pipeline_mode()
+                self._connection.exit_pipeline_mode()
             except errors.Error:
-                connection.finish()  # nobody knows where it is: the next one begins anew
+                return False
+        return True
 
 
 def check(result: Any) -> Any:

@@ -6,6 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
+import psycopg
+from psycopg import errors, pq
+from psycopg.conninfo import conninfo_to_dict
+
 from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from .backend import (
     ENCRYPTED,
@@ -22,7 +26,6 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
-from .libpq import Connection, connect, errors, parameters, pq
 from .pipeline import PostgresTransaction, Prepared, check, first_line
 from .typed import changes_no_tables, first_word, kind_of, statements
 
@@ -78,14 +81,16 @@ class PostgresBackend(Backend):
         self._prepared: Prepared = {}
         self._connection = self._connect()
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> psycopg.Connection[Any]:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
-            given = {**parameters(self.url), **extra}
+            given = {**conninfo_to_dict(self.url), **extra}
             if given.get("password") and "require_auth" not in given and pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
-            connection = connect(self.url, patience=10, application_name="opendataflow", **extra)
+            connection = psycopg.connect(
+                self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra
+            )
             # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the
             # same at ten chunks and at ten million, whatever its statistics say and however old they are.
             check(

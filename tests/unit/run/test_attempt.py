@@ -18,7 +18,7 @@ from opendataflow.project import Environment, Project
 from opendataflow.run import context
 from opendataflow.run.attempt import admit_all, begin, end_all, finish, give_back, run, run_next, work
 from opendataflow.run.executors.script import Handshake
-from opendataflow.run.heartbeat import Heartbeat
+from opendataflow.run.heartbeat import Heartbeat, Pulse
 from opendataflow.run.parts import Asked, Attempt, Done, Result
 from opendataflow.run.process.logs import LogFile
 from opendataflow.run.worker import Worker
@@ -359,3 +359,39 @@ def test_a_chunk_costs_few_transactions(worker: Worker, store: Store, monkeypatc
         work(worker, batch)
     end_all(worker, batches)
     assert len(transactions) <= 4, "as many for 16 that a drain takes together"
+
+
+def test_chunks_with_data_are_published_each_by_itself(worker: Worker, store: Store):
+    """Files that were renamed for one may not be undone by another, and rows kept aside belong to their own chunk."""
+
+    def judge(attempt: Attempt) -> Mapping[str, Manifest]:
+        return {name: Manifest(location=f"/data/{attempt.claim.dataid}") for name in ("clean", "clean__rejected")}
+
+    played = Played(judge=judge)
+    batches = admit_all(worker, store.known, [[claim] for claim in store.claim("load", 3)], played)
+    for batch in batches:
+        work(worker, batch)
+    end_all(worker, batches)
+    kept = store.sql("select datasetid, dataid, location from data_manifest order by 1, 2")[1]
+    assert kept == [(name, dataid, f"/data/{dataid}") for name in ("clean", "clean__rejected") for dataid in "123"]
+
+
+def test_a_heartbeat_survives_every_error(worker: Worker, store: Store, monkeypatch: pytest.MonkeyPatch):
+    said: list[str] = []
+    beats = threading.Event()
+    real = store.heartbeat_many
+
+    def beat(claims: Any) -> Any:
+        if not said:
+            raise ValueError("nobody expected this")
+        beats.set()
+        return real(claims)
+
+    monkeypatch.setattr(store, "heartbeat_many", beat)
+    monkeypatch.setattr(worker, "say", said.append)
+    heartbeat = Heartbeat(store.claim("load", lease=0.3))
+    pulse = Pulse(worker)
+    pulse.add([heartbeat])
+    assert beats.wait(60)
+    pulse.remove([heartbeat])
+    assert said[0].endswith("ValueError: nobody expected this")
