@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser import BROWSER, Console, visiting
+from tests.support.browser import BROWSER, Console, Visit, visiting
 
 pytestmark = BROWSER
 
