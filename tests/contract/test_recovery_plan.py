@@ -177,6 +177,12 @@ def failed_runs(store: Store) -> list[Chunk]:
     deeds=[("commit", 0), ("commit", 0), ("resubmit", 0)],
     paused=0,
 )
+@example(  # a run goes on although its input is to be delivered again
+    jobs={"job0": (["feed"], ["out0"], 0), "job1": (["out0"], ["out1"], 0)},
+    there=[("feed", "1"), ("feed", "2")],
+    deeds=[("commit", 0), ("commit", 1), ("resubmit", 2), ("hang", 0), ("bad", 3), ("resubmit", 0)],
+    paused=7,
+)
 def test_no_smaller_set_of_resubmits_heals_as_much(
     jobs: dict[str, Any], there: list[Chunk], deeds: list[tuple[str, int]], paused: int
 ) -> None:

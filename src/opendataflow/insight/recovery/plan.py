@@ -150,7 +150,8 @@ def heal(found: Graph, allowed: Callable[[Node], bool]) -> list[Node]:
     Each FAILED node among them needs its own RESUBMIT, since FAILED stays FAILED; and no other does anything. So they
     are the smallest set.
     """
-    left = {node: len(node.needs) + len(node.any_of) for node in found.nodes.values()}
+    # What runs has what it needs, whatever becomes of that.
+    left = {node: 0 if node.state == RUNNING else len(node.needs) + len(node.any_of) for node in found.nodes.values()}
     healed: list[Node] = []
     given: set[tuple[Node, int]] = set()
     ready = [node for node, n in left.items() if not n]
