@@ -432,12 +432,23 @@ def test_nothing_outlives_us_however_we_die(tmp_path: Path, victim: str) -> None
         assert "how the command ended is not known" in said
 
 
-def test_what_finishes_soon_after_the_command_may_do_so(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("heard", ["at once", "late"])
+def test_what_finishes_soon_after_the_command_may_do_so(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, heard: str
+) -> None:
+    begin = reaper.Reaped.begun
+
+    def begun_late(child: reaper.Reaped) -> None:
+        time.sleep(0.5)  # the news of the beginning and of the end come together
+        begin(child)
+
+    if heard == "late":
+        monkeypatch.setattr(reaper.Reaped, "begun", begun_late)
     monkeypatch.setattr(module, "LINGER", 10.0)
     begun = time.monotonic()
-    ended = run.sh("exec > >(sleep 1.5; cat); echo late")
+    ended = run.sh("exec > >(while kill -0 $$; do sleep 0.02; done 2> /dev/null; sleep 2; cat); echo late")
     assert ended.ok
-    assert ended.seconds < time.monotonic() - begun - 0.2
+    assert ended.seconds < time.monotonic() - begun - 1
     assert run.output() == "late\n"
     assert "left-over" not in run.text()
 

@@ -116,6 +116,8 @@ class _Launch:
             self.selector.register(self.child.report, selectors.EVENT_READ)
         if self.signals.wake is not None:
             self.selector.register(self.signals.wake, selectors.EVENT_READ)
+        self.now = time.monotonic()
+        self.hear()  # a script that ended at once may have said so together with its beginning
 
     def must_stop(self) -> bool:
         """Whether something has happened by which the command must end now."""
