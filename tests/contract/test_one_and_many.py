@@ -8,7 +8,9 @@ import pytest
 
 import opendataflow
 from opendataflow import Manifest, Store
-from tests.support.flows import change, dataset, job
+from opendataflow.errors import LeaseLost
+from opendataflow.model import CheckResult
+from tests.support.flows import change, dataset, dump, job
 
 # What is counted up or told by a clock differs between any two runs.
 COLUMNS = {
@@ -68,6 +70,43 @@ def test_one_chunk_is_claimed_and_published_as_many_are(flow: Store, again: bool
     published = [rows_of(flow, claim.dataid) for claim in (one, *many)]
     assert published[0] == published[1] == published[2]
     assert [claim.dataid for claim in flow.claim("use", n=5)] == ["11", "22", "33"]
+
+
+def test_runs_of_several_jobs_end_together_each_with_its_own_words(flow: Store) -> None:
+    first = flow.claim("make", n=2)
+    flow.commit_many([(claim, manifest(claim.dataid), 0) for claim in first])
+    done = [*flow.claim("use", n=2), *flow.claim("make")]
+    warned = {"product": Manifest(checks=(CheckResult("rows", "rows", "warn"),))}
+    flow.commit_many([(done[0], {}, 0), (done[1], {}, None), (done[2], warned, 7)])
+    ended = [flow.run(claim.runid) for claim in done]
+    assert [(run.jobid, run.dataid, run.status, run.exit_code) for run in ended] == [
+        ("use", "11", "READY", 0),
+        ("use", "22", "READY", None),
+        ("make", "33", "READY", 7),
+    ]
+    assert [bool(run.detail) for run in ended] == [False, False, True]
+    assert [why for (why,) in flow.sql("select why from event where kind = 'published' and dataid = '33'")[1]] == [
+        ended[2].detail
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "update run set status = 'LOST' where runid = {runid}",
+        "update datastatus set status = 'HOLD' where datasetid = 'extra' and dataid = '{dataid}' and locktype = 'OUT'",
+        "update datastatus set epoch = 9 where datasetid = 'extra' and dataid = '{dataid}' and locktype = 'OUT'",
+        "update datastatus set runid = {other} where datasetid = 'extra' and dataid = '{dataid}' and locktype = 'OUT'",
+    ],
+    ids=["run", "status", "epoch", "holder"],
+)
+def test_of_several_runs_one_that_lost_a_chunk_lets_none_end(flow: Store, changed: str) -> None:
+    claims = flow.claim("make", n=3)
+    flow.dml(changed.format(runid=claims[1].runid, dataid=claims[1].dataid, other=claims[0].runid))
+    before = dump(flow)
+    with pytest.raises(LeaseLost, match=f"run {claims[1].runid} "):
+        flow.commit_many([(claim, manifest(claim.dataid), 0) for claim in claims])
+    assert dump(flow) == before
 
 
 def test_a_consumer_that_is_registered_meanwhile_gets_its_candidate(flow: Store, store_url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -60,6 +61,36 @@ def _ask_to_end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[s
     )
 
 
+class Ended(NamedTuple):
+    """One of several runs that end in the same way, but for what is said of each."""
+
+    runid: int
+    jobid: str
+    dataid: str
+    epoch: int
+    owner: str | None
+    inputs: Sequence[Consumed]
+    outputs: Sequence[str]
+    detail: str | None
+    exit_code: int | None
+
+
+def _ask_to_publish(tx: Transaction, done: Sequence[Done]) -> Callable[[], Counter[int]]:
+    """End runs as published; what is returned says how many outputs each of them still held, by run."""
+    published = Ending("published", READY, READY, DONE, READY)
+    if len(done) == 1:
+        (only,) = done
+        published = published._replace(detail=remarks(only.manifests) or None, exit_code=only.exit_code)
+        outputs = _ask_to_end(tx, only.claim, only.claim.outputs, published)
+        return lambda: Counter({only.claim.runid: len(outputs())})
+    runs = [
+        Ended(*claim[:4], claim.owner, claim.inputs, claim.outputs, remarks(given) or None, exit_code)
+        for claim, given, exit_code in done
+    ]
+    runids = tx.ask("end_runs", runs=as_objects(runs), **published._asdict())
+    return lambda: Counter(runid for (runid,) in runids())
+
+
 def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm: Callable[[], None]) -> candidates.Seen:
     """Publish: only if the epochs are still ours, and all of it at once. Returns how the inputs stand.
 
@@ -68,10 +99,8 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm:
     manifests: list[dict[str, Any]] = []
     chunks: list[ChunkId] = []
     contents: list[tuple[str, str, str]] = []
-    ended: list[tuple[Claim, Answer]] = []
-    for claim, given, exit_code in done:
-        published = Ending("published", READY, READY, DONE, READY, remarks(given) or None, exit_code)
-        ended.append((claim, _ask_to_end(tx, claim, claim.outputs, published)))
+    held = _ask_to_publish(tx, done)
+    for claim, given, _ in done:
         for datasetid in claim.outputs:
             manifest = given.get(datasetid, _NOTHING)
             chunk = (datasetid, claim.dataid)
@@ -86,7 +115,7 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm:
         tx.run("manifests_put", manifests=compact(manifests))
     if contents:
         confirm()
-        _check_ended(ended)
+        _check_ended(done, held())
     for datasetid, fingerprint, dataid in sorted(contents):
         tx.lock("lock_content", datasetid=datasetid, fingerprint=fingerprint)
         other = tx.value("same_content", datasetid=datasetid, fingerprint=fingerprint, dataid=dataid)
@@ -98,19 +127,19 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm:
     # A job that writes something else by now is looked at as a whole.
     whole = [
         (claim.jobid, claim.dataid)
-        for claim, _ in ended
+        for claim, _, _ in done
         if claim.jobid in catalogue.jobs and catalogue.jobs[claim.jobid].outputs == claim.outputs
     ]
-    read = {item[:2]: None for claim, _ in ended for item in claim.inputs}
+    read = {item[:2]: None for claim, _, _ in done for item in claim.inputs}
     seen = candidates.settle(tx, catalogue, chunks, whole, read)
     confirm()  # a consumer that was registered meanwhile must get its candidates too
-    _check_ended(ended)
+    _check_ended(done, held())
     return seen
 
 
-def _check_ended(ended: Sequence[tuple[Claim, Answer]]) -> None:
-    for claim, held in ended:
-        if len(held()) < len(claim.outputs):
+def _check_ended(done: Sequence[Done], held: Mapping[int, int]) -> None:
+    for claim, _, _ in done:
+        if held.get(claim.runid, 0) < len(claim.outputs):
             raise lease_lost(claim)
 
 

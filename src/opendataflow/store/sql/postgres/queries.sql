@@ -156,6 +156,35 @@ with r as (
 )
 select outs.datasetid from outs
 
+-- name: end_runs
+-- End several attempts that are still ours in the same way: the same as end_run. Answers the run of each chunk that was really ended.
+-- PostgreSQL: a list becomes an array before a table is looked at, and COALESCE keeps the planner from looking through all that runs instead.
+with t as materialized (
+    select * from json_to_recordset(:runs::json)
+        as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, inputs json, outputs json, detail text, exit_code integer)
+), r as (
+    update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = t.detail, exit_code = t.exit_code
+    from t where run.runid = any (array(select t.runid from t)) and run.runid = t.runid and coalesce(run.status, '') = 'RUNNING'
+    returning run.runid
+), outs as (
+    update datastatus d set status = :out_status, seal = d.seal + 1, modified = now(),
+        version = case when :out_status = 'READY' then d.epoch else d.version end,
+        tries = case when :out_status = 'READY' then 0 else d.tries end
+    where d.datasetid = any (array(select json_array_elements_text(t.outputs) from t)) and d.dataid = any (array(select t.dataid from t))
+      and d.locktype = 'OUT' and coalesce(d.status, '') = 'RUNNING' and d.runid = any (array(select r.runid from r))
+      and d.epoch = (select t.epoch from t where t.runid = d.runid and t.dataid = d.dataid)
+    returning d.datasetid, d.runid
+), ins as (
+    update datastatus d set status = :in_status, seal = d.seal + 1, modified = now()
+    where d.datasetid = any (array(select i ->> 0 from t cross join json_array_elements(t.inputs) i))
+      and d.dataid = any (array(select i ->> 1 from t cross join json_array_elements(t.inputs) i))
+      and d.jobid = any (array(select t.jobid from t)) and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = any (array(select r.runid from r))
+), ev as (
+    insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
+    select :kind, outs.datasetid, t.dataid, t.jobid, t.runid, t.epoch, 'RUNNING', :out_status, t.owner, t.detail from outs join t on t.runid = outs.runid
+)
+select outs.runid from outs
+
 -- name: manifest_put
 -- Record what one attempt published: the same as manifests_put.
 -- PostgreSQL: one statement is one round trip.

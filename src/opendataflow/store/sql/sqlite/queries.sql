@@ -153,6 +153,33 @@ returning datasetid;
 update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
 where runid = :runid and status = 'RUNNING'
 
+-- name: end_runs
+-- End several attempts that are still ours in the same way: the same as end_run. Answers the run of each chunk that was really ended.
+-- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
+insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
+select :kind, s.datasetid, s.dataid, r.jobid, r.runid, s.epoch, 'RUNNING', :out_status, t.value ->> 'owner', t.value ->> 'detail', now()
+from json_each(:runs) t
+cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING'
+cross join json_each(t.value, '$.outputs') o
+cross join datastatus s on s.datasetid = o.value and s.dataid = t.value ->> 'dataid' and s.locktype = 'OUT'
+                       and s.status = 'RUNNING' and s.epoch = t.value ->> 'epoch' and s.runid = r.runid;
+update datastatus set status = :in_status, seal = seal + 1, modified = now()
+where (datasetid, dataid, jobid, locktype, runid) in (
+        select i.value ->> 0, i.value ->> 1, r.jobid, 'IN', r.runid
+        from json_each(:runs) t cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING' cross join json_each(t.value, '$.inputs') i)
+  and status = 'RUNNING';
+update datastatus set status = :out_status, seal = seal + 1, modified = now(),
+       version = case when :out_status = 'READY' then epoch else version end,
+       tries = case when :out_status = 'READY' then 0 else tries end
+where (datasetid, dataid, epoch, runid) in (
+        select o.value, t.value ->> 'dataid', t.value ->> 'epoch', r.runid
+        from json_each(:runs) t cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING' cross join json_each(t.value, '$.outputs') o)
+  and locktype = 'OUT' and status = 'RUNNING'
+returning runid;
+update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome,
+       detail = t.value ->> 'detail', exit_code = t.value ->> 'exit_code'
+from json_each(:runs) t where run.runid = t.value ->> 'runid' and run.status = 'RUNNING'
+
 -- name: manifest_put
 -- Record what one attempt published: the same as manifests_put.
 -- SQLite: a statement that writes cannot be part of another one.
