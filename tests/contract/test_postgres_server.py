@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import psycopg
 import pytest
 
@@ -55,6 +58,74 @@ def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: 
         chunk = store.chunk("clean", "1")
         assert chunk is not None
         assert chunk.status == "READY"
+
+
+_ALONE = """
+import sys
+from opendataflow.store import open_store
+
+with open_store(sys.argv[1]) as store:
+    store.catalogue()
+    store.fold_in()
+    assert not {"psycopg", "psycopg.connection", "asyncio", "importlib.metadata"} & {*sys.modules}
+    assert not [name for name, module in sys.modules.items() if {"psycopg", "asyncio"} & {*vars(module)}]
+    errors, pq = sys.modules["psycopg.errors"], sys.modules["psycopg.pq"]
+    import asyncio
+
+    async def answer() -> int:
+        return 7
+
+    assert asyncio.run(answer()) == 7
+    assert asyncio.exceptions.CancelledError is asyncio.CancelledError
+    import psycopg
+    from psycopg.types.json import Jsonb
+
+    with psycopg.connect(sys.argv[1]) as other:
+        [[kept]] = other.execute("select %s", [Jsonb({"a": [1]})]).fetchall()
+    assert kept == {"a": [1]} and psycopg.sql.SQL and psycopg.errors is errors and psycopg.pq is pq
+    assert psycopg.__spec__.loader is psycopg.__loader__ and psycopg.__loader__.get_filename() == psycopg.__file__
+    assert store.sql("select 1 as n", as_superuser=True) == (["n"], [(1,)])
+"""
+_AT_ONCE = """
+import sys, threading
+from opendataflow.store import open_store
+
+def ours():
+    with open_store(sys.argv[1]) as store:
+        store.catalogue()
+
+def theirs():
+    import psycopg
+    try:
+        with psycopg.connect(sys.argv[1]) as connection:
+            connection.execute("select * from nothing")
+    except psycopg.errors.UndefinedTable:
+        assert psycopg.sql.SQL
+
+def others():
+    import asyncio
+    async def answer():
+        return 7
+    assert asyncio.run(answer()) == 7
+
+sys.setswitchinterval(1e-5)
+done, together = [], threading.Barrier(12)
+def begin(act):
+    together.wait()
+    act()
+    done.append(act)
+threads = [threading.Thread(target=begin, args=[act]) for act in 4 * [ours, theirs, others]]
+for each in threads: each.start()
+for each in threads: each.join()
+assert len(done) == 12
+"""
+
+
+@pytest.mark.parametrize("code", [_ALONE, _AT_ONCE])
+def test_a_store_works_without_most_of_psycopg_which_is_there_for_whoever_asks(postgres_url: str, code: str) -> None:
+    open_store(postgres_url, create=True).close()
+    done = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("way", ["localhost", "127.0.0.1,127.0.0.1", "127.0.0.1:1,127.0.0.1:PORT"])

@@ -11,11 +11,9 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-import psycopg
-from psycopg import errors, pq
-
 from . import queries
 from .backend import Answer, Row, Transaction, lacks
+from .libpq import Connection, errors, pq
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[bytes], Any]] = {
@@ -52,9 +50,9 @@ class PostgresTransaction(Transaction):
     server at once and costs one round trip.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], prepared: Prepared, begin: Sequence[bytes] = ()) -> None:
+    def __init__(self, connection: Connection, prepared: Prepared, begin: Sequence[bytes] = ()) -> None:
         self._connection = connection.pgconn
-        self._psycopg = connection
+        self._libpq = connection
         self._prepared = prepared
         self._begin = [_Asked(sql) for sql in begin]
         self._waiting: list[_Asked] = list(self._begin)
@@ -74,12 +72,12 @@ class PostgresTransaction(Transaction):
 
     def columns(self, table: str) -> list[str]:
         self.sync()
-        found = self._psycopg.execute(f"select * from {table} limit 0".encode())
+        found = self._libpq.psycopg.execute(f"select * from {table} limit 0".encode())
         return [column.name for column in found.description or ()]
 
     def everything(self, table: str) -> Iterator[Row]:
         self.sync()
-        with self._psycopg.cursor(f"all_of_{table}") as cursor:
+        with self._libpq.psycopg.cursor(f"all_of_{table}") as cursor:
             cursor.execute(f"select * from {table}".encode())
             yield from cursor
 
@@ -87,8 +85,8 @@ class PostgresTransaction(Transaction):
         listed = ", ".join(columns)
         objects = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
         self.sync()
-        self._psycopg.execute("set local timezone = 'UTC'")  # what the times of an export are
-        self._psycopg.execute(
+        self._libpq.psycopg.execute("set local timezone = 'UTC'")  # what the times of an export are
+        self._libpq.psycopg.execute(
             f"insert into {table} ({listed}) overriding system value"
             f" select {listed} from json_populate_recordset(null::{table}, %s)".encode(),
             [objects],
@@ -96,7 +94,7 @@ class PostgresTransaction(Transaction):
 
     def renumber(self) -> None:
         for sequence, column, name in self.rows("numbered_columns"):
-            self._psycopg.execute(
+            self._libpq.psycopg.execute(
                 f"select setval('{sequence}', greatest((select max({column}) from {name}), 1))".encode()
             )
 

@@ -6,10 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-import psycopg
-from psycopg import errors, pq
-from psycopg.conninfo import conninfo_to_dict
-
 from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from .backend import (
     ENCRYPTED,
@@ -26,6 +22,7 @@ from .backend import (
     not_encrypted,
     took_too_long,
 )
+from .libpq import Connection, connect, errors, parameters, pq
 from .pipeline import PostgresTransaction, Prepared, check, first_line
 from .typed import changes_no_tables, first_word, kind_of, statements
 
@@ -81,16 +78,14 @@ class PostgresBackend(Backend):
         self._prepared: Prepared = {}
         self._connection = self._connect()
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self) -> Connection:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
-            given = {**conninfo_to_dict(self.url), **extra}
+            given = {**parameters(self.url), **extra}
             if given.get("password") and "require_auth" not in given and pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
-            connection = psycopg.connect(
-                self.url, autocommit=True, application_name="opendataflow", connect_timeout=10, **extra
-            )
+            connection = connect(self.url, patience=10, application_name="opendataflow", **extra)
             # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the
             # same at ten chunks and at ten million, whatever its statistics say and however old they are.
             check(
@@ -190,9 +185,9 @@ class PostgresBackend(Backend):
         return self._transaction(*_BEGIN_READING)
 
     def migrate(self, steps: Sequence[Migration]) -> None:
-        connection = self._connection
+        connection = self._connection.psycopg
         with self._translated(), connection.transaction():
-            transaction = PostgresTransaction(connection, {})
+            transaction = PostgresTransaction(self._connection, {})
             transaction.run("schema")
             transaction.run("migration_lock")
             transaction.run("migration_table")
@@ -219,19 +214,19 @@ class PostgresBackend(Backend):
                 "this statement does not begin like one that reads: " + ", ".join(word.upper() for word in _READS),
                 hint="To change the store, use: odf dml",
             )
-        if not as_superuser and self._connection.info.parameter_status("is_superuser") == "on":
+        if not as_superuser and self._connection.psycopg.info.parameter_status("is_superuser") == "on":
             raise UsageError(
-                f"{self._connection.info.user} is a superuser of the server, and can read and run whatever the server can",
+                f"{self._connection.psycopg.info.user} is a superuser of the server, and can read and run whatever the server can",
                 hint="Use a role that owns no more than the store, or say: --as-superuser",
             )
         try:
             with self._transaction(b"begin read only") as transaction:
                 transaction.sync()
                 milliseconds = max(1, int(timeout * 1000))
-                self._connection.execute(
+                self._connection.psycopg.execute(
                     f"set local statement_timeout = {milliseconds}; set local lock_timeout = {milliseconds}".encode()
                 )
-                cursor = self._connection.execute(
+                cursor = self._connection.psycopg.execute(
                     sql.encode(), prepare=True
                 )  # prepared: one statement, so that none can end the transaction first
                 return [
@@ -259,7 +254,7 @@ class PostgresBackend(Backend):
             with self._transaction(*_BEGIN_WRITING, force_rollback=dry_run) as transaction:
                 transaction.sync()
                 # Prepared: the server itself takes only one statement at a time, so that none hides another.
-                n = sum(_rows_changed(self._connection.execute(part.encode(), prepare=True)) for part in parts)
+                n = sum(_rows_changed(self._connection.psycopg.execute(part.encode(), prepare=True)) for part in parts)
         except ConnectionLost as lost:
             lost.answer = n
             raise
@@ -271,7 +266,7 @@ class PostgresBackend(Backend):
                 # connection, ours with its own: so it sees one now.
                 self._prepared.clear()
                 with suppress(errors.Error):
-                    self._connection.execute("begin; rollback")
+                    self._connection.psycopg.execute("begin; rollback")
         return n
 
     def close(self) -> None:
