@@ -100,13 +100,14 @@ def ours(url: str, workers: int | None = None) -> None:
             store.commit(claims[0])
 
     def drain(meter: Meter) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            worker = Around(store, project_in(folder, url), None, echo=False)
-            (last,) = store.sql("select coalesce(max(runid), 0) from run")[1][0]
-            meter.all_of(lambda: Drain(store, worker, ["load"], workers=workers or 1).run().done.total())
-            meter.runs, meter.seconds = spent(store, "load", int(last))
+        (last,) = store.sql("select coalesce(max(runid), 0) from run")[1][0]
+        meter.all_of(lambda: Drain(store, worker, ["load"], workers=workers or 1).run().done.total())
+        meter.runs, meter.seconds = spent(store, "load", int(last))
 
-    _serve(fill, drain if workers else loop)
+    # Logs stay as long as the side does, as they do with users: ext4 searches long for room among what was just deleted.
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Around(store, project_in(folder, url), None, echo=False)
+        _serve(fill, drain if workers else loop)
 
 
 async def procrastinate(url: str) -> None:

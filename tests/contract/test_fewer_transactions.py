@@ -166,3 +166,18 @@ def test_a_store_that_cannot_be_written_stays_as_it_is(store: Store, monkeypatch
 
     monkeypatch.setattr(store._backend, "writing", refuse)
     store.fold_in()
+
+
+def test_a_store_is_used_over_a_second_connection_at_the_same_time(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    other = store.beside()
+    assert other.url == store.url
+    first, second = store.claim("make", n=2)
+    other.commit_many([(first, {}, 0)])
+    store.commit(second)
+    assert [claim.dataid for claim in other.claim("use", n=2)] == ["1", "2"]
+    assert {run.owner for run in store.running()} == {first.owner}
+    if other is not store:
+        other.close()
+    assert store.claim("make") == []

@@ -110,6 +110,11 @@ class Facts(NamedTuple):
     place: Look | str = ""
     validated: Look | str = ""
 
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether questions are open that only a look at the data answers; none are where it is only tracked, or forced."""
+        return not (self.forced or (self.place and self.validated))
+
 
 def decide(facts: Facts) -> Receipt:
     """The five questions in their order, up to the first no; what comes after it is not asked."""

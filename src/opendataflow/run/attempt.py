@@ -20,7 +20,7 @@ from ..errors import (
     StoreUnreachable,
     exit_code_of,
 )
-from ..model import READY, YES, Catalogue, InputChunk, Manifest, Receipt
+from ..model import READY, Catalogue, InputChunk, Manifest, Receipt
 from ..model.remarks import remarks
 from ..store import Claim
 from .asking import claim_chunk, not_now, refusal, with_distrust
@@ -215,7 +215,7 @@ def admit(
     admitted: list[tuple[Attempt, Receipt | None]] = []
     for claim in batch.claims:
         receipt = None  # of a forced run, and of one with nothing to look at, the claim has stored it
-        if claim.receipt.verdict != YES and not claim.forced:
+        if claim.facts.needs_a_look:
             from .. import gate  # here, since what is only tracked needs no look
 
             receipt = gate.ask(environment, catalogue, claim, inputs[claim.runid])

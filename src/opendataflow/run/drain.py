@@ -21,8 +21,8 @@ from .worker import Worker
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
 _LAST_PATIENCE = 5.0  # with a store that is away, once somebody wants an end
 _AHEAD = 0.05  # seconds of work that are claimed for each thread at most
-_MOST_AHEAD = 16  # chunks: more together do not get cheaper
-_MOST_TOGETHER = 64  # chunks that are published together
+_MOST_AHEAD = 32  # chunks for each thread: more together do not get cheaper
+_MOST_TOGETHER = 64  # chunks that are claimed ahead for all threads, or published together
 _MOMENT = 0.005  # so long what has ended may wait for others, to be published with them
 _UNTOUCHED = 2.0  # so long what is claimed may wait for a thread that begins it
 
@@ -41,7 +41,7 @@ class Drain:
     """Threads that run chunks. One that is idle claims for all that are; the store keeps them, and other drains, apart.
 
     Of an empty chunk the transactions are nearly all of the cost. So short chunks are claimed and admitted several at a
-    time, and what ends within a moment is published together.
+    time, and what ends within a moment is published together: over a connection of its own, while the next ones are claimed.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Drain:
         on_result: Callable[[Result], None] = lambda result: None,
         on_look: Callable[[Drained], None] = lambda drained: None,
     ) -> None:
-        self._store, self._worker = store, worker
+        self._store, self._worker, self._publisher = store, worker, worker
         self._choose = jobids if callable(jobids) else lambda catalogue: jobids
         self._workers, self._follow = workers, follow
         self._on_result, self._on_look = on_result, on_look
@@ -95,6 +95,7 @@ class Drain:
     def _drain(self) -> Drained:
         start = time.monotonic()
         self._start_spark()
+        self._publisher = self._worker.beside()
         # Not joined: Ctrl-C inside a join of Python 3.11 takes a thread that is at work for one that has ended.
         ended = [threading.Event() for _ in range(self._workers)]
         kept = threading.Event()
@@ -117,6 +118,8 @@ class Drain:
                 self._keeper.notify()
             self.drained.seconds = time.monotonic() - start
         kept.wait()
+        if self._publishes_apart:
+            self._publisher.store.close()
         if self._broken:
             raise self._broken[0]
         return self.drained
@@ -132,7 +135,8 @@ class Drain:
             self._worker.spark()
 
     def _end(self) -> None:
-        self._store.patience = min(self._store.patience, _LAST_PATIENCE)
+        for store in (self._store, self._publisher.store):
+            store.patience = min(store.patience, _LAST_PATIENCE)
         self._stop.set()
         self._wake()
 
@@ -167,6 +171,11 @@ class Drain:
             return partial(self._busy, step)
 
     @property
+    def _publishes_apart(self) -> bool:
+        """Whether publishing has a connection of its own, so that the keeper does it while threads go on."""
+        return self._publisher.store is not self._worker.store
+
+    @property
     def _is_ending(self) -> bool:
         return self._stop.is_set() or bool(self._broken)
 
@@ -179,7 +188,7 @@ class Drain:
             return partial(self._give_back, waiting, "its drain ended before it began")
         if self._admitted:
             return partial(self._run, self._admitted.popleft().batch)
-        if self._ended:
+        if self._ended and (not self._publishes_apart or self._is_ending or len(self._ended) >= _MOST_TOGETHER):
             return self._publish
         if self._claimed:
             return partial(self._admit, *self._claimed.popleft())
@@ -200,7 +209,8 @@ class Drain:
         with self._door:
             while not self._is_closed:
                 now = time.monotonic()
-                if self._ended and now - self._ended[0].since >= _MOMENT:
+                is_last = self._publishes_apart and not self._admitted
+                if self._ended and (is_last or now - self._ended[0].since >= _MOMENT):
                     return self._publish
                 if self._admitted and now - self._admitted[0].since >= _UNTOUCHED:
                     return partial(
@@ -239,7 +249,7 @@ class Drain:
         for jobid in self._worth_asking():
             try:
                 job = self._store.known.job(jobid)
-                claims = self._store.claim(jobid, free * job.batch * self._ahead(job))
+                claims = self._store.claim(jobid, free * job.batch * self._ahead(job, free))
             except (UnknownJob, BadDefinition):
                 continue  # somebody removed or broke it just now
             if claims:
@@ -248,14 +258,14 @@ class Drain:
         self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
         return []
 
-    def _ahead(self, job: Job) -> int:
-        """How many chunks to claim for one thread: what a limit holds back for others is not taken before it is begun."""
+    def _ahead(self, job: Job, free: int) -> int:
+        """How many chunks to claim for each free thread: what a limit holds back for others is not taken before it is begun."""
         datasets = self._store.known.datasets
         is_limited = job.pool or any("readers" in datasets[item.datasetid].options for item in job.inputs)
         took = self._took.get(job.jobid)
         if took is None or is_limited or job.batch > 1:
             return 1
-        return max(1, min(_MOST_AHEAD, int(_AHEAD / max(took, 0.001))))
+        return max(1, min(_MOST_AHEAD, _MOST_TOGETHER // free, int(_AHEAD / max(took, 0.001))))
 
     def _take(self, claimed: Sequence[tuple[Catalogue, list[Sequence[Claim]]]]) -> None:
         with self._door:
@@ -284,7 +294,7 @@ class Drain:
             took = now - batch.began
             self._took[jobid] = 0.8 * self._took.get(jobid, took) + 0.2 * took
             self._ended.append(Waiting(batch, now))
-            if len(self._ended) == 1:
+            if not self._admitted:
                 self._keeper.notify()
         if batch.results:
             self._publish()  # something went wrong: whether more can be begun is to be known first
@@ -299,7 +309,7 @@ class Drain:
                     ended.append(self._ended.popleft().batch)
                     room -= len(ended[-1].claims)
             if ended:
-                self._worker.end(ended)
+                self._publisher.end(ended)
         now = time.monotonic()
         for batch in ended:
             results = self._over_with(batch, now)

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,12 @@ class Worker:
         """Give what is still to be told a moment to leave."""
         if self.teller is not None:
             self.teller.close()
+
+    def beside(self) -> Worker:
+        """The same worker over a connection of its own, for a thread that publishes while others claim."""
+        other = copy(self)
+        other.store = self.store.beside()
+        return other
 
     def run(self, catalogue: Catalogue, claims: Sequence[Claim]) -> list[Result]:
         """Take claimed chunks of one job the whole way, together where the job says so."""

@@ -130,6 +130,10 @@ class Backend(ABC):
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
         """A person's own SQL that may write: number of rows changed; dry_run undoes it at once."""
 
+    def another(self) -> Backend | None:
+        """One more connection, for whoever works at the same time; None where only one can write anyway."""
+        return None
+
     @property
     @abstractmethod
     def shown_url(self) -> str:

@@ -204,6 +204,9 @@ class PostgresBackend(Backend):
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
             transaction.sync()
 
+    def another(self) -> PostgresBackend:
+        return PostgresBackend(self.url, password=self._password)
+
     def has_schema(self) -> bool:
         with self.reading() as transaction:
             return bool(transaction.value("has_schema"))

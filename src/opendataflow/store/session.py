@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
@@ -122,6 +122,18 @@ class Session:
         """Give the connection back."""
         with self._lock:
             self._backend.close()
+
+    def beside(self) -> Self:
+        """The same store over a connection of its own, for another thread; the same where there is none to be had."""
+        try:
+            backend = self._backend.another()
+        except StoreUnreachable:
+            return self
+        if backend is None:
+            return self
+        other = type(self)(backend, who=self._who, patience=self.patience, say=self._say, environment=self._environment)
+        other.roots = self.roots
+        return other
 
     # Transactions ------------------------------------------------------------------------------------------------
 

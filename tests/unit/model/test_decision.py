@@ -117,6 +117,14 @@ def test_a_question_that_is_still_open_is_no_yes():
     assert decide(Facts("load", "1", outputs=GOOD.outputs)).verdict == NOT_ASKED
 
 
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("place", ["", "tracked", Look()])
+@pytest.mark.parametrize("validated", ["", "tracked", Look()])
+def test_a_look_is_needed_where_nothing_else_keeps_it_from_a_yes(place: Any, validated: Any, forced: bool):
+    facts = GOOD._replace(place=place, validated=validated, forced=forced)
+    assert facts.needs_a_look == (decide(facts).verdict != YES and not forced)
+
+
 def test_a_forced_run_was_asked_nothing():
     assert tuple(answer.yes for answer in decide(GOOD._replace(forced=True)).answers) == NONE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ class Played:
         self.admitted: list[int] = []  # batches, each time
         self.ended: list[int] = []
         self.given_back: list[str] = []
+
+    def beside(self) -> Played:
+        return self
 
     def needs_spark(self, job: Job) -> bool:
         return job.jobid == "make"
@@ -132,12 +136,15 @@ class Counting:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.asked: list[int] = []
+        self.again = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
     def claim(self, jobid: str, n: int = 1) -> list[Claim]:
         self.asked.append(n)
+        if len(self.asked) > 1:
+            self.again.set()
         return self.store.claim(jobid, n)
 
 
@@ -169,9 +176,51 @@ def test_short_chunks_are_claimed_ahead_and_published_together(store: Store) -> 
     counting: Any = Counting(store)
     worker = Played(store)
     assert drain(counting, worker, "open", workers=1) == {"READY": 80}
-    assert (counting.asked[0], max(counting.asked)) == (1, 16), "nothing is known of the first one"
+    assert (counting.asked[0], max(counting.asked)) == (1, 32), "nothing is known of the first one"
     assert len(worker.ended) < 40
     assert worker.given_back == []
+
+
+class Apart(Played):
+    """One whose publishing has a connection of its own."""
+
+    def beside(self) -> Apart:
+        other = copy(self)
+        other.store = opendataflow.open(self.store.url)
+        return other
+
+
+def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: Store) -> None:
+    store.announce("gate", NUMBERS)
+    counting: Any = Counting(store)
+
+    class Waiting(Apart):
+        def end(self, batches: Sequence[Batch]) -> None:
+            assert len(counting.asked) > 1 or counting.again.wait(30)
+            super().end(batches)
+
+    assert drain(counting, Waiting(store), "open", workers=1) == {"READY": 12}
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_all_is_published_before_a_drain_ends_whose_publishing_is_apart(store: Store, workers: int) -> None:
+    store.announce("gate", [str(n) for n in range(1, 201)])
+    worker = Apart(store)
+
+    def work(claim: Claim) -> str:
+        if claim.dataid == "150":
+            worker.cancelled.set()
+        return "READY" if int(claim.dataid) % 40 else "FAILED"
+
+    worker.play = work
+    found = drain(store, worker, "open", "make", workers=workers)
+    ended = [run.status for run in store.runs(n=1000)]
+    assert (found["READY"], found["JOB_FAILED"]) == (ended.count("READY"), ended.count("FAILED"))
+    assert store.running() == []
+    assert drain(store, Apart(store), workers=workers)["READY"] > 0
+    store.resubmit("raw", [str(n) for n in range(40, 201, 40)])
+    drain(store, Apart(store), workers=workers)
+    assert store.status_counts()["report"] == {"READY": 200}
 
 
 def test_what_a_limit_may_hold_back_for_others_is_not_claimed_ahead(store: Store) -> None:

@@ -93,7 +93,7 @@ class LogFile:
         self._last_words = b""
         self._handle = -1
         try:
-            self._handle = _create(Path(folder), self.path)
+            self._handle = _create(folder, self.path)
             self._append(_first_line(0, 0))
         except OSError as error:
             if error.errno not in _FULL:
@@ -277,14 +277,14 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
         yield rest
 
 
-def _create(folder: Path, path: Path) -> int:
+def _create(folder: str | os.PathLike[str], path: Path) -> int:
     for _ in range(10):
-        if os.path.islink(path.parent):
+        if os.path.islink(os.path.dirname(path)):
             raise BadConfig(f"{path.parent} leads out of the folder of logs")
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:  # the first log of its job, or the last ones have just been pruned
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             continue
         except FileExistsError:
