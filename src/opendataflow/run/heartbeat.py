@@ -23,14 +23,13 @@ class Heartbeat:
         self.held = list(claims)
         self.first = claims[0]
         self.every = min(claim.lease for claim in claims) / 3
-        self._lost = threading.Event()
         self._cancelled = ""  # by whom and why, where a person ended the run through the store
         self.stop: Callable[[], None] = lambda: None  # how to stop the work; set by whoever does it
 
     @property
     def is_lost(self) -> bool:
         """Whether none of the chunks is ours any more."""
-        return self._lost.is_set()
+        return not self.held
 
     def check(self) -> None:
         """LeaseLost when the chunks are no longer ours; for work that asks now and then."""
@@ -48,10 +47,8 @@ class Heartbeat:
 
     def lose(self, claim: Claim, cancelled: str) -> None:
         """One of the chunks is no longer ours; without any, the work has to stop."""
-        self.held.remove(claim)
         self._cancelled = cancelled
-        if not self.held:
-            self._lost.set()
+        self.held.remove(claim)
 
 
 class Pulse:

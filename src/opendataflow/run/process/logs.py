@@ -45,7 +45,7 @@ def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: 
     # The grammar forbids it already; a second look costs nothing and does not depend on the grammar staying so.
     if os.sep in job + name or job in (os.curdir, os.pardir):
         raise BadId(f"the log of run {run} would lie outside {folder}")
-    return Path(folder, job, name)
+    return (folder if isinstance(folder, Path) else Path(folder)).joinpath(job, name)
 
 
 def log_of(folder: str | os.PathLike[str], path: str) -> Path:
