@@ -119,34 +119,27 @@ class PostgresBackend(Backend):
         scheme, slashes, login = head.partition("://")
         return f"{scheme}{slashes}{login.partition(':')[0]}@{tail}" if at else self.url
 
-    @contextmanager
-    def _translated(self, transaction: str = "") -> Iterator[None]:
-        """Errors of the driver as ours; transaction is the one that is being committed."""
-        try:
-            yield
-        except (errors.DeadlockDetected, errors.SerializationFailure) as error:
+    def _translate(self, error: errors.Error, transaction: str = "") -> None:
+        """Raise an error of ours for one of the driver, where there is one; transaction is the one that is being committed."""
+        if isinstance(error, (errors.DeadlockDetected, errors.SerializationFailure)):
             raise Retry from error
-        except errors.CheckViolation as error:
-            if error.diag.constraint_name == ENCRYPTED:
-                raise not_encrypted() from None  # the server's own words repeat the row
-            raise
-        except errors.ReadOnlySqlTransaction as error:
+        if isinstance(error, errors.CheckViolation) and error.diag.constraint_name == ENCRYPTED:
+            raise not_encrypted() from None  # the server's own words repeat the row
+        if isinstance(error, errors.ReadOnlySqlTransaction):
             raise StoreReadOnly(
                 f"the store {self.shown_url} is read-only", hint="Is this a standby? Point --store at the primary."
             ) from error
-        except errors.InsufficientPrivilege as error:
+        if isinstance(error, errors.InsufficientPrivilege):
             raise StoreReadOnly(
                 f"the store {self.shown_url} refuses this role: {first_line(error)}",
                 hint="Use a role that may, or have its owner grant the right; docs/how-to/harden.md has roles for all.",
             ) from error
-        except errors.DiskFull as error:
+        if isinstance(error, errors.DiskFull):
             raise no_space(self.shown_url) from error
-        except errors.Error as error:
-            if is_gone(error):
-                raise ConnectionLost(first_line(error), transaction) from error
-            if error.sqlstate in _DAMAGED:
-                raise damaged(self.shown_url, first_line(error)) from error
-            raise
+        if is_gone(error):
+            raise ConnectionLost(first_line(error), transaction) from error
+        if error.sqlstate in _DAMAGED:
+            raise damaged(self.shown_url, first_line(error)) from error
 
     def reconnect(self) -> None:
         """A fresh connection after the old one broke."""
@@ -168,14 +161,15 @@ class PostgresBackend(Backend):
     @contextmanager
     def _transaction(self, *begin: bytes, force_rollback: bool = False) -> Iterator[PostgresTransaction]:
         transaction = PostgresTransaction(self._connection, self._prepared, begin)
+        number = ""
         try:
-            with self._translated():
-                yield transaction
-                number = transaction.number()
-            with self._translated(number):
-                transaction.end(b"commit" if number and not force_rollback else b"rollback")
-        except BaseException:
+            yield transaction
+            number = transaction.number()
+            transaction.end(b"commit" if number and not force_rollback else b"rollback")
+        except BaseException as error:
             transaction.give_up()
+            if isinstance(error, errors.Error):
+                self._translate(error, number)
             raise
 
     def writing(self) -> AbstractContextManager[Transaction]:
@@ -185,8 +179,15 @@ class PostgresBackend(Backend):
         return self._transaction(*_BEGIN_READING)
 
     def migrate(self, steps: Sequence[Migration]) -> None:
+        try:
+            self._migrate(steps)
+        except errors.Error as error:
+            self._translate(error)
+            raise
+
+    def _migrate(self, steps: Sequence[Migration]) -> None:
         connection = self._connection.psycopg
-        with self._translated(), connection.transaction():
+        with connection.transaction():
             transaction = PostgresTransaction(self._connection, {})
             transaction.run("schema")
             transaction.run("migration_lock")

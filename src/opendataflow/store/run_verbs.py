@@ -306,7 +306,7 @@ class RunVerbs(Session):
         done: Sequence[tuple[Claim, Mapping[str, Manifest], int | None]],
         *,
         beside: Mapping[str, Manifest] | None = None,
-        settle: Iterable[Callable[[], None]] = (),
+        settle: Sequence[Callable[[], None]] = (),
     ) -> None:
         """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema.
 
@@ -337,7 +337,8 @@ class RunVerbs(Session):
                 aside = aside._replace(jobid=claim.jobid, runid=claim.runid)
                 announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
             freshness.published(tx, catalogue, runs, beside or (), Act(self._who), seen)
-            tx.sync()
+            if settle:
+                tx.sync()
             for step in settle:
                 step()
 

@@ -196,7 +196,7 @@ select before from event where datasetid = :datasetid and dataid = :dataid and k
 
 -- name: slots_taken
 -- How many chunks run in a pool now, on all machines.
-select count(*) as taken from run where pool = :pool and status = 'RUNNING'
+select count(*) as taken from run where pool = :pool and pool <> '' and status = 'RUNNING'
 
 -- name: readers_running
 -- How many chunks run now, on all machines, that read a dataset.
@@ -422,7 +422,8 @@ order by sort_key desc, dataid desc limit :n
 
 -- name: chunks_of_dataid
 -- The chunks of all datasets that have one dataid.
-select datasetid, dataid, status from datastatus where locktype = 'OUT' and dataid = :dataid order by datasetid limit :n
+select s.datasetid, s.dataid, s.status from dataset d join datastatus s on s.datasetid = d.datasetid and s.dataid = :dataid and s.locktype = 'OUT'
+order by d.datasetid limit :n
 
 -- name: readers_of_chunk
 -- The relations of all jobs to one chunk.

@@ -1,6 +1,7 @@
 -- Queries that PostgreSQL has to say in its own way: lists travel as JSON, what belongs together is one statement (one round
 -- trip), and row locks keep concurrent claims apart. A list is joined by LATERAL … OFFSET 0, or becomes an array before the
--- table is looked at: so the list always drives and the table is looked up by its key, whatever the planner believes of its size.
+-- table is looked at: so the list always drives and the table is looked up by its key, whatever the planner believes of its
+-- size. COALESCE around a status keeps the planner from looking through everything that runs instead.
 
 -- name: other_tables
 -- What is there that is no store's, while the store is not.
@@ -137,7 +138,7 @@ select r.runid, r.dataid, r.epoch, (select count(*) from outs) as taken from r
 -- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
 with r as (
     update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
-    where runid = :runid and status = 'RUNNING' returning runid
+    where runid = :runid and coalesce(status, '') = 'RUNNING' returning runid
 ), outs as (
     update datastatus d set status = :out_status, seal = d.seal + 1, modified = now(),
         version = case when :out_status = 'READY' then d.epoch else d.version end,
@@ -158,7 +159,7 @@ select outs.datasetid from outs
 
 -- name: end_runs
 -- End several attempts that are still ours in the same way: the same as end_run. Answers the run of each chunk that was really ended.
--- PostgreSQL: a list becomes an array before a table is looked at, and COALESCE keeps the planner from looking through all that runs instead.
+-- PostgreSQL: a list becomes an array before a table is looked at.
 with t as materialized (
     select * from json_to_recordset(:runs::json)
         as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, inputs json, outputs json, detail text, exit_code integer)
@@ -224,7 +225,7 @@ where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = (
 -- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
 with r as (
     update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
-    where runid = :runid and status = 'RUNNING' returning runid
+    where runid = :runid and coalesce(status, '') = 'RUNNING' returning runid
 ), outs as (
     update datastatus d set status = 'RESUBMIT', runid = null, tries = greatest(d.tries - 1, 0), seal = d.seal + 1, modified = now()
     where :was_resubmit and d.datasetid = any (array(select json_array_elements_text(:outputs::json))) and d.dataid = :dataid
