@@ -289,3 +289,25 @@ def test_a_run_that_is_over_ends_nothing(store: Store) -> None:
         store.give_back(claim, Receipt("make", "1", (Answer("place", False),)), "no")
     assert dump(store) == before
     assert (status(store, "product", "1"), in_status(store, "raw", "1", "make")) == ("RUNNING", "RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("claim_pick", "chunks_in_order"),
+        ("statuses_given", "chunks_in_order"),
+        ("end_run", "chunks_in_order|leases"),
+        ("end_runs", "chunks_in_order|leases"),
+    ],
+)
+def test_postgres_looks_up_a_chunk_by_its_key_in_a_store_that_it_has_never_analysed(
+    both: tuple[Store, Store], query: str, wrong: str
+) -> None:
+    connection = both[1]._backend._connection.pgconn  # type: ignore[attr-defined]
+    sql, names = queries.to_numbered(queries.load("postgres")[query])
+    check(connection.exec_(b"prepare looked_at as " + sql))
+    nothing = b", ".join([b"null"] * len(names))
+    plan = check(connection.exec_(b"explain execute looked_at (" + nothing + b")"))
+    told = "\n".join(plan.get_value(line, 0).decode() for line in range(plan.ntuples))
+    assert "Index Scan using one_out_row_per_chunk on datastatus" in told
+    assert not re.search(wrong, "\n".join(re.findall(r"Index Scan using \w+", told))), told
