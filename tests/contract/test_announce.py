@@ -53,6 +53,18 @@ def test_the_same_announcement_again_changes_nothing(store: Store) -> None:
     assert dump(store) == before
 
 
+def test_chunks_of_different_pasts_at_once(store: Store) -> None:
+    store.register([dataset("raw")])
+    store.announce("raw", ["1", "2"])
+    store.announce("raw", ["2"], again=True)
+    store.dml("update datastatus set status = 'FAILED' where dataid = '2'")
+    told = store.announce("raw", ["3", "2", "1"], again=True)
+    assert (told.ready, told.renewed) == (("3", "2", "1"), ("2", "1"))
+    assert [(chunk.dataid, chunk.version) for chunk in store.chunks("raw")] == [("1", 2), ("2", 3), ("3", 1)]
+    events = [store.events("raw", dataid)[-1] for dataid in ("1", "2", "3")]
+    assert [(event.epoch, event.before) for event in events] == [(2, "READY"), (3, "FAILED"), (1, None)]
+
+
 def test_a_single_text_is_one_dataid(store: Store) -> None:
     chain(store)
     assert store.announce("raw", "17").ready == ("17",)

@@ -244,6 +244,16 @@ def positions(partition: Partition, dataids: Iterable[str]) -> Iterator[tuple[st
             continue
 
 
+def checked_positions(partition: Partition, dataids: Iterable[str], datasetid: str = "") -> dict[str, str]:
+    """The same when the dataset can have all of them, BadDataid or BadId when not."""
+    dataids = list(dataids)
+    found = dict(positions(partition, dataids))
+    if partition.has_bounds or len(found) < len(dataids):
+        for dataid in dataids:
+            check_dataid(partition, dataid, datasetid)
+    return found
+
+
 def dataids(partition: Partition, first: str, last: str) -> Iterator[str]:
     """Every dataid FROM..TO in order, both included."""
     check_dataid(partition, first)

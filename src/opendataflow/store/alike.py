@@ -28,11 +28,18 @@ _ITS_DATAID = "*"  # no id has one
 
 
 class Group(NamedTuple):
-    """What decides about a group of dataids of one job, statuses joined by commas; and the group, with positions."""
+    """What decides about a group of dataids of one job, statuses joined by commas; and the group, with positions, as an object."""
 
     inputs: str | None
     outputs: str | None
     reads: str | None
+    pairs: str
+
+
+class Batch(NamedTuple):
+    """So many dataids with their positions, as the queries take them."""
+
+    n: int
     pairs: str
 
 
@@ -75,24 +82,32 @@ def are_alike(catalogue: Catalogue, job: Job, dataids: Sequence[str]) -> bool:
     )
 
 
-def batches_of(partition: Partition, dataids: Sequence[str]) -> list[str]:
-    """These dataids with their positions, as the queries take them."""
-    pairs = list(positions(partition, dataids))
-    return [compact(pairs[start : start + _BATCH]) for start in range(0, len(pairs), _BATCH)]
+def batches_of(partition: Partition, dataids: Sequence[str]) -> list[Batch]:
+    """These dataids with their positions, in batches."""
+    pairs = list(dict(positions(partition, dataids)).items())
+    parts = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
+    return [Batch(len(part), compact(dict(part))) for part in parts]
 
 
-def derive(tx: Transaction, job: Job, batches: Iterable[str], not_before: float, asked_for: bool) -> None:
+def derive(tx: Transaction, job: Job, batches: Iterable[Batch], not_before: float, asked_for: bool) -> None:
     """Derive for each of these dataids whether it may be taken now, and write or remove its candidate."""
     inputs = [item.datasetid for item in job.inputs]
     template = compact([(datasetid, _ITS_DATAID) for datasetid in inputs])
-    asked = {"jobid": job.jobid, "inputs": compact(inputs), "outputs": compact(job.outputs)}
     for batch in batches:
-        for group in tx.fetch(Group._make, "pair_facts_alike", pairs=batch, **asked):
+        for group in _groups(tx, job, inputs, batch):
             statuses = (each.split(",") if each else [] for each in (group.inputs, group.outputs, group.reads))
             state, rank = decided(job, Found(True, len(inputs), *statuses), not_before, asked_for)
             if state is None:
-                gone = compact([dataid for dataid, _ in json.loads(group.pairs)])
+                gone = compact(list(json.loads(group.pairs)))
                 tx.run("candidates_drop", jobid=job.jobid, dataids=gone)
                 continue
             how = {"rank": rank, "state": state, "not_before": not_before, "inputs": template}
             tx.run("candidates_put_alike", jobid=job.jobid, pairs=group.pairs, **how)
+
+
+def _groups(tx: Transaction, job: Job, inputs: Sequence[str], batch: Batch) -> list[Group]:
+    asked = {"jobid": job.jobid, "inputs": compact(inputs), "outputs": compact(job.outputs), "pairs": batch.pairs}
+    if tx.value("ready_inputs_alike", **asked) == batch.n * len(inputs):
+        # As a rule many chunks are new: then they are one group, and nothing of it has to come back.
+        return [Group(",".join(READY for _ in inputs), None, None, batch.pairs)]
+    return tx.fetch(Group._make, "pair_facts_alike", **asked)

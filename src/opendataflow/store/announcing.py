@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ..errors import Locked, WrongData
-from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, check_dataid, sort_key
+from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, checked_positions
 from ..shapes import NamedTuple
 from . import candidates, records, status_rows
 from .backend import Transaction
@@ -57,7 +57,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
     """Make chunks READY that something outside produced; what is READY already, with the same content, stays as it is."""
     datasetid = announcement.datasetid
     partition = catalogue.dataset(datasetid).partition
-    wanted = list(dict.fromkeys(check_dataid(partition, dataid, datasetid) for dataid in announcement.dataids))
+    keys = checked_positions(partition, announcement.dataids, datasetid)
+    wanted = list(keys)
     tx.lock("lock_dataset", datasetid=datasetid)
     ready: list[str] = []
     renewed: list[str] = []
@@ -70,7 +71,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
         had = tx.fetch(_Version._make, "versions_given", datasetid=datasetid, dataids=compact(batch))
         newest = {row.dataid: row.version for row in had}
         called_back = _called_back(tx, chunks) if announcement.manifests else {}
-        rows, published = [], []
+        news: dict[tuple[int, str, str | None], list[AnnouncedRow]] = {}  # by version, jobid and status before
+        written, published = [], []
         for chunk in chunks:
             _, dataid = chunk
             before = there.get(chunk)
@@ -86,17 +88,20 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
                 version, status = max(version, 1 + before.epoch, 1 + before.version), before.status
                 jobid = before.jobid if announcement.runid is None else jobid
             bounds = announcement.bounds.get(dataid, (None, None))
-            rows.append(AnnouncedRow(dataid, sort_key(partition, dataid), version, jobid, status, *bounds))
+            news.setdefault((version, jobid, status), []).append(AnnouncedRow(dataid, keys[dataid], *bounds))
+            written.append(chunk)
             if manifest is not None:
                 published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
             if version > 1 or before is not None:
                 renewed.append(dataid)
-        if rows:
-            tx.run("chunks_announce", datasetid=datasetid, chunks=compact(rows), **told)
-            if published:
-                tx.run("manifests_put", manifests=compact(published))
-            candidates.settle(tx, catalogue, [(datasetid, row.dataid) for row in rows])
-            ready += [row.dataid for row in rows]
+        for (version, jobid, status), rows in news.items():
+            how = {"version": version, "jobid": jobid, "before": status, **told}
+            tx.run("chunks_announce", datasetid=datasetid, chunks=compact(rows), **how)
+        if published:
+            tx.run("manifests_put", manifests=compact(published))
+        if written:
+            candidates.settle(tx, catalogue, written)
+            ready += [dataid for _, dataid in written]
     became = set(ready)
     unchanged = tuple(dataid for dataid in wanted if dataid not in became)
     return Announced(tuple(ready), unchanged, renewed=tuple(renewed))

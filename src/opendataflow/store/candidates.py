@@ -141,7 +141,7 @@ def _derive_alike(
         return pair_ids
     left: list[PairId] = []
     before: tuple[str, list[str]] = ("", [])
-    batches: list[str] = []
+    batches: list[alike.Batch] = []
     for jobid, dataids in _by_first(pair_ids).items():
         job = catalogue.jobs.get(jobid)
         if job is None or len(dataids) <= _MOST_PAIR_LOCKS or not alike.are_alike(catalogue, job, dataids):

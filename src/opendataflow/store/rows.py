@@ -293,13 +293,10 @@ class OutRow(NamedTuple):
 
 
 class AnnouncedRow(NamedTuple):
-    """A chunk of one dataset as chunks_announce writes it."""
+    """A chunk as chunks_announce writes it, beside what it has in common with others."""
 
     dataid: str
     sort_key: str
-    version: int
-    jobid: str
-    before: str | None
     lower: str | None
     upper: str | None
 

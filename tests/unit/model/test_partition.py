@@ -12,6 +12,7 @@ from opendataflow.model.partition import (
     Partition,
     bounds,
     check_dataid,
+    checked_positions,
     comparable,
     dataids,
     from_ordinal,
@@ -409,3 +410,15 @@ def test_a_wrong_declaration_names_its_key(data):
 def test_a_partition_survives_the_round_trip(partition):
     assert Partition.from_data(partition.to_data()) == partition
     assert None not in partition.to_data().values()
+
+
+def test_many_are_checked_as_each_of_them() -> None:
+    days = Partition("day", start="2025-01-01")
+    many = ["2025-01-02", "2025-01-01", "2025-01-02"]
+    assert checked_positions(days, many) == {dataid: sort_key(days, dataid) for dataid in many}
+    for bad in ("2024-12-31", "2025-02-30", "no", "", None, [1]):
+        with pytest.raises((BadDataid, BadId)) as one:
+            check_dataid(days, bad, "raw")  # type: ignore[arg-type]
+        with pytest.raises(type(one.value)) as among_many:
+            checked_positions(days, [*many, bad], "raw")  # type: ignore[list-item]
+        assert str(among_many.value) == str(one.value)

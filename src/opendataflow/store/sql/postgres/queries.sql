@@ -259,26 +259,38 @@ cross join lateral (select d.status from datastatus d
                     where d.datasetid = p.in_datasetid and d.dataid = p.in_dataid and d.jobid = p.jobid and d.locktype = 'IN'
                       and (d.status <> 'DONE' or not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false)) offset 0) s
 
+-- name: ready_inputs_alike
+-- How many inputs of many dataids of one job are READY, each of which has the dataid of the output; null when anything of them was made or read before.
+-- PostgreSQL: a list is joined by LATERAL.
+select case
+    when exists (select 1 from json_array_elements_text(:outputs::json) o cross join json_each_text(:pairs::json) p
+                 cross join lateral (select 1 from datastatus d where d.datasetid = o and d.dataid = p.key and d.locktype = 'OUT' offset 0) s)
+      or exists (select 1 from json_array_elements_text(:inputs::json) i cross join json_each_text(:pairs::json) p
+                 cross join lateral (select 1 from datastatus d where d.datasetid = i and d.dataid = p.key and d.jobid = :jobid and d.locktype = 'IN' offset 0) s) then null
+    else (select count(*) from json_array_elements_text(:inputs::json) i cross join json_each_text(:pairs::json) p
+          cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.locktype = 'OUT' offset 0) s
+          where s.status = 'READY') end as ready
+
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
 -- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
-select f.inputs, f.outputs, f.reads, json_agg(f.pair)::text as pairs
-from (select p.pair,
+select f.inputs, f.outputs, f.reads, json_object_agg(f.dataid, f.sort_key)::text as pairs
+from (select p.key as dataid, p.value as sort_key,
              (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
-              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s) as inputs,
+              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.locktype = 'OUT' offset 0) s) as inputs,
              (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:outputs::json))) o
-              cross join lateral (select d.status from datastatus d where d.datasetid = o and d.dataid = p.dataid and d.locktype = 'OUT' offset 0) s) as outputs,
+              cross join lateral (select d.status from datastatus d where d.datasetid = o and d.dataid = p.key and d.locktype = 'OUT' offset 0) s) as outputs,
              (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
-              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.dataid and d.jobid = :jobid and d.locktype = 'IN'
-                                  and (d.status <> 'DONE' or coalesce((select r.dataid from run r where r.runid = d.runid), p.dataid) = p.dataid) offset 0) s) as reads
-      from (select p as pair, p ->> 0 as dataid from json_array_elements(:pairs::json) p offset 0) p) f
+              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.jobid = :jobid and d.locktype = 'IN'
+                                  and (d.status <> 'DONE' or coalesce((select r.dataid from run r where r.runid = d.runid), p.key) = p.key) offset 0) s) as reads
+      from json_each_text(:pairs::json) p) f
 group by f.inputs, f.outputs, f.reads
 
 -- name: candidates_put_alike
 -- Write candidates of one job that differ only in their dataid, which stands for * in their inputs.
 -- PostgreSQL: a list has json values, which get types.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
-select :jobid, c ->> 0, c ->> 1, :rank::smallint, :state, :not_before, replace(:inputs, '*', c ->> 0) from json_array_elements(:pairs::json) c
+select :jobid, c.key, c.value, :rank::smallint, :state, :not_before, replace(:inputs, '*', c.key) from json_each_text(:pairs::json) c
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
     not_before = excluded.not_before, inputs = excluded.inputs
 
@@ -328,21 +340,20 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = now()
 
 -- name: chunks_announce
--- Chunks are there: their OUT rows, and the events that say so.
--- PostgreSQL: one statement is one round trip; a list has json values, which get types, and timestamps have their default.
+-- Chunks are there, all with the same version: their OUT rows, and the events that say so.
+-- PostgreSQL: one statement is one round trip; timestamps have their default.
 with c as materialized (
-    select c ->> 0 as dataid, c ->> 1 as sort_key, (c ->> 2)::bigint as version, c ->> 3 as jobid, c ->> 4 as before, c ->> 5 as lower, c ->> 6 as upper
-    from json_array_elements(:chunks::json) c
+    select c ->> 0 as dataid, c ->> 1 as sort_key, c ->> 2 as lower, c ->> 3 as upper from json_array_elements(:chunks::json) c
 ), outs as (
     insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, lowerbound, upperbound, seal)
-    select :datasetid, c.dataid, c.jobid, 'OUT', 'READY', c.version, c.version, c.sort_key, c.lower, c.upper, 1 from c
+    select :datasetid, c.dataid, :jobid, 'OUT', 'READY', :version::bigint, :version::bigint, c.sort_key, c.lower, c.upper, 1 from c
     on conflict (datasetid, dataid) where locktype = 'OUT' do update set
         status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = null, sort_key = excluded.sort_key,
         lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
         seal = d.seal + 1, modified = now()
 )
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
-select 'announced', :datasetid, c.dataid, c.jobid, :runid::bigint, c.version, c.before, 'READY', :who, :why from c
+select 'announced', :datasetid, c.dataid, :jobid, :runid::bigint, :version::bigint, :before, 'READY', :who, :why from c
 
 -- name: versions_given
 -- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.

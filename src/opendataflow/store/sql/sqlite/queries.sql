@@ -239,18 +239,29 @@ select p.value ->> 0 as jobid, p.value ->> 1 as dataid, s.status from json_each(
 cross join datastatus s on s.datasetid = p.value ->> 2 and s.dataid = p.value ->> 3 and s.jobid = p.value ->> 0 and s.locktype = 'IN'
 where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)
 
+-- name: ready_inputs_alike
+-- How many inputs of many dataids of one job are READY, each of which has the dataid of the output; null when anything of them was made or read before.
+-- SQLite: a list is read by json_each.
+select case
+    when exists (select 1 from json_each(:outputs) o cross join json_each(:pairs) p
+                 cross join datastatus s on s.datasetid = o.value and s.dataid = p.key and s.locktype = 'OUT')
+      or exists (select 1 from json_each(:inputs) i cross join json_each(:pairs) p
+                 cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.jobid = :jobid and s.locktype = 'IN') then null
+    else (select count(*) from json_each(:inputs) i cross join json_each(:pairs) p
+          cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.locktype = 'OUT' and s.status = 'READY') end as ready
+
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
 -- SQLite: a list is read by json_each, and group_concat joins the statuses.
-select f.inputs, f.outputs, f.reads, json_group_array(json(f.pair)) as pairs
-from (select p.value as pair,
+select f.inputs, f.outputs, f.reads, json_group_object(f.dataid, f.sort_key) as pairs
+from (select p.key as dataid, p.value as sort_key,
              (select group_concat(s.status) from json_each(:inputs) i
-              cross join datastatus s on s.datasetid = i.value and s.dataid = p.value ->> 0 and s.locktype = 'OUT') as inputs,
+              cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.locktype = 'OUT') as inputs,
              (select group_concat(s.status) from json_each(:outputs) o
-              cross join datastatus s on s.datasetid = o.value and s.dataid = p.value ->> 0 and s.locktype = 'OUT') as outputs,
+              cross join datastatus s on s.datasetid = o.value and s.dataid = p.key and s.locktype = 'OUT') as outputs,
              (select group_concat(s.status) from json_each(:inputs) i
-              cross join datastatus s on s.datasetid = i.value and s.dataid = p.value ->> 0 and s.jobid = :jobid and s.locktype = 'IN'
-              where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 0)) as reads
+              cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.jobid = :jobid and s.locktype = 'IN'
+              where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.key)) as reads
       from json_each(:pairs) p) f
 group by f.inputs, f.outputs, f.reads
 
@@ -258,7 +269,7 @@ group by f.inputs, f.outputs, f.reads
 -- Write candidates of one job that differ only in their dataid, which stands for * in their inputs.
 -- SQLite: a list is read by json_each, and its values need no types.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
-select :jobid, c.value ->> 0, c.value ->> 1, :rank, :state, :not_before, replace(:inputs, '*', c.value ->> 0) from json_each(:pairs) c
+select :jobid, c.key, c.value, :rank, :state, :not_before, replace(:inputs, '*', c.key) from json_each(:pairs) c
 where true
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
     not_before = excluded.not_before, inputs = excluded.inputs
@@ -311,10 +322,10 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = excluded.modified
 
 -- name: chunks_announce
--- Chunks are there: their OUT rows, and the events that say so.
+-- Chunks are there, all with the same version: their OUT rows, and the events that say so.
 -- SQLite: a list is read by json_each, and a statement that writes cannot be part of another one; WHERE TRUE tells ON CONFLICT from a join.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, lowerbound, upperbound, seal, modified)
-select :datasetid, c.value ->> 0, c.value ->> 3, 'OUT', 'READY', c.value ->> 2, c.value ->> 2, c.value ->> 1, c.value ->> 5, c.value ->> 6, 1, now()
+select :datasetid, c.value ->> 0, :jobid, 'OUT', 'READY', :version, :version, c.value ->> 1, c.value ->> 2, c.value ->> 3, 1, (select now())
 from json_each(:chunks) c
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set
@@ -322,7 +333,7 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
     seal = d.seal + 1, modified = excluded.modified;
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
-select 'announced', :datasetid, c.value ->> 0, c.value ->> 3, :runid, c.value ->> 2, c.value ->> 4, 'READY', :who, :why, now()
+select 'announced', :datasetid, c.value ->> 0, :jobid, :runid, :version, :before, 'READY', :who, :why, (select now())
 from json_each(:chunks) c
 
 -- name: versions_given
