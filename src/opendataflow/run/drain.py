@@ -95,7 +95,6 @@ class Drain:
     def _drain(self) -> Drained:
         start = time.monotonic()
         self._start_spark()
-        self._publisher = self._worker.beside()
         # Not joined: Ctrl-C inside a join of Python 3.11 takes a thread that is at work for one that has ended.
         ended = [threading.Event() for _ in range(self._workers)]
         kept = threading.Event()
@@ -212,6 +211,8 @@ class Drain:
                 is_last = self._publishes_apart and not self._admitted
                 if self._ended and (is_last or now - self._ended[0].since >= _MOMENT):
                     return self._publish
+                if len(self._admitted) > self._workers and self._publisher is self._worker:
+                    return self._part  # there are short chunks, so that it is worth a connection
                 if self._admitted and now - self._admitted[0].since >= _UNTOUCHED:
                     return partial(
                         self._give_back, [self._admitted.popleft().batch], "its drain was too busy to begin it"
@@ -298,6 +299,9 @@ class Drain:
                 self._keeper.notify()
         if batch.results:
             self._publish()  # something went wrong: whether more can be begun is to be known first
+
+    def _part(self) -> None:
+        self._publisher = self._worker.beside()
 
     def _publish(self) -> None:
         """Publish what has ended: by one thread at a time, so that what ends meanwhile goes together, too."""

@@ -39,7 +39,7 @@ class Played:
         self.given_back: list[str] = []
 
     def beside(self) -> Played:
-        return self
+        return copy(self)
 
     def needs_spark(self, job: Job) -> bool:
         return job.jobid == "make"
@@ -143,8 +143,7 @@ class Counting:
 
     def claim(self, jobid: str, n: int = 1) -> list[Claim]:
         self.asked.append(n)
-        if len(self.asked) > 1:
-            self.again.set()
+        self.again.set()
         return self.store.claim(jobid, n)
 
 
@@ -191,15 +190,34 @@ class Apart(Played):
 
 
 def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: Store) -> None:
-    store.announce("gate", NUMBERS)
+    store.announce("gate", [str(n) for n in range(1, 201)])
     counting: Any = Counting(store)
+    is_apart = threading.Event()
+    waited: list[bool] = []
 
     class Waiting(Apart):
+        def beside(self) -> Apart:
+            is_apart.set()
+            return super().beside()
+
         def end(self, batches: Sequence[Batch]) -> None:
-            assert len(counting.asked) > 1 or counting.again.wait(30)
+            if self.store is not store and not waited:
+                asked = len(counting.asked)
+                counting.again.clear()
+                waited.append(len(counting.asked) > asked or counting.again.wait(30))
             super().end(batches)
 
-    assert drain(counting, Waiting(store), "open", workers=1) == {"READY": 12}
+    worker = Waiting(store, lambda claim: "READY" if claim.dataid != "5" or is_apart.wait(30) else "FAILED")
+    assert drain(counting, worker, "open", workers=1) == {"READY": 200}
+    assert waited == [True]
+
+
+def test_long_chunks_need_no_second_connection(store: Store) -> None:
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), options={"batch": 2})])
+    store.announce("gate", NUMBERS)
+    worker = Played(store)
+    worker.beside = None  # type: ignore[assignment, method-assign]
+    assert drain(store, worker, "open", workers=2) == {"READY": 12}
 
 
 @pytest.mark.parametrize("workers", [1, 4])
