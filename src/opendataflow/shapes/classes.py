@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import SimpleNamespace
 from typing import Any
+
+from .tuples import OFTEN
 
 _MISSING: Any = object()
 
@@ -94,12 +97,36 @@ class _Standard:
 
 
 def _first_init(kind: Any, frozen: bool) -> Any:
+    objects = count()
+
     def __init__(self: Any, /, *values: Any, **named: Any) -> None:  # noqa: N807
-        """The first object of a class has its constructor compiled."""
-        kind.__init__ = _init(kind, frozen)
-        kind.__init__(self, *values, **named)
+        """The first objects of a class do without its constructor, which is compiled for the others."""
+        if next(objects) >= OFTEN or not _filled(self, kind, values, named):
+            kind.__init__ = _init(kind, frozen)
+            kind.__init__(self, *values, **named)
 
     return __init__
+
+
+def _filled(self: Any, kind: Any, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Give an object its values; False where they do not fit, which the constructor says."""
+    rest = kind._shape[len(values) :]
+    given = {each.name: value for each, value in zip(kind._shape, values, strict=False)}
+    for each in rest:
+        if each.name in named:
+            given[each.name] = named[each.name]
+        elif each.factory is not _MISSING:
+            given[each.name] = each.factory()
+        elif each.default is not _MISSING:
+            given[each.name] = each.default
+    if not len(values) <= len(kind._shape) == len(given) or not named.keys() <= {each.name for each in rest}:
+        return False
+    put = object.__setattr__ if kind.__dataclass_params__.frozen else setattr
+    for name, value in given.items():
+        put(self, name, value)
+    if hasattr(kind, "__post_init__"):
+        self.__post_init__()
+    return True
 
 
 def _init(kind: Any, frozen: bool) -> Any:

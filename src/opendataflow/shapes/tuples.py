@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from _collections import _tuplegetter  # type: ignore[import-not-found] # as collections.namedtuple takes it
+from itertools import count
 from typing import Any
+
+OFTEN = 16  # objects of a class that cost less without its constructor than to compile it
 
 
 class _Tuple(tuple[Any, ...]):
@@ -12,8 +15,12 @@ class _Tuple(tuple[Any, ...]):
     __slots__ = ()  # and nothing annotated: every class below would have it among its own values
 
     def __new__(cls, /, *values: Any, **named: Any) -> Any:
-        """The first object of a class has its constructor compiled."""
+        """The first objects of a class do without its constructor, which is compiled for the others."""
         home: Any = next(kind for kind in cls.__mro__ if "_fields" in kind.__dict__)
+        if next(home._objects) < OFTEN:
+            rest, given = home._fields[len(values) :], home._field_defaults | named
+            if len(values) <= len(home._fields) and named.keys() <= {*rest} <= given.keys():
+                return tuple.__new__(cls, (*values, *[given[name] for name in rest]))
         names = "".join(f"{name}, " for name in home._fields)
         new = eval(f"lambda cls, {names}: make(cls, ({names}))", {"make": tuple.__new__})
         new.__name__, new.__qualname__ = "__new__", f"{home.__qualname__}.__new__"
@@ -57,6 +64,7 @@ class _Named(type):
             raise TypeError(f"{name}: a field without a default follows one with a default")
         body |= {each: _tuplegetter(number, "") for number, each in enumerate(fields)}
         body |= {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields, "__slots__": ()}
+        body["_objects"] = count()
         return type(name, (_Tuple,), body)
 
 
