@@ -67,7 +67,7 @@ from opendataflow.store import open_store
 with open_store(sys.argv[1]) as store:
     store.catalogue()
     store.fold_in()
-    assert not {"psycopg", "psycopg.connection", "asyncio", "importlib.metadata"} & {*sys.modules}
+    assert not {"psycopg", "psycopg.connection", "asyncio", "importlib.metadata", "ssl"} & {*sys.modules}
     assert not [name for name, module in sys.modules.items() if {"psycopg", "asyncio"} & {*vars(module)}]
     errors, pq = sys.modules["psycopg.errors"], sys.modules["psycopg.pq"]
     import asyncio
@@ -77,6 +77,9 @@ with open_store(sys.argv[1]) as store:
 
     assert asyncio.run(answer()) == 7
     assert asyncio.exceptions.CancelledError is asyncio.CancelledError
+    import ssl
+
+    assert ssl.create_default_context() and sys.modules["psycopg_binary.pq"].ssl is ssl
     import psycopg
     from psycopg.types.json import Jsonb
 
@@ -107,6 +110,8 @@ def others():
     async def answer():
         return 7
     assert asyncio.run(answer()) == 7
+    import ssl
+    assert ssl.create_default_context()
 
 sys.setswitchinterval(1e-5)
 done, together = [], threading.Barrier(12)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from .partial import import_within
 
-# psycopg imports every type and all that is asynchronous, psycopg_binary looks up its version with a parser of mails, and of
-# asyncio psycopg.errors wants one exception.
-_PACKAGES = {"psycopg": "", "asyncio": "asyncio.exceptions", "psycopg_binary": ""}
+# psycopg imports every type and all that is asynchronous, psycopg_binary looks up its version with a parser of mails, of
+# asyncio psycopg.errors wants one exception, and ssl is imported for what an OpenSSL that Python can have no longer needs.
+_PACKAGES = {"psycopg": "", "asyncio": "asyncio.exceptions", "psycopg_binary": "", "ssl": ""}
 
 import_within(_PACKAGES, lambda: import_module("psycopg.pq"))
 if TYPE_CHECKING:

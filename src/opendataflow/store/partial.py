@@ -15,6 +15,8 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
+_OF_IMPORTS = ("__path__", "__file__", "__cached__")  # which an import itself looks for before there is anything
+
 
 class _Enough(Exception):
     """The parts are imported."""
@@ -61,8 +63,7 @@ class _Package:
 
     def _attribute(self, name: str) -> Any:
         """What somebody wants of the frame comes with the rest of the package."""
-        whole = vars(import_module(self._name))
-        if name in whole:
+        if name not in _OF_IMPORTS and name in (whole := vars(import_module(self._name))):
             return whole[name]
         raise AttributeError(f"module {self._name!r} has no attribute {name!r}")
 
