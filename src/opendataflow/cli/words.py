@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def target_of(app: App, target: str) -> tuple[str, Path | None]:
 def refuse_key(app: App, program: str, first: str, following: Sequence[str]) -> None:
     """The original took its key as the first word; whatever stands there is not repeated."""
     if following and not is_script(first) and first not in app.store.catalogue().jobs:
-        raise no_key(shlex.join([program, *following]))
+        raise no_key(_joined([program, *following]))
 
 
 def no_key(command: str) -> UsageError:
@@ -55,8 +54,8 @@ def command_of(app: App, jobid: str, words: Sequence[str]) -> list[str]:
     if is_copy or code_of(app.project, jobid) is not None or is_mentioned(app.project, jobid):
         raise UsageError(
             f"job {jobid} has code of its own, so {words[0]!r} cannot be its command",
-            hint=f"For its script: {shlex.join(['odf', 'run', jobid, '--', *words])}\n"
-            f"  For one chunk: {shlex.join(['odf', 'run', jobid, '--dataid', words[0]])}",
+            hint=f"For its script: {_joined(['odf', 'run', jobid, '--', *words])}\n"
+            f"  For one chunk: {_joined(['odf', 'run', jobid, '--dataid', words[0]])}",
         )
     return executable(jobid, words)
 
@@ -68,17 +67,25 @@ def executable(jobid: str, words: Sequence[str]) -> list[str]:
     first = [words[0]] if Path(words[0]).is_file() else _split(words[0])
     found = which(first[0]) if first else None
     if found is None:
-        line = shlex.join(["sh", "-c", " ".join(words)])
+        line = _joined(["sh", "-c", " ".join(words)])
         raise UsageError(
             f"there is no executable {first[0] if first else words[0]!r}",
             hint="A command is an executable and its arguments. "
-            f"What only a shell understands is given to one: {shlex.join(['RunJob', jobid, line])}",
+            f"What only a shell understands is given to one: {_joined(['RunJob', jobid, line])}",
         )
     return [str(Path(found).absolute()), *first[1:], *words[1:]]
 
 
+def _joined(words: Sequence[str]) -> str:
+    from shlex import join  # here, since only hints need it
+
+    return join(words)
+
+
 def _split(line: str) -> list[str]:
+    from shlex import split
+
     try:
-        return shlex.split(line)
+        return split(line)
     except ValueError as problem:
         raise UsageError(f"{line!r} is no command: {problem}", hint="Check its quotes.") from None

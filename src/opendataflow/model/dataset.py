@@ -22,7 +22,7 @@ _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username",
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
 _WORD = r"(?:\w(?:[\w$]|-(?!-))*|\"\w[\w $-]*\"|`\w[\w $-]*`)"
 _NAME = rf"{_WORD}(?:\.{_WORD}){{0,3}}"
-_placeholder = re.compile(r"\{([^{}]*)\}")
+_PLACEHOLDER = r"\{([^{}]*)\}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Dataset:
 
     def _check_location(self, where: str) -> None:
         known = placeholders(self.partition)
-        for name in _placeholder.findall(self.location):
+        for name in re.findall(_PLACEHOLDER, self.location):
             if name not in known:
                 raise BadDefinition(
                     f"{where}: location has the unknown placeholder {{{name}}}",
                     hint=f"A {self.partition.type} partition has {' '.join(f'{{{name}}}' for name in known)}.",
                 )
-        if set("{}") & set(_placeholder.sub("", self.location)):
+        if set("{}") & set(re.sub(_PLACEHOLDER, "", self.location)):
             raise BadDefinition(f"{where}: location {shown(self.location)} has an unmatched brace")
 
     @property
@@ -85,7 +85,7 @@ class Dataset:
         check_form(self.partition, dataid, self.datasetid)
         values = {"dataid": dataid, "datasetid": self.datasetid}
         values |= {name: dataid[part] for name, part in _PARTS_OF_TIME.items()}
-        return _placeholder.sub(lambda placeholder: values[placeholder[1]], self.location)
+        return re.sub(_PLACEHOLDER, lambda placeholder: values[placeholder[1]], self.location) if self.location else ""
 
 
 def placeholders(partition: Partition) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 STORE = "store:"  # the folder of the store's file, for whoever has no project file and so no roots
-_kept = re.compile(r"(store:|root[0-9]+:|)(?!/)(.*)", re.DOTALL).fullmatch
-_is_url = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/").match
+_KEPT = r"(store:|root[0-9]+:|)(?!/)(.*)"
+_URL = r"[A-Za-z][A-Za-z0-9+.-]*:/"
 
 
 class Roots:
@@ -36,8 +36,8 @@ class Roots:
 
         Nothing is resolved here: whoever follows it asks first whether it leads outside.
         """
-        match = _kept(kept)
-        if not match or not match[2] or _is_url(match[2]) or match[1] not in self._roots:
+        match = re.fullmatch(_KEPT, kept, re.DOTALL)
+        if not match or not match[2] or re.match(_URL, match[2]) or match[1] not in self._roots:
             return kept
         root = self._roots[match[1]].rstrip("/")
         return (root or "/") if match[2] == "." else f"{root}/{match[2]}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadConfig
 from ..shapes import NamedTuple, fields
 from .declared import Trust
-from .section import FLAG, Section
-from .text import read_tables
+
+if TYPE_CHECKING:
+    from .section import Section
 
 CONFIG = "ODF_CONFIG"
 
@@ -44,6 +45,9 @@ def read_config() -> Config:
         )
     if status.st_mode & 0o022:
         raise BadConfig(f"{path} can be written by others", hint=f"Take it from them: chmod go-w {path}")
+    from .section import Section  # here, since most have no such file
+    from .text import read_tables
+
     root = Section(path, (), read_tables(Path(path)))
     root.only(("safe", "trust"))
     safe = root.texts("safe")
@@ -70,6 +74,8 @@ def refuse_foreign(file: Path, config: Config) -> None:
 
 def read_trust(section: Section) -> Trust:
     """What a table [trust] lets definitions in the store do."""
+    from .section import FLAG
+
     section.only(_KEYS)
     said: dict[str, Any] = {
         name: section.get(name, FLAG, False) if name in _FLAGS else section.texts(name) for name in _KEYS

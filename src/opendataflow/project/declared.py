@@ -23,6 +23,15 @@ DEFAULT_LOGS = ".odf/logs"
 DEFAULT_JOBS = "jobs"
 DEFAULT_LISTEN = "127.0.0.1:8460"
 
+# The store keeps env items beside IN and OUT; the rest is what every run is told, or what leads to the key.
+_RESERVED = ("IN", "OUT", "dataid", "jobid")
+_RESERVED_PREFIXES = ("ODF_", "PASSKEY")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no env item of a job may have this name."""
+    return name in _RESERVED or name.startswith(_RESERVED_PREFIXES)
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:

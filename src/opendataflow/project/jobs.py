@@ -12,6 +12,7 @@ from ..model.ids import shown
 from ..model.job import IGNORE, RERUN, STALE
 from ..model.plain import plain
 from ..shapes import replace
+from .declared import is_reserved
 from .locations import is_inside
 from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
 
@@ -34,10 +35,6 @@ COPY: dict[str, Shape] = {"from": TEXT, "to": TEXT, "columns": TEXTS, "rename": 
 
 _NUMBER = Shape(lambda value: isinstance(value, (int, float)) and not isinstance(value, bool), "a number")
 _DURATION = either(Shape(_NUMBER.fits, "a number of seconds"), Shape(TEXT.fits, 'a duration like "90s"'))
-
-# The store keeps env items beside IN and OUT; the rest is what every run is told, or what leads to the key.
-RESERVED = ("IN", "OUT", "dataid", "jobid")
-RESERVED_PREFIXES = ("ODF_", "PASSKEY")
 
 
 def read_job(section: Section, folder: Path) -> Job:
@@ -134,7 +131,7 @@ def _env(section: Section) -> dict[str, str]:
 def check_env(env: Iterable[str]) -> None:
     """Refuse env items that would be taken for something else."""
     for name in env:
-        if name in RESERVED or name.startswith(RESERVED_PREFIXES):
+        if is_reserved(name):
             raise BadConfig(f"{shown(name)} is set by the program itself", hint="Call the item something else.")
 
 

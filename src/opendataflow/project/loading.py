@@ -1,37 +1,16 @@
-"""Loading: from a file on disk to a whole project in which everything fits."""
+"""Loading: from a file on disk, or none, to a project."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..errors import BadMapping, Cycle, OdfError, UnknownDataset
-from ..model import TODAY, Catalogue, Dataset, Job, Pool
-from ..model.ids import shown
-from ..model.plain import plain_table
-from ..model.timezone import time_zone
-from ..shapes import replace
-from .config import read_config, read_trust, refuse_foreign, together
-from .datasets import VERIFY, check_complete, check_references, read_dataset, verified
-from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust, Web
-from .environments import read_environments, select
-from .jobs import check_pool, read_job, read_pools
-from .lineage import read_lineage
+from .config import read_config, refuse_foreign
+from .declared import DEFAULT_ENVIRONMENT, DEFAULT_JOBS, DEFAULT_LOGS, DEFAULT_STORE, Environment, Project, Trust
 from .locations import store_address
-from .section import FLAG, Section, nearest, quoted
-from .text import read_tables, read_text
-
-if TYPE_CHECKING:
-    from .notify import Notify
 
 TOML = "dataflow.toml"
 PROPERTIES = "dataflow.properties"
-
-_TABLES = (
-    *("project", "store", "environment", "dataset", "job", "pool", "pools", "spark", "trust", "notify", "lineage"),
-    "web",
-)
 
 
 def find(start: Path) -> Path | None:
@@ -46,6 +25,11 @@ def find(start: Path) -> Path | None:
 
 def load(file: Path, env: str | None = None) -> Project:
     """The project that a file declares, in this environment; refuses whatever does not fit."""
+    from .environments import select  # here, since whoever has no file needs none of these
+    from .section import Section
+    from .tables import from_tables
+    from .text import read_tables, read_text
+
     file = Path(os.path.abspath(file))
     config = read_config()
     refuse_foreign(file, config)
@@ -55,7 +39,7 @@ def load(file: Path, env: str | None = None) -> Project:
         environment = read_properties(file, read_text(file, fallback="latin-1"))
         select({environment.name: environment}, env, file.name)
         return _bare(file.parent, environment, file, config.trust)
-    return _from_tables(file, Section(file.name, (), read_tables(file)), env, config.trust)
+    return from_tables(file, Section(file.name, (), read_tables(file)), env, config.trust)
 
 
 def without_file(folder: Path, store_url: str | None) -> Project:
@@ -70,128 +54,3 @@ def without_file(folder: Path, store_url: str | None) -> Project:
 def _bare(folder: Path, environment: Environment, file: Path | None, trust: Trust) -> Project:
     jobs, logs = (folder / DEFAULT_JOBS,), folder / DEFAULT_LOGS
     return Project(folder, file, folder.name, jobs, environment, (environment.name,), logs, trust=trust)
-
-
-def _from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Project:
-    folder = file.parent
-    for name in root.data:
-        if name not in _TABLES:
-            raise root.wrong(f"[{quoted(name)}]", "there is no such table", nearest(name, _TABLES))
-    project = root.inner("project")
-    project.only(("name", "jobs", "logs", "timezone", "keep_log_tail"))
-    environments = read_environments(root, folder)
-    environment = select(environments, env, file.name)
-    timezone = _timezone(project)
-    pools = tuple(pool for _, pool in read_pools(root))
-    datasets = (replace(TODAY, options={"timezone": timezone}), *_datasets(root, environment.name))
-    jobs = _jobs(root, folder, pools)
-    _check_graph(root, datasets, jobs, pools)
-    with root.at("[spark]"):
-        spark = plain_table(root.inner("spark").data, "")
-    return Project(
-        folder,
-        file,
-        project.text("name", folder.name) or folder.name,
-        tuple(Path(os.path.normpath(folder / name)) for name in project.texts("jobs", (DEFAULT_JOBS,))),
-        environment,
-        tuple(environments),
-        Path(os.path.normpath(folder / project.text("logs", DEFAULT_LOGS))),
-        datasets,
-        jobs,
-        pools,
-        spark,
-        timezone,
-        together(read_trust(root.inner("trust")), trust),
-        bool(project.get("keep_log_tail", FLAG, False)),
-        _notify(root, folder, tuple(environments)),
-        read_lineage(root.inner("lineage"), folder),
-        _web(root),
-    )
-
-
-def _notify(root: Section, folder: Path, environments: tuple[str, ...]) -> Notify | None:
-    if "notify" not in root:
-        return None
-    from .notify import read_notify  # here, since a project that tells nobody need not know how
-
-    return read_notify(root.inner("notify"), folder, environments)
-
-
-def _web(root: Section) -> Web:
-    if "web" not in root:
-        return Web()
-    from .web import read_web  # here, since no worker needs to know how the console is reached
-
-    return read_web(root.inner("web"))
-
-
-def _timezone(project: Section) -> str:
-    name = project.text("timezone", "UTC")
-    with project.at("timezone"):
-        time_zone(name)
-    return name
-
-
-def _datasets(root: Section, selected: str) -> list[Dataset]:
-    sections = {section.name: section for section in root.tables("dataset")}
-    datasets = {name: read_dataset(section) for name, section in sections.items()}
-    for environment in root.tables("environment"):
-        for override in environment.tables("dataset"):
-            if override.name not in sections:
-                message = f"there is no dataset {shown(override.name)}"
-                raise override.wrong("", message, nearest(override.name, sections), UnknownDataset)
-            # Those of the other environments are read as well: a mistake is told before that environment needs it.
-            changed = read_dataset(sections[override.name], override)
-            if environment.name == selected:
-                datasets[override.name] = changed
-        verify = environment.get("verify", VERIFY)
-        if environment.name == selected:
-            datasets = {name: verified(dataset, verify) for name, dataset in datasets.items()}
-    for name, dataset in datasets.items():
-        check_complete(sections[name], dataset)
-        check_references(sections[name], dataset, {TODAY.datasetid, *datasets})
-    return list(datasets.values())
-
-
-def _jobs(root: Section, folder: Path, pools: tuple[Pool, ...]) -> tuple[Job, ...]:
-    jobs = []
-    for section in root.tables("job"):
-        job = read_job(section, folder)
-        check_pool(section, job, [pool.poolid for pool in pools])
-        jobs.append(job)
-    return tuple(jobs)
-
-
-def _check_graph(root: Section, datasets: tuple[Dataset, ...], jobs: tuple[Job, ...], pools: tuple[Pool, ...]) -> None:
-    """Refuse what does not fit together, and name the first job with which it no longer does."""
-    if _misfit(datasets, jobs, pools) is None:
-        return
-    fits, fails = 0, len(jobs)
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        if _misfit(datasets, jobs[:middle], pools) is None:
-            fits = middle
-        else:
-            fails = middle
-    problem = _misfit(datasets, jobs[:fails], pools)
-    if problem is not None:
-        section = root.inner("job").inner(jobs[fails - 1].jobid)
-        key = _key(problem, jobs[fails - 1], datasets)
-        raise section.wrong(key, problem.message, problem.hint, type(problem))
-
-
-def _misfit(datasets: tuple[Dataset, ...], jobs: tuple[Job, ...], pools: tuple[Pool, ...]) -> OdfError | None:
-    try:
-        Catalogue.build(datasets, jobs, pools)
-    except OdfError as problem:
-        return problem
-    return None
-
-
-def _key(problem: OdfError, job: Job, datasets: tuple[Dataset, ...]) -> str:
-    known = {dataset.datasetid for dataset in datasets}
-    if "copy" in job.options:
-        return "copy"
-    if isinstance(problem, UnknownDataset):
-        return "writes" if known.issuperset(item.datasetid for item in job.inputs) else "reads"
-    return "reads" if isinstance(problem, (BadMapping, Cycle)) else "writes"

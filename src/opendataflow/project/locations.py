@@ -15,8 +15,7 @@ from ..model.ids import shown
 from ..model.roots import Roots
 from .declared import Environment, Project
 
-_url = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL).fullmatch
-_slashless_url = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
+_URL = r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)"
 
 
 def resolve_location(
@@ -128,7 +127,7 @@ def absolute(location: str, base: str) -> str:
 
 def check_written(location: str) -> str:
     """The location itself, or BadConfig for one that would be taken for something else."""
-    if _slashless_url(location) and not _url(location) and not location.startswith("file:/"):
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", location) and not _url(location) and not location.startswith("file:/"):
         raise BadConfig(
             f"{shown(location)} is neither a path nor a URL", hint="A URL has a host, which may be empty: hdfs:///path"
         )
@@ -139,6 +138,10 @@ def store_address(url: str, folder: Path) -> str:
     """The store's address; the path of a SQLite file is relative to the folder."""
     path = url.removeprefix("sqlite:///")
     return url if path == url else f"sqlite:///{os.path.normpath(folder / path)}"
+
+
+def _url(location: str) -> re.Match[str] | None:
+    return re.fullmatch(_URL, location, re.DOTALL) if "://" in location else None
 
 
 def _is_absolute(location: str) -> bool:

@@ -7,7 +7,6 @@ site wants to allow stands in [trust], of the project file or of the worker's ow
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,8 +54,6 @@ JDBC_PARAMETERS = (
 
 LONGEST_ITEM = 32_768
 _MOST_TOLD = 3
-_placeholder = re.compile(r"\{[^{}]*\}")
-_parameters = re.compile(r"[?;&]([^=?;&]*)").findall
 
 
 class Distrust(NamedTuple):
@@ -143,7 +140,9 @@ def digest(project: Project) -> str:
         },
         "jobs": {job.jobid: {"env": dict(job.env), **_wiring(job)} for job in project.jobs},
     }
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    from hashlib import sha256  # here, since it takes milliseconds
+
+    return sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 # Jobs -----------------------------------------------------------------------------------------------------------------
@@ -255,7 +254,7 @@ def _undeclared(project: Project, dataset: Dataset, *, is_checked: bool, on_spar
         elif key not in (*KEYS, *trust.options):
             yield Distrust(PLACE, f"{here} has {key} = {shown(value)}, which {_nobody(project)}")
         elif key == "url":
-            for name in _parameters(str(value)):
+            for name in re.findall(r"[?;&]([^=?;&]*)", str(value)):
                 if name.lower() not in (*JDBC_PARAMETERS, *map(str.lower, trust.options)):
                     yield Distrust(
                         PLACE, f"{here}: its url has the parameter {shown(name)}, which [trust] does not list"
@@ -283,7 +282,7 @@ def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
                 PLACE, f"{here} lies at {shown(dataset.location, 200)}, which could lead elsewhere than it says"
             )
             return
-        any_chunk = Dataset(dataset.datasetid, location=_placeholder.sub("x", dataset.location))
+        any_chunk = Dataset(dataset.datasetid, location=re.sub(r"\{[^{}]*\}", "x", dataset.location))
         location = resolve_location(environment, any_chunk, "x", must_be_inside=False)
         own = [str(path) for path in (project.logs, *project.job_folders, *([project.file] if project.file else []))]
         if not is_inside(location, environment.roots) or location in environment.roots:

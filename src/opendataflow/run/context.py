@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import BadDefinition, BadKey
 from ..model import IN, OUT, Catalogue, Dataset, InputChunk, Job
 from ..project import Environment, Project, check_places, location_of
-from ..project.jobs import RESERVED, RESERVED_PREFIXES
+from ..project.declared import is_reserved
 from ..secrets import KEY_VARIABLES, Hidden, Key, dataset_context, decrypt, is_token, required
 from ..store import Claim
 
@@ -161,11 +161,9 @@ def with_items(
     Every item comes as item_NAME, which no program reads by itself; as NAME too where somebody who is trusted names it,
     but neither over a fact of ours nor over a variable that is set already.
     """
-    left_out = [name for name in job.env if name in plain and (name in values or name in inherited or _is_ours(name))]
+    left_out = [
+        name for name in job.env if name in plain and (name in values or name in inherited or is_reserved(name))
+    ]
     items = {f"item_{name}": value for name, value in job.env.items()}
     items |= {name: value for name, value in job.env.items() if name in plain and name not in left_out}
     return {**items, **values}, left_out
-
-
-def _is_ours(name: str) -> bool:
-    return name in RESERVED or name.startswith(RESERVED_PREFIXES)

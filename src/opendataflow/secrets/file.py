@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,9 @@ def secret_file(directory: str | os.PathLike[str], values: Mapping[str, str]) ->
     for name, value in values.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value:
             raise UsageError(f"{name!r} cannot be given in a file", hint="A shell must be able to read name and value.")
-    content = to_bytes("".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items()))
+    from shlex import quote
+
+    content = to_bytes("".join(f"{name}={quote(value)}\n" for name, value in values.items()))
     path = Path(directory) / f"{SECRET_FILE_PREFIX}{os.urandom(8).hex()}"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -39,7 +40,11 @@ def secret_file(directory: str | os.PathLike[str], values: Mapping[str, str]) ->
 def sweep_secret_files(directory: str | os.PathLike[str]) -> int:
     """Remove the secret files of processes that died before they could, and return how many there were."""
     removed = 0
-    for path in Path(directory).glob(f"{SECRET_FILE_PREFIX}*"):
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return 0
+    for path in [Path(directory, name) for name in names if name.startswith(SECRET_FILE_PREFIX)]:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:

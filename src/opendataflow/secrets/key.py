@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Mapping
 from typing import NoReturn
@@ -120,7 +119,9 @@ def _read_key_file(path: str, source: str, environ: Mapping[str, str]) -> bytes:
         reason = error.strerror
     else:
         others = "every user" if mode & stat.S_IRWXO else "its group"
-        raise BadConfig(f"{source} {path} is open to {others}", hint=f"Run: chmod 600 {shlex.quote(path)}")
+        from shlex import quote
+
+        raise BadConfig(f"{source} {path} is open to {others}", hint=f"Run: chmod 600 {quote(path)}")
     # The path is not repeated: whoever mistakes the variable for PASSKEY has put the key there.
     raise BadConfig(f"{source} cannot be read: {reason}", hint="Set it to the path of the file that holds the key.")
 
@@ -132,7 +133,8 @@ def _is_credential(path: str, mode: int, environ: Mapping[str, str]) -> bool:
 
 
 def _run_key_command(command: str, source: str, environ: Mapping[str, str]) -> bytes:
-    import subprocess  # only here: few keys come from a command
+    import shlex  # only here: few keys come from a command
+    import subprocess
 
     # Neither the command line nor its output is ever repeated: either may hold the key.
     try:

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 _WORDS = ("password", "passwd", "pass", "pwd")
 
 # After the colon of a login comes anything up to the @; after that of a host, a port and a slash.
-_login = re.compile(r"://[^@/:\[]*:(?!\d*/)([^@]+)@")
-_parameter = re.compile(rf"[?&;](?:ssl)?(?:{'|'.join(_WORDS)})=([^&;]*)", re.IGNORECASE)
+_LOGIN = r"://[^@/:\[]*:(?!\d*/)([^@]+)@"
+_PARAMETER = rf"(?i)[?&;](?:ssl)?(?:{'|'.join(_WORDS)})=([^&;]*)"
 
 
 def is_password_name(name: str) -> bool:
@@ -19,10 +19,18 @@ def is_password_name(name: str) -> bool:
 
 def holds_password(address: str) -> bool:
     """Whether an address carries a password, before its host or among its parameters."""
-    return bool(_login.search(address) or _parameter.search(unquote(address)))
+    return bool(_logins(address) or _parameters(unquote(address)))
 
 
 def passwords_in(address: str) -> list[str]:
     """The passwords that an address carries, as written and as meant."""
-    found = [*_login.findall(address), *_parameter.findall(address), *_parameter.findall(unquote(address))]
+    found = [*_logins(address), *_parameters(address), *_parameters(unquote(address))]
     return [*found, *map(unquote, found)]
+
+
+def _logins(address: str) -> list[str]:
+    return re.findall(_LOGIN, address) if "@" in address else []
+
+
+def _parameters(address: str) -> list[str]:
+    return re.findall(_PARAMETER, address) if "=" in address else []

@@ -12,7 +12,6 @@ REDACTED = "[redacted]"
 
 _SHORT = 4
 _HEAD = 6  # so many bytes of all forms make the pattern: what else could begin a secret is rare
-_is_word = re.compile(rb"\w").match
 # Where base64 or hex is wrapped: after so many characters of it that this is no line of words. Compiled when needed.
 _FULL_LINE = 48
 _LINE = rb"[A-Za-z0-9+/=_-]{%d}" % _FULL_LINE
@@ -50,7 +49,7 @@ class Redactor:
         self._awaited = sorted([*forms, *(word + b" " for word in self._words)])
         self._longest = max(map(len, self._awaited), default=1)
         first, *others = (_class(self._awaited, at) for at in range(4))
-        self._begins = re.compile(rb"%s(?=\Z|%s(?:\Z|%s(?:\Z|%s)))" % (first, *others))
+        self._begins = rb"%s(?=\Z|%s(?:\Z|%s(?:\Z|%s)))" % (first, *others)
         # _data[:_start] is shown already, _data[_start:_done] lies under a mark shown already, the rest is held back.
         self._data, self._start, self._done = b"", 0, 0
 
@@ -63,6 +62,8 @@ class Redactor:
 
     def feed(self, chunk: bytes) -> bytes:
         """Return what can be shown so far, holding back only a tail that may turn out to begin a secret."""
+        if not self._awaited:
+            return chunk
         data = self._data + chunk
         hold = self._hold_from(data)
         shown, done = self._scan(data, self._start, self._done, hold)
@@ -73,6 +74,8 @@ class Redactor:
 
     def flush(self) -> bytes:
         """Return what was held back, and begin anew."""
+        if not self._data:
+            return b""
         shown, _ = self._scan(self._data, self._start, self._done, len(self._data))
         self._data, self._start, self._done = b"", 0, 0
         return shown
@@ -87,7 +90,7 @@ class Redactor:
         return hold if tail == len(unwrapped.data) else min(hold, unwrapped.outer(tail))
 
     def _tail_from(self, data: bytes, start: int) -> int:
-        for match in self._begins.finditer(data, max(start, len(data) - self._longest + 1)):
+        for match in re.compile(self._begins).finditer(data, max(start, len(data) - self._longest + 1)):
             tail = data[match.start() :]
             after = bisect_right(self._awaited, tail)
             if after < len(self._awaited) and self._awaited[after].startswith(tail):
@@ -159,7 +162,7 @@ def _class(forms: Iterable[bytes], at: int) -> bytes:
 
 
 def _stands_alone(data: bytes, begin: int, end: int) -> bool:
-    return not (begin and _is_word(data, begin - 1)) and not _is_word(data, end)
+    return not re.match(rb"\w", data[begin - 1 : begin]) and not re.match(rb"\w", data[end : end + 1])
 
 
 class Hidden:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ class _Cost(NamedTuple):
 _COST = _Cost(128 * 1024, 2, 1)
 _WEAKEST = _Cost(19 * 1024, 2, 1)
 _CAP = _Cost(256 * 1024, 4, 4)
-_HEADER = struct.Struct(">IBB")
+_HEADER, _HEADER_SIZE = ">IBB", 6
 
 
 def dataset_context(dataset: Dataset) -> str:
@@ -109,10 +108,11 @@ def rekey(token: str, old: Key, new: Key, context: str) -> str:
 
 def _seal(plaintext: str, key: Key, context: str, cost: _Cost, salt: bytes) -> str:
     from base64 import urlsafe_b64encode
+    from struct import pack
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    head, nonce = _HEADER.pack(*cost) + salt, os.urandom(_NONCE)
+    head, nonce = pack(_HEADER, *cost) + salt, os.urandom(_NONCE)
     sealed = AESGCM(_derive(key, salt, cost)).encrypt(nonce, to_bytes(plaintext), _bound(BOUND, head, context))
     return BOUND + urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
@@ -126,7 +126,7 @@ def _open(token: str, key: Key, context: str) -> bytes | None:
     if parts := _parse(token):
         cost, head, body = parts
         known = context if is_bound(token) else _name_in(context)
-        derived, bound = _derive(key, head[_HEADER.size :], cost), _bound(token[: len(BOUND)], head, known)
+        derived, bound = _derive(key, head[_HEADER_SIZE:], cost), _bound(token[: len(BOUND)], head, known)
     elif (raw := bytes_of_java(token)) is not None:
         import hashlib  # here, since most processes open nothing
 
@@ -144,7 +144,9 @@ def _parse(token: str) -> tuple[_Cost, bytes, bytes] | None:
     raw = bytes_of(token)
     if raw is None:
         return None
-    cost, body_at = _Cost(*_HEADER.unpack_from(raw)), _HEADER.size + _SALT
+    from struct import unpack_from  # here, since most processes open nothing
+
+    cost, body_at = _Cost(*unpack_from(_HEADER, raw)), _HEADER_SIZE + _SALT
     return (cost, raw[:body_at], raw[body_at:]) if cost.affordable() else None
 
 

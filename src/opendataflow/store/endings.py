@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -169,7 +168,9 @@ def fail(
 def _come_back(
     tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, tries: int, *, waited: float = 0.0
 ) -> None:
-    delay = max(job.retry.delay(tries, random.random()) - waited, 0.0)
+    from random import random  # here, since only what failed comes back
+
+    delay = max(job.retry.delay(tries, random()) - waited, 0.0)
     not_before = tx.value("lease_clock") + delay if delay else 0.0
     candidates.derive(tx, catalogue, [(job.jobid, dataid)], not_before=not_before)
 

@@ -60,7 +60,7 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
 def boot_id() -> str:
     """What tells one start of this machine from the next."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return sys.platform
 

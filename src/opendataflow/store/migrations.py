@@ -14,7 +14,7 @@ _NAMED = 5
 def carried(dialect: str) -> list[Migration]:
     """The migrations that this program carries, in order."""
     steps = []
-    for file in sorted((queries.SQL / dialect).glob("[0-9]*.sql")):
+    for file in queries.files(dialect, numbered=True):
         sql = file.read_text(encoding="utf-8")
         steps.append(Migration(int(file.stem[:4]), file.stem[5:], f"{zlib.crc32(sql.encode()):08x}", sql))
     return steps

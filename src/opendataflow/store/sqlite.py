@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ _PATIENCE = 60.0
 _STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
 _WRITTEN_BY_TRIGGERS = {"note", "meta"}
-_TOO_FEW = re.compile(r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied")
+_TOO_FEW = r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied"
 _READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 _CHANGES_ROWS = _READS | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 
@@ -225,10 +224,12 @@ class SqliteBackend(Backend):
         self._moment = ""
 
     def _wait_for_neighbour(self, attempts: int) -> bool:
+        from random import uniform  # here, since most find nobody there
+
         # Short random naps: fair enough among many processes, and no thundering herd.
         if attempts == 0:
             self._waited = 0.0
-        nap = random.uniform(0.0002, 0.002 * min(attempts + 1, 10))
+        nap = uniform(0.0002, 0.002 * min(attempts + 1, 10))
         self._waited += nap  # counted, not measured: a clock that jumps ends no patience
         pause(nap)
         return self._waited < _PATIENCE
@@ -354,7 +355,7 @@ class SqliteBackend(Backend):
         except (apsw.SQLError, apsw.ConstraintError) as error:
             problem = error
         # SQLite wants a value for every column, where PostgreSQL takes the first ones: the original's have names here.
-        if _TOO_FEW.search(str(problem)) and (named := with_columns(sql)) != sql:
+        if re.search(_TOO_FEW, str(problem)) and (named := with_columns(sql)) != sql:
             try:
                 return self._execute(named, dry_run)
             except (apsw.SQLError, apsw.ConstraintError) as error:

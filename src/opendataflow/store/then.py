@@ -19,7 +19,7 @@ _LOOK_BACK = 100_000  # events
 _FIRST_LOOKS = (2_000, 20_000)
 _RUNS = 20_000
 
-_rolled_back_to = re.compile(r"version \d+ → (\d+)").match
+_ROLLED_BACK_TO = r"version \d+ → (\d+)"
 
 
 class ChunkThen(NamedTuple):
@@ -201,5 +201,5 @@ def _then(row: _Then, time: datetime) -> ChunkThen:
 def _version(row: _Then, is_as_now: bool) -> int:
     if row.version_kind is None:
         return row.version_now or 0 if is_as_now else 0
-    back = _rolled_back_to(row.version_why or "") if row.version_kind == "rolled back" else None
+    back = re.match(_ROLLED_BACK_TO, row.version_why or "") if row.version_kind == "rolled back" else None
     return int(back[1]) if back else row.version_epoch or 0

@@ -18,9 +18,9 @@ _SKIPPED = r"""'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/"""
 _INSERT = rf"{_SKIPPED}|(?P<head>\binsert\s+(?:or\s+\w+\s+)?into\s+\"?(?P<table>datastatus|dataset)\"?)(?=\s*(?:values|select)\b)"
 # As PostgreSQL reads them: what a semicolon does not end.
 _QUOTED = r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>[A-Za-z_]?\w*)\$.*?\$(?P=tag)\$|--[^\r\n]*|(?P<comment>/\*)|(?P<end>;)"""  # noqa: E501
-_BLANK = re.compile(r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*")
-_MARK = re.compile(r"/\*|\*/")
-_WORD = re.compile(r"[A-Za-z]+\b")
+_BLANK = r"[ \t\n\r\f\v(]+|--[^\r\n]*|/\*"
+_MARK = r"/\*|\*/"
+_WORD = r"[A-Za-z]+\b"
 
 
 def with_columns(sql: str) -> str:
@@ -69,21 +69,21 @@ def kind_of(statement: str) -> str:
 
 def first_word(sql: str) -> str:
     """The word that a statement begins with, after blanks, brackets and comments."""
-    found = _WORD.match(sql, _after_blanks(sql))
+    found = re.compile(_WORD).match(sql, _after_blanks(sql))
     return found[0].lower() if found else ""
 
 
 def _after_blanks(sql: str) -> int:
-    at = 0
-    while skipped := _BLANK.match(sql, at):
+    at, blank = 0, re.compile(_BLANK)
+    while skipped := blank.match(sql, at):
         at = _end_of_comment(sql, skipped.end()) if skipped[0] == "/*" else skipped.end()
     return at
 
 
 def _end_of_comment(sql: str, at: int) -> int:
     """Where a comment ends, which may hold others."""
-    depth = 1
-    while depth and (mark := _MARK.search(sql, at)):
+    depth, marks = 1, re.compile(_MARK)
+    while depth and (mark := marks.search(sql, at)):
         depth += 1 if mark[0] == "/*" else -1
         at = mark.end()
     return at if not depth else len(sql)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 # As libc, Java, Python, SQLite and PostgreSQL say it, in English as in most logs.
-_says_full = re.compile(r"no space left|\bENOSPC\b|disk quota exceeded|\bEDQUOT\b|disk is full|disk full", re.I).search
+_SAYS_FULL = r"(?i)no space left|\bENOSPC\b|disk quota exceeded|\bEDQUOT\b|disk is full|disk full"
 
 
 class Handshake:
@@ -102,7 +102,7 @@ class Script(Handshake):
         told = f"{ended}: {ended.tail}" if ended.tail else str(ended)
         if ended.timed_out or ended.cancelled:
             return TimedOut(told) if ended.timed_out else Cancelled(told)
-        if _says_full(ended.tail):
+        if re.search(_SAYS_FULL, ended.tail):
             return NoSpace(told)
         if not attempt.catalogue.only_tracks(attempt.job):
             from ..staging import full_disk

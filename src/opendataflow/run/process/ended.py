@@ -9,7 +9,7 @@ from ...shapes import dataclass
 
 _TAIL_LINES = 8
 _COLOURS_AND_TITLES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
-_NOT_TEXT = re.compile(_COLOURS_AND_TITLES + r"|[^\S \t\n]|[\0-\x08\x0e-\x1f\x7f-\x9f]")
+_NOT_TEXT = _COLOURS_AND_TITLES + r"|[^\S \t\n]|[\0-\x08\x0e-\x1f\x7f-\x9f]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,10 @@ class Ended:
 
 def last_lines(data: bytes) -> str:
     """The last few lines of text in these bytes, without colours and other commands to a terminal."""
+    if not data:
+        return ""
     text = data.decode("utf-8", "replace").replace("\r", "\n")
-    lines = [line.rstrip() for line in _NOT_TEXT.sub("", text).split("\n")]
+    lines = [line.rstrip() for line in re.sub(_NOT_TEXT, "", text).split("\n")]
     return "\n".join([line for line in lines if line][-_TAIL_LINES:])
 
 

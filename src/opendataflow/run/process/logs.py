@@ -30,7 +30,7 @@ SPARK_UI = "Spark UI: "  # begins the note that tells where the pages of the app
 
 _SMALLEST = 64 * 1024  # the header must always fit into the quarter that is kept
 _LONGEST_NAME = 250  # file systems allow 255 bytes, and a log being shortened has four more
-_FIRST = re.compile(MARK + rb": (\d{15}) bytes left out after byte (\d{15})\n")
+_FIRST = MARK + rb": (\d{15}) bytes left out after byte (\d{15})\n"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -302,7 +302,7 @@ def _lock(handle: int) -> None:
 
 def gap_of(file: BinaryIO) -> tuple[int, int]:
     """After which byte of a log something is left out, and how many bytes; 0 and 0 where nothing is."""
-    first = _FIRST.match(os.pread(file.fileno(), 256, 0))
+    first = re.match(_FIRST, os.pread(file.fileno(), 256, 0))
     return (int(first[2]), int(first[1])) if first else (0, 0)
 
 

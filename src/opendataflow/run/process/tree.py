@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import time
+from _blake2 import blake2b  # as hashlib takes it, which loads OpenSSL
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
@@ -35,7 +35,7 @@ class Process(NamedTuple):
 def mark_of(store: str, jobid: str, dataid: str, epoch: int) -> str:
     """The mark of one attempt of a chunk, no longer than the name of a process may be."""
     attempt = "\0".join((store, jobid, dataid, str(epoch)))
-    return "odf" + hashlib.blake2b(attempt.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    return "odf" + blake2b(attempt.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
 
 
 def marked(table: Mapping[int, Process], marks: Collection[str]) -> list[Process]:
