@@ -242,7 +242,7 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
     seen = set()
     for file in sorted(STORE.glob("*.py")):
         code = re.sub(r"\s+", " ", file.read_text(encoding="utf-8"))
-        for make, query in re.findall(r'(?:fetch|first)\( ?([\w.]+), "(\w+)"', code):
+        for make, query in re.findall(r'(?:fetch|asked|first)\( ?([\w.]+), "(\w+)"', code):
             name = make.removesuffix("._make")
             shape: Any = makes.get(name) or _named_tuple(file, name)
             columns = sqlite_result(both[0], sqlite[query])

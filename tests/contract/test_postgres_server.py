@@ -77,8 +77,13 @@ with open_store(sys.argv[1]) as store:
 
     assert asyncio.run(answer()) == 7
     assert asyncio.exceptions.CancelledError is asyncio.CancelledError
-    import ssl
+    import dataclasses, inspect, logging, ssl
 
+    assert dataclasses.inspect is inspect and str(inspect.signature(answer)) == "() -> int"
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        assert "ZeroDivisionError" in logging.Formatter().formatException((type(error), error, None))
     assert ssl.create_default_context() and sys.modules["psycopg_binary.pq"].ssl is ssl
     import psycopg
     from psycopg.types.json import Jsonb

@@ -66,6 +66,11 @@ class Transaction(ABC):
         """Run a named query and return what `make` makes of each row."""
         return list(map(make, self.rows(query, **parameters)))
 
+    def asked(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> Callable[[], list[_T]]:
+        """The same for rows that are wanted later."""
+        rows = self.ask(query, **parameters)
+        return lambda: list(map(make, rows()))
+
     def first(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> _T | None:
         """The same for the first row, if there is one."""
         rows = self.rows(query, **parameters)

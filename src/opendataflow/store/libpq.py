@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from .partial import import_within
 
-# psycopg imports every type and all that is asynchronous, psycopg_binary looks up its version with a parser of mails, of
-# asyncio psycopg.errors wants one exception, and ssl is imported for what an OpenSSL that Python can have no longer needs.
-_PACKAGES = {"psycopg": "", "asyncio": "asyncio.exceptions", "psycopg_binary": "", "ssl": ""}
+# psycopg imports every type and all that is asynchronous, psycopg_binary looks up its version with a parser of mails, two
+# modules want one name, and the others are there for an OpenSSL, a libpq, a log and a documentation that we do not have.
+_FRAMES = {
+    "psycopg": "",
+    "asyncio": "asyncio.exceptions.CancelledError",
+    "psycopg_binary": "",
+    "psycopg._compat": "typing.Self",
+    "ssl": "",
+    "ctypes.util": "",
+    "traceback": "",
+    "inspect": "",
+}
 
-import_within(_PACKAGES, lambda: import_module("psycopg.pq"))
+import_within(_FRAMES, lambda: import_module("psycopg.pq"))
 if TYPE_CHECKING:
     import psycopg
     from psycopg import errors as errors

@@ -36,6 +36,9 @@ _T = TypeVar("_T")
 def load(tx: Transaction) -> Catalogue:
     """The catalogue as the store has it now, with what is broken in it."""
     broken: list[Broken] = []
+    job_items, job_rules = tx.asked(JobItem._make, "job_items"), tx.asked(JobRule._make, "job_rules")
+    dataset_rows, pool_rows = tx.asked(DatasetRow._make, "datasets"), tx.asked(PoolRow._make, "pools")
+    pauses = tx.asked(PauseRow._make, "pauses")
 
     def loaded(
         what: str, name: str, make: Callable[..., _T], as_data: Callable[..., dict[str, Any]], *rows: Any
@@ -54,28 +57,24 @@ def load(tx: Transaction) -> Catalogue:
         broken.append(Broken(what, name, problem, statement, None, data, tuple(data.get("writes", ()))))
 
     items: dict[str, list[JobItem]] = {}
-    for item in tx.fetch(JobItem._make, "job_items"):
+    for item in job_items():
         items.setdefault(item.jobid, []).append(item)
-    rules = {rule.jobid: rule for rule in tx.fetch(JobRule._make, "job_rules")}
+    rules = {rule.jobid: rule for rule in job_rules()}
     datasets = [
-        dataset
-        for row in tx.fetch(DatasetRow._make, "datasets")
-        for dataset in loaded("dataset", row.datasetid, _dataset, _dataset_rows, row)
+        dataset for row in dataset_rows() for dataset in loaded("dataset", row.datasetid, _dataset, _dataset_rows, row)
     ]
     jobs = [
         job
         for jobid, rows in items.items()
         for job in loaded("job", jobid, _job, _job_rows, jobid, rows, rules.get(jobid))
     ]
-    pools = [
-        pool for row in tx.fetch(PoolRow._make, "pools") for pool in loaded("pool", row.poolid, _pool, _pool_rows, row)
-    ]
+    pools = [pool for row in pool_rows() for pool in loaded("pool", row.poolid, _pool, _pool_rows, row)]
     catalogue = Catalogue.of_what_fits(datasets, jobs, pools, broken)
     stored = {job.jobid: job for job in jobs}
     for name, each in catalogue.broken.items():
         if each.data is None:  # its own rows load
             catalogue.broken[name] = each._replace(data=job_data(stored[each.name]))
-    paused = (Pause(row.jobid, row.who, row.why, moment(row.since)) for row in tx.fetch(PauseRow._make, "pauses"))
+    paused = (Pause(row.jobid, row.who, row.why, moment(row.since)) for row in pauses())
     return catalogue._replace(paused={pause.jobid: pause for pause in paused})
 
 

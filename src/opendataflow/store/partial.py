@@ -1,8 +1,8 @@
 """Parts of packages, imported without the rest; whoever imports such a package later gets all of it, as ever.
 
-It is Python's own import of the package that we let run, under the lock that it has for that, and end as if it had failed
-as soon as the parts are there. So threads that import the same wait for each other as they always do, and the next import
-of the package is an ordinary one, which finds the parts where they belong.
+It is Python's own import of the package that we let run, and end as if it had failed as soon as the parts are there. The
+next import is an ordinary one, which finds the parts where they belong; and so is the first one where there are threads,
+since we would hold locks of Python's, on modules that are not whole, while we wait for others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from threading import get_ident
+from threading import active_count
 from types import ModuleType
 from typing import Any
 
@@ -22,13 +22,14 @@ class _Enough(Exception):
     """The parts are imported."""
 
 
-class _Package:
-    """Finds and loads one package as others would: the first time only as the frame of parts that are imported meanwhile."""
+class _Frame:
+    """Finds and loads one module as others would: the first time only as a frame, within which parts are imported."""
 
     def __init__(self, name: str, fill: Callable[[ModuleType], None]) -> None:
         self.fill: Callable[[ModuleType], None] | None = fill
-        self._name, self._thread = name, get_ident()
-        self._frame: ModuleType | None = None
+        self._name = name
+        self._module: ModuleType | None = None
+        self._is_filling = self._is_whole = False
         self._own: Any = None
 
     def find_spec(
@@ -38,20 +39,32 @@ class _Package:
             return None
         for finder in sys.meta_path:
             if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
-                if self._frame is not None or (self.fill is not None and get_ident() == self._thread):
+                if self._module is not None or self.fill is not None:
                     self._own, spec.loader = spec.loader, self  # type: ignore[assignment]
                 return spec
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._frame  # which a thread that waited for us may have by now
+        return self._module  # which the parts may have
 
     def exec_module(self, module: ModuleType) -> None:
-        if self.fill is not None:
-            fill, self.fill, self._frame = self.fill, None, module
+        if self.fill is None:
+            self._complete(module)
+            return
+        fill, self.fill, self._module = self.fill, None, module
+        module.__getattr__ = self._attribute  # type: ignore[method-assign]
+        above, _, name = self._name.rpartition(".")
+        if above:
+            setattr(sys.modules[above], name, module)
+        self._is_filling = True
+        try:
             fill(module)
-            module.__getattr__ = self._attribute  # type: ignore[method-assign]
+        finally:
+            self._is_filling = False
+        if not self._is_whole:
             raise _Enough
+
+    def _complete(self, module: ModuleType) -> None:
         inside = self._name + "."
         for name, part in [*sys.modules.items()]:
             if name.startswith(inside) and "." not in name.removeprefix(inside):
@@ -59,36 +72,47 @@ class _Package:
         module.__loader__ = self._own
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
+        self._is_whole = True
         self._own.exec_module(module)
 
     def _attribute(self, name: str) -> Any:
-        """What somebody wants of the frame comes with the rest of the package."""
-        if name not in _OF_IMPORTS and name in (whole := vars(import_module(self._name))):
-            return whole[name]
+        """What somebody wants of the frame comes with the rest of it; of a package in the making, a part is imported."""
+        module = self._module
+        if name not in _OF_IMPORTS and module is not None:
+            if not self._is_filling:
+                module = import_module(self._name)
+            elif not self._is_whole and "__path__" not in vars(module):
+                self._complete(module)
+            if name in vars(module):
+                return vars(module)[name]
         raise AttributeError(f"module {self._name!r} has no attribute {name!r}")
 
 
-def import_within(packages: Mapping[str, str], work: Callable[[], object]) -> None:
-    """Do work that imports parts of these packages; each says which part of it has the names that are taken from itself."""
-    if not packages:
+def import_within(modules: Mapping[str, str], work: Callable[[], object]) -> None:
+    """Do work for which these modules need not be whole; each says where the one name is that is taken from it."""
+    if not modules or active_count() > 1:
         work()
         return
-    (package, names), *others = packages.items()
+    (first, home), *others = modules.items()
+    is_done = False
 
     def fill(module: ModuleType) -> None:
-        if names:
-            part = import_module(names)
-            module.__dict__.update({name: getattr(part, name) for name in part.__all__})
+        nonlocal is_done
+        if home:
+            part, _, name = home.rpartition(".")
+            setattr(module, name, getattr(import_module(part), name))
         import_within(dict(others), work)
+        is_done = True
 
-    frame = _Package(package, fill)
+    frame = _Frame(first, fill)
     sys.meta_path.insert(0, frame)  # and stays: a list that others go through may not get shorter
     try:
-        import_module(package)
+        import_module(first)
     except _Enough:
         return
     except ModuleNotFoundError as missing:
-        if missing.name != package:
+        if missing.name != first:
             raise
     frame.fill = None
-    import_within(dict(others), work)  # it is not there, or all of it is there already
+    if not is_done:
+        import_within(dict(others), work)  # it is not there, or all of it is there already

@@ -272,12 +272,12 @@ class Session:
 
     def _seen(self, tx: Transaction) -> Catalogue:
         """The catalogue as the store has it, in a transaction that only reads."""
-        revision = tx.value("revision")
-        if self._catalogue is None or revision != self._revision:
+        revision = tx.ask("revision")
+        if self._catalogue is None or revision()[0][0] != self._revision:
             catalogue = loading.load(tx)
             if catalogue.implicit:
                 return catalogue  # whoever writes next stores them
-            self._catalogue, self._revision = catalogue, revision
+            self._catalogue, self._revision = catalogue, revision()[0][0]
         return self._catalogue
 
     def _presumed(self, tx: Transaction) -> tuple[Catalogue, Callable[[], None]]:
