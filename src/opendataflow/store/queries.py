@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 
 SQL = Path(__file__).parent / "sql"
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_COMMENT = re.compile(r"^--(?! name: ).*\n", re.MULTILINE)
 _PARAMETER = r"(?<![:\w]):([a-z_]+)\b"
 
 
@@ -19,8 +17,10 @@ def load(dialect: str) -> dict[str, str]:
     queries: dict[str, str] = {}
     for folder in ("common", dialect):
         for file in files(folder, numbered=False):
-            parts = _NAME.split(_COMMENT.sub("", file.read_text(encoding="utf-8")))
-            queries.update(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+            _, *parts = f"\n{file.read_text(encoding='utf-8')}".split("\n-- name: ")
+            for part in parts:
+                name, *lines = part.split("\n")
+                queries[name] = "\n".join([line for line in lines if not line.startswith("--")]).strip()
     return queries
 
 
