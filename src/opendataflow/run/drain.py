@@ -68,12 +68,12 @@ class Drain:
         self._claimed: deque[tuple[Catalogue, list[Sequence[Claim]]]] = deque()
         self._admitted: deque[Waiting] = deque()
         self._ended: deque[Waiting] = deque()
-        self._idle, self._is_asking, self._is_closed = workers, False, False
+        self._idle, self._is_asking, self._is_closed, self._over = workers, False, False, False
+        self._has_short = False  # chunks that are claimed ahead: publishing them apart is worth a connection
         self._open = self._finished = 0  # batches
         self._publishing = threading.Lock()
         self._leases: dict[int, float | None] = {}
         self.drained = Drained()
-        self._over = False
         self._stirred = threading.Event()
         self._stop = worker.cancelled
         self._broken: list[BaseException] = []
@@ -211,8 +211,8 @@ class Drain:
                 is_last = self._publishes_apart and not self._admitted
                 if self._ended and (is_last or now - self._ended[0].since >= _MOMENT):
                     return self._publish
-                if len(self._admitted) > self._workers and self._publisher is self._worker:
-                    return self._part  # there are short chunks, so that it is worth a connection
+                if self._has_short and self._publisher is self._worker:
+                    return self._part
                 if self._admitted and now - self._admitted[0].since >= _UNTOUCHED:
                     return partial(
                         self._give_back, [self._admitted.popleft().batch], "its drain was too busy to begin it"
@@ -282,6 +282,7 @@ class Drain:
             for batch in batches:
                 batch.began = now
                 (self._ended if batch.is_over else self._admitted).append(Waiting(batch, now))
+            self._has_short |= len(self._admitted) > self._workers
             self._door.notify(len(self._admitted))
             self._keeper.notify()
         if len(batches) > 1:
@@ -291,8 +292,8 @@ class Drain:
         batch.began = time.monotonic()
         self._worker.work(batch)
         now, jobid = time.monotonic(), batch.claims[0].jobid
+        took = now - batch.began
         with self._door:
-            took = now - batch.began
             self._took[jobid] = 0.8 * self._took.get(jobid, took) + 0.2 * took
             self._ended.append(Waiting(batch, now))
             if not self._admitted:
