@@ -19,17 +19,20 @@ SUMMED_BITS = 24
 
 def row_hash(schema: StructType) -> Column:
     """One number for a row; the order of columns does not matter."""
-    fields = sorted(schema.fields, key=lambda field: field.name.lower())
-    return F.xxhash64(*(_hashable(F.col(quoted(field.name)), field.dataType) for field in fields))
+    return F.expr(_hash(schema))
 
 
 def fingerprint_metrics(schema: StructType) -> dict[str, Column]:
     """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor.
 
     Spark computes a hash once for both. In a column of its own, which somebody has to drop, every row would be copied.
+    They are said in SQL, since a column that is put together call by call asks Java a dozen times for each.
     """
-    number = row_hash(schema)
-    return {XOR: F.bit_xor(number), SUM: F.sum(F.shiftrightunsigned(number, 64 - SUMMED_BITS))}
+    number = _hash(schema)
+    return {
+        XOR: F.expr(f"bit_xor({number})"),
+        SUM: F.expr(f"sum(shiftrightunsigned({number}, {64 - SUMMED_BITS}))"),
+    }
 
 
 def fingerprint_of(figures: Mapping[str, object], rows: int) -> str | None:
@@ -40,11 +43,16 @@ def fingerprint_of(figures: Mapping[str, object], rows: int) -> str | None:
     return f"{_FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}"
 
 
-def _hashable(value: Column, kind: DataType) -> Column:
+def _hash(schema: StructType) -> str:
+    fields = sorted(schema.fields, key=lambda field: field.name.lower())
+    return f"xxhash64({', '.join(_hashable(quoted(field.name), field.dataType) for field in fields)})"
+
+
+def _hashable(value: str, kind: DataType) -> str:
     """Spark does not hash maps, whose entries have no order, nor variants."""
     if isinstance(kind, MapType) and not has_no_order(kind.keyType) and not has_no_order(kind.valueType):
-        return F.array_sort(F.map_entries(value))
-    return F.to_json(F.struct(value)) if has_no_order(kind) else value
+        return f"array_sort(map_entries({value}))"
+    return f"to_json(struct({value}))" if has_no_order(kind) else value
 
 
 def has_no_order(kind: DataType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,9 +21,11 @@ from ..project import Environment, Project, check_places, resolve_location
 from ..shapes import dataclass
 from . import TAG
 from .columns import in_chunk, quoted
+from .footers import schema_in_footer
 from .formats import CSV, JDBC, ORC, PARQUET, POSTGRES, UNTYPED, folder_columns, format_of, partitions_of, read_options
 from .lines import check_files
 from .schema import DROPPED, RENAMED, differences, from_ddl
+from .session import is_connect
 
 if TYPE_CHECKING:
     from .postgres import Rows
@@ -117,6 +119,7 @@ def read_chunk(
     if manifest.rows is None:  # otherwise Spark has read it before, and the gate knows that it has not changed
         check_files(dataset, location)
         _check_columns(spark, dataset, chunk.dataid, location)
+    schema = schema or schema_in_footer(spark, dataset, location)
     df = read_location(spark, dataset, location, schema=schema, is_ours=is_ours(manifest))
     if manifest.location or names_chunk(dataset, chunk.dataid):
         return df
@@ -135,7 +138,7 @@ def read_location(
     options = read_options(dataset, has_schema=schema is not None, is_ours=is_ours)
     reader = spark.read.format(format_of(dataset)).options(**options)
     if schema is not None and format_of(dataset) not in ("delta", "iceberg", "text"):
-        reader = reader.schema(schema)
+        reader = _with_schema(reader, spark, schema)
     try:
         df = reader.load(location)
         # Spark puts the columns that name folders last.
@@ -148,6 +151,14 @@ def read_location(
                 f"dataset {dataset.datasetid}: nothing at {location} can be read as {format_of(dataset)}"
             ) from None
         raise
+
+
+def _with_schema(reader: Any, spark: SparkSession, schema: StructType) -> Any:
+    """The reader for these columns; PySpark would look for the active session first, which is eight calls of Java."""
+    if is_connect(spark):
+        return reader.schema(schema)
+    reader._jreader = reader._jreader.schema(spark._jsparkSession.parseDataType(schema.json()))
+    return reader
 
 
 def read_with_misfits(
@@ -256,11 +267,8 @@ def _check_columns(spark: SparkSession, dataset: Dataset, dataid: str, location:
     declared = declared_schema(dataset)
     if declared is None or format_of(dataset) not in (PARQUET, ORC) or policy(dataset, "drift", "refuse") != ERROR:
         return
-    missing = [
-        difference
-        for difference in differences(declared, read_location(spark, dataset, location).schema)
-        if difference.kind in (DROPPED, RENAMED)
-    ]
+    found = schema_in_footer(spark, dataset, location) or read_location(spark, dataset, location).schema
+    missing = [difference for difference in differences(declared, found) if difference.kind in (DROPPED, RENAMED)]
     if missing:
         raise NotValidated(
             f"{dataset.datasetid} {dataid}: drift: differences {', '.join(map(str, missing))}",

@@ -12,14 +12,17 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, MissingDependency, install_command
 from ..model.printable import clean
+from ..shapes import NamedTuple
 from .java import INSTALL_JAVA, find_java
 from .settings import SECRET_NAMES, environment_of, needs_secret, spark_settings, without_parameters
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Redact = Callable[[str], str]
@@ -73,12 +76,23 @@ def is_connect(spark: SparkSession) -> bool:
 
 def app_id(spark: SparkSession) -> str:
     """The id of the Spark application, as its history server knows it."""
-    return str(spark.conf.get("spark.app.id", "") or "")
+    return str(spark.conf.get("spark.app.id", "") or "") if is_connect(spark) else _facts(spark.sparkContext).app_id
 
 
 def ui_of(spark: SparkSession) -> str:
     """Where the pages of a running Spark application are; empty where it shows none, or where a server decides."""
-    return "" if is_connect(spark) else str(spark.sparkContext.uiWebUrl or "")
+    return "" if is_connect(spark) else _facts(spark.sparkContext).ui
+
+
+class _Facts(NamedTuple):
+    app_id: str
+    ui: str
+
+
+@lru_cache(maxsize=1)
+def _facts(context: SparkContext) -> _Facts:
+    """What stays as it is while an application lives: every chunk tells it, and Java is asked once."""
+    return _Facts(str(context.applicationId or ""), str(context.uiWebUrl or ""))
 
 
 def is_alive(spark: SparkSession) -> bool:

@@ -37,8 +37,8 @@ def write_files(df: DataFrame, dataset: Dataset, location: str) -> None:
         os.makedirs(os.path.dirname(location), exist_ok=True)  # Hadoop starts a process for every folder that it makes
     try:
         folders = folder_columns(dataset)
-        writer = _with_names(df, dataset, folders).write.format(format_of(dataset)).mode("error").options(**options)
-        writer.partitionBy(*folders).save(location)
+        writer = _with_names(df, dataset, folders).write.format(format_of(dataset)).options(**options)
+        (writer.partitionBy(*folders) if folders else writer).save(location)
     except AnalysisException:
         raise
     except Exception as problem:
