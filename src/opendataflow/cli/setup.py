@@ -13,7 +13,7 @@ import click
 
 from ..errors import BadConfig, UsageError
 from ..insight.words import count
-from .app import App, plain, put, table
+from .app import App, put, table
 from .common import confirm, verb
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
     for line in _without_beginning(project, jobs):
         app.say(f"note: {line}")
     if dry_run:
-        app.show({"changes": [plain(change) for change in changes], "applied": False}, lambda: lines)
+        app.show({"changes": changes, "applied": False}, lambda: lines)
         return 0
     if changes:
         if not app.as_json:
@@ -106,7 +106,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
     register(app.store, dry_run=False)
     if changes:
         app.say(f"applied {count(len(changes), 'change')} to {app.store.url} ({project.environment.name})")
-    app.show({"changes": [plain(change) for change in changes], "applied": True}, lambda: lines)
+    app.show({"changes": changes, "applied": True}, lambda: lines)
     return 0
 
 
