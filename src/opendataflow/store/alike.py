@@ -89,12 +89,15 @@ def batches_of(partition: Partition, dataids: Sequence[str]) -> list[Batch]:
     return [Batch(len(part), compact(dict(part))) for part in parts]
 
 
-def derive(tx: Transaction, job: Job, batches: Iterable[Batch], not_before: float, asked_for: bool) -> None:
-    """Derive for each of these dataids whether it may be taken now, and write or remove its candidate."""
+def derive(tx: Transaction, job: Job, batches: Iterable[Batch], not_before: float, asked_for: bool, ready: str) -> None:
+    """Derive for each of these dataids whether it may be taken now, and write or remove its candidate.
+
+    Of the dataset that is named as ready, if one is, all of them are known to be READY.
+    """
     inputs = [item.datasetid for item in job.inputs]
     template = compact([(datasetid, _ITS_DATAID) for datasetid in inputs])
     for batch in batches:
-        for group in _groups(tx, job, inputs, batch):
+        for group in _groups(tx, job, inputs, batch, ready):
             statuses = (each.split(",") if each else [] for each in (group.inputs, group.outputs, group.reads))
             state, rank = decided(job, Found(True, len(inputs), *statuses), not_before, asked_for)
             if state is None:
@@ -105,9 +108,10 @@ def derive(tx: Transaction, job: Job, batches: Iterable[Batch], not_before: floa
             tx.run("candidates_put_alike", jobid=job.jobid, pairs=group.pairs, **how)
 
 
-def _groups(tx: Transaction, job: Job, inputs: Sequence[str], batch: Batch) -> list[Group]:
+def _groups(tx: Transaction, job: Job, inputs: Sequence[str], batch: Batch, ready: str) -> list[Group]:
     asked = {"jobid": job.jobid, "inputs": compact(inputs), "outputs": compact(job.outputs), "pairs": batch.pairs}
-    if tx.value("ready_inputs_alike", **asked) == batch.n * len(inputs):
+    others = sum(datasetid != ready for datasetid in inputs)
+    if tx.value("ready_inputs_alike", ready=ready, **asked) == batch.n * others:
         # As a rule many chunks are new: then they are one group, and nothing of it has to come back.
         return [Group(",".join(READY for _ in inputs), None, None, batch.pairs)]
     return tx.fetch(Group._make, "pair_facts_alike", **asked)

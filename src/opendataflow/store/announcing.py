@@ -100,7 +100,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
         if published:
             tx.run("manifests_put", manifests=compact(published))
         if written:
-            candidates.settle(tx, catalogue, written)
+            candidates.settle(tx, catalogue, written, ready=datasetid)
             ready += [dataid for _, dataid in written]
     became = set(ready)
     unchanged = tuple(dataid for dataid in wanted if dataid not in became)

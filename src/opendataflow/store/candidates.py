@@ -87,9 +87,11 @@ def settle(
     read: Iterable[ChunkId] = (),
     *,
     by_person: bool = False,
+    ready: str = "",
 ) -> Seen:
     """Bring the candidates up to date after these chunks changed; done are those whose outputs are all READY now.
 
+    Where they are of one dataset and all became READY, it is named as ready, so that nobody looks again.
     What a job publishes goes on from job to job by itself; what a person decides may end a wait that is further downstream.
     Returns how the chunks stand that done have read, and others.
     """
@@ -102,7 +104,7 @@ def settle(
     pairs = touched(catalogue, chunks)
     for pair_id in done:
         pairs.pop(pair_id, None)
-    return derive(tx, catalogue, pairs, done=done, read=read)
+    return derive(tx, catalogue, pairs, done=done, read=read, ready=ready)
 
 
 def derive(
@@ -114,6 +116,7 @@ def derive(
     asked_for: bool = False,
     done: Sequence[PairId] = (),
     read: Iterable[ChunkId] = (),
+    ready: str = "",
 ) -> Seen:
     """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate; done may not.
 
@@ -124,7 +127,7 @@ def derive(
         lock(tx, [*done, *pair_ids])
     for jobid, dataids in _by_first(done).items():
         remove(tx, jobid, dataids)
-    others = _derive_alike(tx, catalogue, pair_ids, not_before, asked_for)
+    others = _derive_alike(tx, catalogue, pair_ids, not_before, asked_for, ready)
     pairs = [known for pair_id in others if (known := pair_of(tx, catalogue, *pair_id)) is not None]
     seen: dict[ChunkId, Status] = {}
     for start in range(0, max(len(pairs), 1), _BATCH):
@@ -134,7 +137,7 @@ def derive(
 
 
 def _derive_alike(
-    tx: Transaction, catalogue: Catalogue, pair_ids: list[PairId], not_before: float, asked_for: bool
+    tx: Transaction, catalogue: Catalogue, pair_ids: list[PairId], not_before: float, asked_for: bool, ready: str
 ) -> list[PairId]:
     """Do it for jobs of which there are many at once; the others are left."""
     if len(pair_ids) <= _MOST_PAIR_LOCKS:
@@ -150,7 +153,7 @@ def _derive_alike(
         partition = catalogue.output_partition(job)
         if before != (partition.type, dataids):  # as a rule the consumers of a dataset have the same
             before, batches = (partition.type, dataids), alike.batches_of(partition, dataids)
-        alike.derive(tx, job, batches, not_before, asked_for)
+        alike.derive(tx, job, batches, not_before, asked_for, ready)
     return left
 
 

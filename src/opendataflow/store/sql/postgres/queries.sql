@@ -260,7 +260,7 @@ cross join lateral (select d.status from datastatus d
                       and (d.status <> 'DONE' or not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false)) offset 0) s
 
 -- name: ready_inputs_alike
--- How many inputs of many dataids of one job are READY, each of which has the dataid of the output; null when anything of them was made or read before.
+-- How many inputs of many dataids of one job are READY, without those of one dataset, each of which has the dataid of the output; null when anything of them was made or read before.
 -- PostgreSQL: a list is joined by LATERAL.
 select case
     when exists (select 1 from json_array_elements_text(:outputs::json) o cross join json_each_text(:pairs::json) p
@@ -269,7 +269,7 @@ select case
                  cross join lateral (select 1 from datastatus d where d.datasetid = i and d.dataid = p.key and d.jobid = :jobid and d.locktype = 'IN' offset 0) s) then null
     else (select count(*) from json_array_elements_text(:inputs::json) i cross join json_each_text(:pairs::json) p
           cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.locktype = 'OUT' offset 0) s
-          where s.status = 'READY') end as ready
+          where i <> :ready and s.status = 'READY') end as ready
 
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.

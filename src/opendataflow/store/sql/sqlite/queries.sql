@@ -240,7 +240,7 @@ cross join datastatus s on s.datasetid = p.value ->> 2 and s.dataid = p.value ->
 where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)
 
 -- name: ready_inputs_alike
--- How many inputs of many dataids of one job are READY, each of which has the dataid of the output; null when anything of them was made or read before.
+-- How many inputs of many dataids of one job are READY, without those of one dataset, each of which has the dataid of the output; null when anything of them was made or read before.
 -- SQLite: a list is read by json_each.
 select case
     when exists (select 1 from json_each(:outputs) o cross join json_each(:pairs) p
@@ -248,7 +248,8 @@ select case
       or exists (select 1 from json_each(:inputs) i cross join json_each(:pairs) p
                  cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.jobid = :jobid and s.locktype = 'IN') then null
     else (select count(*) from json_each(:inputs) i cross join json_each(:pairs) p
-          cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.locktype = 'OUT' and s.status = 'READY') end as ready
+          cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.locktype = 'OUT' and s.status = 'READY'
+          where i.value <> :ready) end as ready
 
 -- name: pair_facts_alike
 -- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
