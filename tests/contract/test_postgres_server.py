@@ -79,12 +79,12 @@ with open_store(sys.argv[1]) as store:
     assert asyncio.exceptions.CancelledError is asyncio.CancelledError
     import dataclasses, inspect, logging, ssl
 
-    assert dataclasses.inspect is inspect and str(inspect.signature(answer)) == "() -> int"
+    assert dataclasses.inspect.signature is inspect.signature and str(inspect.signature(answer)) == "() -> int"
     try:
         1 / 0
     except ZeroDivisionError as error:
         assert "ZeroDivisionError" in logging.Formatter().formatException((type(error), error, None))
-    assert ssl.create_default_context() and sys.modules["psycopg_binary.pq"].ssl is ssl
+    assert ssl.create_default_context() and sys.modules["psycopg_binary.pq"].ssl.SSLContext is ssl.SSLContext
     import psycopg
     from psycopg.types.json import Jsonb
 
@@ -115,8 +115,12 @@ def others():
     async def answer():
         return 7
     assert asyncio.run(answer()) == 7
-    import ssl
-    assert ssl.create_default_context()
+    import inspect, logging, ssl
+    assert ssl.create_default_context() and inspect.signature(others)
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        assert logging.Formatter().formatException((type(error), error, error.__traceback__))
 
 sys.setswitchinterval(1e-5)
 done, together = [], threading.Barrier(12)
@@ -131,7 +135,10 @@ assert len(done) == 12
 """
 
 
-@pytest.mark.parametrize("code", [_ALONE, _AT_ONCE])
+_AFTER_ONE = _AT_ONCE.replace("sys.setswitchinterval", "ours()\nsys.setswitchinterval")
+
+
+@pytest.mark.parametrize("code", [_ALONE, _AT_ONCE, _AFTER_ONE])
 def test_a_store_works_without_most_of_psycopg_which_is_there_for_whoever_asks(postgres_url: str, code: str) -> None:
     open_store(postgres_url, create=True).close()
     done = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, timeout=300)

@@ -28,8 +28,7 @@ class _Frame:
     def __init__(self, name: str, fill: Callable[[ModuleType], None]) -> None:
         self.fill: Callable[[ModuleType], None] | None = fill
         self._name = name
-        self._module: ModuleType | None = None
-        self._is_filling = self._is_whole = False
+        self._is_filling = False
         self._own: Any = None
 
     def find_spec(
@@ -39,19 +38,19 @@ class _Frame:
             return None
         for finder in sys.meta_path:
             if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
-                if self._module is not None or self.fill is not None:
-                    self._own, spec.loader = spec.loader, self  # type: ignore[assignment]
+                self._own, spec.loader = spec.loader, self  # type: ignore[assignment]
                 return spec
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._module  # which the parts may have
+        module: ModuleType | None = self._own.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         if self.fill is None:
-            self._complete(module)
+            self._make_whole(module)
             return
-        fill, self.fill, self._module = self.fill, None, module
+        fill, self.fill = self.fill, None
         module.__getattr__ = self._attribute  # type: ignore[method-assign]
         above, _, name = self._name.rpartition(".")
         if above:
@@ -61,10 +60,10 @@ class _Frame:
             fill(module)
         finally:
             self._is_filling = False
-        if not self._is_whole:
+        if sys.modules.get(self._name) is module:
             raise _Enough
 
-    def _complete(self, module: ModuleType) -> None:
+    def _make_whole(self, module: ModuleType) -> None:
         inside = self._name + "."
         for name, part in [*sys.modules.items()]:
             if name.startswith(inside) and "." not in name.removeprefix(inside):
@@ -72,19 +71,18 @@ class _Frame:
         module.__loader__ = self._own
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
-        self._is_whole = True
         self._own.exec_module(module)
 
     def _attribute(self, name: str) -> Any:
-        """What somebody wants of the frame comes with the rest of it; of a package in the making, a part is imported."""
-        module = self._module
-        if name not in _OF_IMPORTS and module is not None:
+        """What a part wants of the frame, which it may keep, comes from the whole; never from one in the making."""
+        if name not in _OF_IMPORTS:
             if not self._is_filling:
-                module = import_module(self._name)
-            elif not self._is_whole and "__path__" not in vars(module):
-                self._complete(module)
-            if name in vars(module):
-                return vars(module)[name]
+                return getattr(import_module(self._name), name)
+            frame = sys.modules[self._name]
+            if not hasattr(frame, "__path__"):
+                if vars(frame).get("__getattr__") == self._attribute:
+                    del sys.modules[self._name]
+                return getattr(import_module(self._name), name)
         raise AttributeError(f"module {self._name!r} has no attribute {name!r}")
 
 
