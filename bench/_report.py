@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from datetime import UTC, datetime
+from functools import cache
 
 _missed: list[str] = []
 
 
+@cache
+def _head() -> None:
+    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    when = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    print(f"# {when}, {os.cpu_count()} cores, load {load}; a ratio is the median of its rounds", file=sys.stderr)
+
+
+def say(what: str) -> None:
+    """Tell whoever waits what is being done, apart from the figures."""
+    _head()
+    print(f"# {what}", file=sys.stderr, flush=True)
+
+
 def figure(name: str, value: float, unit: str) -> None:
     """Print one measured figure."""
+    _head()
     print(f"{name} {value:.4g} {unit}", flush=True)
 
 
 def bar(name: str, value: float, limit: float, *, at_least: bool) -> None:
     """Print one bar, and remember a miss."""
+    _head()
     ok = value >= limit if at_least else value <= limit
     shown = value if isinstance(value, int) else f"{value:.3g}"
     print(f"{name} {shown} (bar {'>=' if at_least else '<='} {limit:g}) {'ok' if ok else 'MISS'}", flush=True)

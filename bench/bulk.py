@@ -1,6 +1,6 @@
 """Bulk: what it costs to resubmit, apply and shard many chunks at once, each with the first claim after it, beside bare SQL.
 
-.venv/bin/python bench/bulk.py [CHUNKS]
+./dev bench bulk [CHUNKS]
 
 | part | the bare side, in copies of the same tables with the same rows but without triggers (bench/_bulk.py) |
 | --- | --- |

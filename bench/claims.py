@@ -1,8 +1,8 @@
 """Claims: what a full claim and commit costs, against two bare sides, what bulk costs, and that nothing of it grows.
 
-./dev bench claims                              every part
-.venv/bin/python bench/claims.py ceiling bulk   only these
-.venv/bin/python bench/claims.py growth 20000   with so many chunks instead of 1,000,000
+./dev bench claims                every part
+./dev bench claims ceiling bulk   only these
+./dev bench claims growth 20000   with so many chunks instead of 1,000,000
 
 | part | what is compared |
 | --- | --- |

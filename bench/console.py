@@ -1,8 +1,8 @@
 """The console: what its pages cost the server at 1,000,000 chunks, what they weigh, and what watching browsers cost a drain.
 
-./dev bench console                                  both stores
-.venv/bin/python bench/console.py sqlite 100000      only this one, with so many chunks
-.venv/bin/python bench/console.py watching           only the drain beside watching browsers
+./dev bench console                 both stores
+./dev bench console sqlite 100000   only this one, with so many chunks
+./dev bench console watching        only the drain beside watching browsers
 """
 
 from __future__ import annotations

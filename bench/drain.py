@@ -1,8 +1,8 @@
 """Drain: what a whole drain costs beside the bare claim loop, how soon limits hold, what a second drain and a kill -9 cost.
 
-./dev bench drain                            every part
-.venv/bin/python bench/drain.py rate pool    only these
-.venv/bin/python bench/drain.py rate=400     quickly, with so many chunks in each turn instead of 2,000
+./dev bench drain             every part
+./dev bench drain rate pool   only these
+./dev bench drain rate=400    quickly, with so many chunks in each turn instead of 2,000
 """
 
 from __future__ import annotations

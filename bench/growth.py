@@ -9,9 +9,9 @@ chunks and draws only so many columns; both limits are reached at 100,000 chunks
 Times are CPU times, of our process and of the server's together: what else runs on the machine does not count, and what a disk adds
 is the same at every size. The stores of all sizes take turns, and the best of all rounds counts.
 
-./dev bench growth                                     everything, and the pictures in docs/images
-.venv/bin/python bench/growth.py sqlite chain 100      only this store and this shape, up to 100 jobs, and no pictures
-.venv/bin/python bench/growth.py chunks 10000          both stores, up to 10,000 chunks
+./dev bench growth                    everything, and the pictures in docs/images
+./dev bench growth sqlite chain 100   only this store and this shape, up to 100 jobs, and no pictures
+./dev bench growth chunks 10000       both stores, up to 10,000 chunks
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ process (bench/_peer.py says how each is used), and all take turns: a round is t
 next round begins with another side. A queue knows nothing of data: it keeps no status of chunks, asks no questions, and has no
 lineage. What it does have is the price of handing out and ending work durably, which is what is compared here.
 
-./dev bench peers                     5 rounds of 1,000 chunks
-.venv/bin/python bench/peers.py 200   5 rounds of 200
+./dev bench peers       5 rounds of 1,000 chunks
+./dev bench peers 200   5 rounds of 200
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench._crew import Cost, ratio
-from bench._report import bar, finish
+from bench._report import bar, finish, say
 from tests.support.postgres import start_postgres
 
 ENVIRONMENT = ROOT / "build" / "peers"
@@ -46,6 +46,7 @@ def installed() -> str:
     """The Python of an environment that has the peers."""
     python, stamp = ENVIRONMENT / "bin" / "python", ENVIRONMENT / "installed"
     if not stamp.exists() or stamp.read_text() != "\n".join(PEERS):
+        say(f"installing {', '.join(PEERS)} into build/peers, once")
         for command in (
             [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)],
             [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PEERS],
@@ -102,6 +103,7 @@ def main() -> None:
             python = sys.executable if words[0] in ("ours", "drain") else peers_python
             sides[name] = stack.enter_context(side(python, words, server.create_database()))
         for round_ in range(-1, ROUNDS):  # the first one warms them up
+            say(f"round {round_ + 1} of {ROUNDS}, {chunks} chunks for each side" if round_ >= 0 else "warming up")
             names = list(sides)
             for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
                 sides[name].fill(chunks)
@@ -116,7 +118,7 @@ def main() -> None:
     bar("ours_over_procrastinate", ratio(costs["ours"], costs["procrastinate"]), 1.2, at_least=True)
     bar("ours_over_pgqueuer_batch_1", ratio(costs["ours"], costs["pgqueuer_batch_1"]), 1.0, at_least=True)
     over = ratio(costs["drain_1_worker"], costs["pgqueuer_batch_4"])
-    bar("drain_over_pgqueuer_batch_4", over, 1.0, at_least=True)
+    bar("drain_1_worker_over_pgqueuer_batch_4", over, 1.0, at_least=True)
     finish()
 
 

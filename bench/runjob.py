@@ -1,8 +1,8 @@
 """RunJob: what one cold call costs, that looking does not grow with the store, and that no secret leaks.
 
-./dev bench runjob                        all of it
-.venv/bin/python bench/runjob.py 20000    with so many chunks instead of 1,000,000
-.venv/bin/python bench/runjob.py quick    few rounds, and no large store
+./dev bench runjob         all of it
+./dev bench runjob 20000   with so many chunks instead of 1,000,000
+./dev bench runjob quick   few rounds, and no large store
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Both sides run in one application with the same settings, warm, and alternate.
 
-./dev bench spark                                every part
-.venv/bin/python bench/spark.py large tables     only these
+./dev bench spark                every part
+./dev bench spark large tables   only these
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Telling: what figures that are scraped every second, lineage to a file and to a server, and messages cost a drain of empty chunks.
 
-./dev bench telling                         both stores
-.venv/bin/python bench/telling.py sqlite    only this one
+./dev bench telling          both stores
+./dev bench telling sqlite   only this one
 """
 
 from __future__ import annotations
