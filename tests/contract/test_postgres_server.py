@@ -11,7 +11,7 @@ import pytest
 from opendataflow import Dataset, Input, Job
 from opendataflow.errors import OdfError, StoreUnreachable, UsageError
 from opendataflow.store import open_store
-from tests.support.postgres import Server
+from tests.support.postgres import Server, start_postgres
 
 pytestmark = pytest.mark.postgres
 
@@ -166,3 +166,20 @@ def test_a_store_is_reached_by_name_and_at_the_first_of_several_hosts_that_answe
 def test_a_server_that_is_not_there_is_named_as_such(address: str, error: type[OdfError]) -> None:
     with pytest.raises(error):
         open_store(address)
+
+
+def test_many_jobs_with_few_chunks_each_fit_into_the_locks_of_a_server() -> None:
+    """What a change of one shared dataset rebuilds is one transaction, however many jobs read it."""
+    jobs = [f"job{n}" for n in range(30)]
+    with start_postgres("max_connections=20", "max_locks_per_transaction=20") as server:
+        url = server.create_database()
+        with open_store(url, create=True) as store:
+            datasets = [Dataset("raw"), *(Dataset(f"{name}_out") for name in jobs)]
+            store.register(datasets, [Job(name, (Input("raw"),), (f"{name}_out",)) for name in jobs])
+            store.announce("raw", [str(n) for n in range(100)])
+            store.dml("update dataset set location = 'elsewhere/{dataid}' where datasetid = 'raw'")
+            assert all(store.claim(name) for name in jobs)
+            with psycopg.connect(url, autocommit=True) as other, pytest.raises(psycopg.errors.OutOfMemory):
+                other.execute(
+                    "select pg_advisory_lock(n) from generate_series(1, 3000) n"
+                )  # else it proves nothing

@@ -46,6 +46,8 @@ class Column(NamedTuple):
 class Transaction(ABC):
     """One open transaction; queries are called by their names, and their rows get names where they are fetched."""
 
+    pairs_locked = 0  # so far: a server has room for some thousand locks
+
     @abstractmethod
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         """Run a named query and return all its rows, without names."""
@@ -193,6 +195,14 @@ def no_space(url: str) -> StoreUnreachable:
     return StoreUnreachable(
         f"no space left for the store {url} (NO_SPACE)",
         hint="Free some space, then do it again: nothing was written. Verbs that only look still answer.",
+    )
+
+
+def too_many_locks(url: str) -> StoreUnreachable:
+    """The error for a server whose table of locks is full."""
+    return StoreUnreachable(
+        f"the server of the store {url} has no room for more locks",
+        hint="Raise max_locks_per_transaction in its postgresql.conf (64 unless set), restart it, and do it again.",
     )
 
 

@@ -159,7 +159,8 @@ def _derive_alike(
 
 def lock(tx: Transaction, pairs: Sequence[PairId]) -> None:
     """Whoever else decides about one of these (job, dataid) waits until this transaction ends."""
-    if len(pairs) > _MOST_PAIR_LOCKS:
+    tx.pairs_locked += len(pairs)
+    if tx.pairs_locked > _MOST_PAIR_LOCKS:
         tx.lock("lock_jobs", jobs=compact(sorted({jobid for jobid, _ in pairs})))
     else:
         tx.lock("lock_pairs", pairs=compact(pairs))

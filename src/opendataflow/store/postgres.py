@@ -20,6 +20,7 @@ from .backend import (
     lacks,
     no_space,
     not_encrypted,
+    too_many_locks,
     took_too_long,
 )
 from .libpq import Connection, connect, errors, parameters, pq
@@ -136,6 +137,8 @@ class PostgresBackend(Backend):
             ) from error
         if isinstance(error, errors.DiskFull):
             raise no_space(self.shown_url) from error
+        if isinstance(error, errors.OutOfMemory) and "max_locks_per_transaction" in str(error):
+            raise too_many_locks(self.shown_url) from error
         if is_gone(error):
             raise ConnectionLost(first_line(error), transaction) from error
         if error.sqlstate in _DAMAGED:
