@@ -180,6 +180,4 @@ def test_many_jobs_with_few_chunks_each_fit_into_the_locks_of_a_server() -> None
             store.dml("update dataset set location = 'elsewhere/{dataid}' where datasetid = 'raw'")
             assert all(store.claim(name) for name in jobs)
             with psycopg.connect(url, autocommit=True) as other, pytest.raises(psycopg.errors.OutOfMemory):
-                other.execute(
-                    "select pg_advisory_lock(n) from generate_series(1, 3000) n"
-                )  # else it proves nothing
+                other.execute("select pg_advisory_lock(n) from generate_series(1, 3000) n")  # else it proves nothing

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from threading import active_count
@@ -88,7 +89,12 @@ class _Frame:
 
 def import_within(modules: Mapping[str, str], work: Callable[[], object]) -> None:
     """Do work for which these modules need not be whole; each says where the one name is that is taken from it."""
-    if not modules or active_count() > 1:
+    if active_count() > 1:
+        for module in modules:
+            with suppress(ModuleNotFoundError):
+                import_module(module)  # a package before its parts, or those who import both wait for each other
+        modules = {}
+    if not modules:
         work()
         return
     (first, home), *others = modules.items()
