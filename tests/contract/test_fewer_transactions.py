@@ -8,6 +8,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.errors import LeaseLost, StoreReadOnly
+from opendataflow.insight.report import report
 from opendataflow.model import Answer, InputChunk, Receipt
 from opendataflow.store import Past
 from tests.support.flows import chain, change, claim_one, dataset, dump, job, kinds, produce
@@ -81,8 +82,15 @@ def test_a_claim_that_was_not_begun_is_given_back_for_whoever_comes_next(store: 
     chain(store)
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
-    store.give_back(claim, Receipt("make", "1", YES), "the drain ends", wait=0.0)
+    store.give_back(claim, None, "the drain ends", wait=0.0)
     assert store.chunk("product", "1") is None
+    [event] = store.last_events("product", "1", 1)
+    assert (event.kind, event.before, event.after, event.why) == ("given back", "RUNNING", None, "the drain ends")
+    [run] = store.runs()
+    assert (run.outcome, run.detail) == ("GIVEN_BACK", "the drain ends")
+    assert (store.failed_runs(), store.attempts_failed("make", 9), store.refused_runs()) == ([], [], [])
+    assert report(store).counts.runs == 0
+    assert report(store).refused == report(store).deeds == ()
     again = claim_one(store, "make")
     assert (again.dataid, again.tries) == ("1", 1)
 

@@ -87,10 +87,11 @@ def test_refusals_are_counted_by_their_name(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
     no = Receipt("make", "1", (Answer("place", False, why=CANARY),))
-    store.give_back(claim_one(store, "make"), no, CANARY)
+    store.give_back(claim_one(store, "make"), no, CANARY, wait=0)
+    store.give_back(claim_one(store, "make"), None, "its drain ended before it began", wait=0)
     metrics = watching(store)
-    assert values(metrics.again(), "odf_refusals") == {("INVALID_PATH",): 1}
-    assert values(metrics.again(), "odf_claims") == {("make",): 1}
+    assert values(metrics.again(), "odf_refusals") == {("INVALID_PATH",): 1}, "the second one was refused by nobody"
+    assert values(metrics.again(), "odf_claims") == {("make",): 2}
     assert values(metrics.again(), "odf_failures") == {}
 
 

@@ -77,12 +77,15 @@ def test_what_a_reader_is_told_is_no_status_of_the_chunk(store: Store) -> None:
     assert was(store, 4) == "READY"
 
 
-def test_a_refused_claim_leaves_what_was_there_before_it(store: Store) -> None:
+@pytest.mark.parametrize(
+    "receipt", [Receipt("make", "1", (Answer("place", False),)), None], ids=["refused", "not begun"]
+)
+def test_a_claim_that_is_given_back_leaves_what_was_there_before_it(store: Store, receipt: Receipt | None) -> None:
     chain(store)
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     running = now()
-    store.give_back(claim, Receipt("make", "1", (Answer("place", False),)), "no")
+    store.give_back(claim, receipt, "no")
     assert store.chunks_then([("product", "1")], running)["product", "1"].status == "RUNNING"
     after = store.chunks_then([("product", "1")], now())["product", "1"]
     assert (after.status, after.is_known) == (None, True)

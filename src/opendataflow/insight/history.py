@@ -18,6 +18,7 @@ KINDS = {
     "claimed": "claimed",
     "admitted": "allowed to run",
     "refused": "refused",
+    "given back": "given back, not begun",
     "published": "published",
     "failed": "failed",
     "rescued": "lease ran out",

@@ -73,7 +73,7 @@ def refusal(worker: Worker, receipt: Receipt, untrusted: Sequence[Distrust]) -> 
 def _not_claimed(worker: Worker, asked: Asked, receipt: Receipt) -> Result:
     """The no to the chunk that was named, or to the one that is first in the way, which is stored."""
     if receipt.no is None:
-        receipt = not_now(receipt, "another process took it at the same moment")
+        receipt = _not_now(receipt, "another process took it at the same moment")
     no, verdict = receipt.no, receipt.verdict
     why = no.why if no else ""
     worker.store.refuse(receipt, why, again=asked.dataid is not None)
@@ -86,6 +86,6 @@ def _not_claimed(worker: Worker, asked: Asked, receipt: Receipt) -> Result:
     return Result(verdict, exit_code_of(verdict) if is_full else 0, detail, receipt=receipt)
 
 
-def not_now(receipt: Receipt, why: str) -> Receipt:
+def _not_now(receipt: Receipt, why: str) -> Receipt:
     """The same answers, but that it is not safe to run it now."""
     return Receipt(receipt.jobid, receipt.dataid, (*receipt.answers[:-1], Answer("safe", False, why=why)))

@@ -23,7 +23,7 @@ from ..errors import (
 from ..model import READY, Catalogue, InputChunk, Manifest, Receipt
 from ..model.remarks import remarks
 from ..store import Claim
-from .asking import claim_chunk, not_now, refusal, with_distrust
+from .asking import claim_chunk, refusal, with_distrust
 from .heartbeat import Heartbeat
 from .parts import Asked, Attempt, Batch, Done, Executor, Result
 
@@ -113,9 +113,8 @@ def give_back(worker: Worker, batch: Batch, why: str) -> None:
     """Nothing of it was begun: it becomes what it was, and whoever comes next may take it. A try is not used up."""
     for claim in batch.claims:
         if claim.runid not in batch.results:
-            no = not_now(claim.receipt, why)
             with suppress(LeaseLost, StoreUnreachable):  # then its lease ends, or has ended
-                worker.store.give_back(claim, no, why, wait=0.0)
+                worker.store.give_back(claim, None, why, wait=0.0)
             if batch.log is not None:
                 batch.log.note(f"run {claim.runid}: {why}")
     _close(worker, [batch])

@@ -1,10 +1,11 @@
-"""Claims: taking candidates, and giving back what the gate refuses."""
+"""Claims: taking candidates, and giving back what the gate refuses or nobody begins."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from itertools import starmap
+from typing import Any
 
 from ..model import (
     IN,
@@ -30,8 +31,10 @@ from .endings import lease_lost
 from .facts import ONLY_TRACKED, outputs_of, statuses_of
 from .inputs import ChunkId
 from .records import Claim, input_row
-from .rows import OutRow, Picked, Standing, StatusKey, Take, Taken, as_objects, compact, receipt_events
+from .rows import EventRow, OutRow, Picked, Standing, StatusKey, Take, Taken, as_objects, compact, receipt_events
 from .steering import recalled_versions
+
+_GIVEN_BACK = "GIVEN_BACK"  # the outcome of a run that was claimed, and that nobody began or refused
 
 
 class How(NamedTuple):
@@ -152,8 +155,10 @@ def _consumed(facts: Facts) -> tuple[Consumed, ...]:
     return tuple(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs)
 
 
-def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt, detail: str, wait: float) -> None:
-    """Undo a claim that the gate refused, keep the receipt, and let others go first for a while."""
+def give_back(
+    tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt | None, detail: str, wait: float
+) -> None:
+    """Undo a claim: the gate refused it, the receipt is kept and others go first for a while; or, without one, nobody began it."""
     held = status_rows.standing(tx, [(datasetid, claim.dataid) for datasetid in claim.outputs])
     if any((row.status, row.runid) != (RUNNING, claim.runid) for row in held.values()) or len(held) < len(
         claim.outputs
@@ -168,7 +173,7 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
         inputs=compact(claim.inputs),
         outputs=compact(claim.outputs),
         was_resubmit=claim.was_resubmit or bool(forced_from),
-        outcome=receipt.verdict,
+        outcome=_GIVEN_BACK if receipt is None else receipt.verdict,
         detail=detail,
     )
     if is_ours is None:
@@ -178,8 +183,13 @@ def give_back(tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Rece
     elif not claim.was_resubmit:
         outputs = [StatusKey(datasetid, claim.dataid, claim.jobid, OUT) for datasetid in claim.outputs]
         status_rows.remove(tx, outputs + _read_by(tx, claim))
-    about = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
-    tx.run("events_put", events=as_objects(receipt_events("refused", claim.outputs, receipt, claim.owner, **about)))
+    about: dict[str, Any] = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
+    if receipt is None:
+        chunk = claim.dataid, claim.jobid
+        events = [EventRow("given back", name, *chunk, who=claim.owner, **about) for name in claim.outputs]
+    else:
+        events = receipt_events("refused", claim.outputs, receipt, claim.owner, **about)
+    tx.run("events_put", events=as_objects(events))
     not_before = tx.value("lease_clock") + wait if wait else 0.0
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
 

@@ -223,8 +223,11 @@ class RunVerbs(Session):
 
         self._do(work)
 
-    def give_back(self, claim: Claim, receipt: Receipt, why: str, *, wait: float = _REFUSED_WAIT) -> None:
-        """The gate said no after the claim: everything becomes what it was, the receipt stays, others go first for a while."""
+    def give_back(self, claim: Claim, receipt: Receipt | None, why: str, *, wait: float = _REFUSED_WAIT) -> None:
+        """The gate said no after the claim: everything becomes what it was, the receipt stays, others go first for a while.
+
+        Without a receipt nothing was refused: nobody began it, and it is GIVEN_BACK.
+        """
         self._do(lambda tx: claims.give_back(tx, self._known(tx), claim, receipt, why, wait))
 
     # Execute -----------------------------------------------------------------------------------------------------

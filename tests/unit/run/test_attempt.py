@@ -273,7 +273,7 @@ def test_what_was_admitted_and_not_begun_becomes_what_it_was(worker: Worker, sto
     give_back(worker, batch, "its drain ended before it began")
     assert (batch.results, status(store, "1"), store.running()) == ({}, None, [])
     [event] = store.last_events("clean", "1", 1)
-    assert (event.kind, event.after, event.why) == ("refused", "LOCKED", "its drain ended before it began")
+    assert (event.kind, event.after, event.why) == ("given back", None, "its drain ended before it began")
     assert batch.log is not None
     assert batch.log.path.read_text().splitlines()[1:] == ["# run 1: its drain ended before it began"]
     [claim] = store.claim("load")

@@ -468,7 +468,8 @@ select max(runid) as runid from run
 -- name: runs_failed_page
 -- Attempts that did not end well, newest first, between two given ones.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') order by runid desc limit :n
+from run where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
+order by runid desc limit :n
 
 -- name: events_of_chunk_newest
 -- The last events of one chunk, newest first.
@@ -595,7 +596,7 @@ select jobid, dataid, not_before from candidate where state = 'DEFERRED' order b
 -- name: runs_refused_last
 -- Candidates whose last run a look at the data refused, among the last runs, newest first.
 select r.jobid, r.dataid, r.outcome, r.detail from run r
-where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'REFUSED'
+where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'REFUSED' and coalesce(r.outcome, '') <> 'GIVEN_BACK'
   and exists (select 1 from candidate c where c.jobid = r.jobid and c.dataid = r.dataid)
   and not exists (select 1 from run later where later.jobid = r.jobid and later.dataid = r.dataid and later.epoch > r.epoch)
 order by r.runid desc limit :n

@@ -1,15 +1,15 @@
 -- What a report of a period reads: attempts and events by their numbers, never more than it asks for.
 
 -- name: attempts_between
--- How attempts went, newest first, after one number and up to another.
+-- How attempts went, newest first, after one number and up to another; a claim that was given back was no attempt.
 select runid, jobid, dataid, status, owner, forced, started, ended, outcome, substr(detail, 1, 1000) as detail
-from run where runid > :floor and runid <= :last order by runid desc limit :n
+from run where runid > :floor and runid <= :last and coalesce(outcome, '') <> 'GIVEN_BACK' order by runid desc limit :n
 
 -- name: events_by_people
 -- What people did and what was refused at the door, newest first, between two numbers; not what every run leaves behind.
 select eventid, at, kind, datasetid, dataid, jobid, after, who, substr(why, 1, 1000) as why
 from event where eventid > :floor and eventid <= :last
-  and kind not in ('claimed', 'admitted', 'published', 'rescued', 'lost', 'announced', 'vacuumed', 'kept')
+  and kind not in ('claimed', 'admitted', 'published', 'rescued', 'lost', 'given back', 'announced', 'vacuumed', 'kept')
   and (kind <> 'failed' or runid is null) and (kind <> 'refused' or jobid = 'outside')
 order by eventid desc limit :n
 

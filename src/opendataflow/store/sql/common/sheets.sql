@@ -1,9 +1,10 @@
 -- What the pages of a job and of a timeline read.
 
 -- name: stints_between
--- Attempts as stints of work that ran between two moments, newest first, after one number and up to another; a very long list of inputs is left out.
+-- Attempts as stints of work that ran between two moments, newest first, after one number and up to another; a very long list of inputs is left out, and so is a claim that was given back.
 select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome, case when length(inputs) <= 4000 then inputs end as inputs
-from run where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since) order by runid desc limit :n
+from run where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since)
+  and coalesce(outcome, '') <> 'GIVEN_BACK' order by runid desc limit :n
 
 -- name: stints_running
 -- The same of what runs now; + 0 keeps SQLite from walking all attempts in their order.
@@ -28,4 +29,5 @@ left join run r on r.runid = s.runid order by s.sort_key desc
 -- name: attempts_failed_of_job
 -- Attempts of one job that did not end well, newest first, after a number; || keeps the planner from sorting all attempts of the job.
 select runid, jobid, dataid, status, owner, forced, started, ended, outcome, substr(detail, 1, 4000) as detail
-from run where jobid || '' = :jobid and runid > :floor and status not in ('READY', 'RUNNING') order by runid desc limit :n
+from run where jobid || '' = :jobid and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
+order by runid desc limit :n

@@ -210,7 +210,7 @@ update data_manifest set location = c.value ->> 4 from json_each(:changes) c
 where datasetid = c.value ->> 0 and dataid = c.value ->> 1 and version = c.value ->> 2 and location = c.value ->> 3
 
 -- name: give_back
--- Undo a claim that the gate refused: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
+-- Undo a claim that the gate refused, or that nobody began: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
 -- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
 update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
 where :was_resubmit and (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
@@ -557,7 +557,7 @@ left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.
 -- A claim that was undone leaves what was there before it; what an IN row says is no status of the chunk.
 -- SQLite: a list is read by json_each.
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
-       case when e.kind = 'refused' then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
+       case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
        n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
@@ -565,7 +565,7 @@ from (select value ->> 0 as datasetid, value ->> 1 as dataid, key from json_each
 left join event e on e.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
-           or (p.kind = 'refused' and p.before = 'RUNNING'))
+           or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
       and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
@@ -573,7 +573,7 @@ left join event e on e.eventid = (
 left join event n on n.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
-           or (p.kind = 'refused' and p.before = 'RUNNING'))
+           or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
       and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
