@@ -240,6 +240,12 @@ def test_a_terminal_shows_a_table_that_moves(home: Shell) -> None:
     assert "odf resubmit clean 3 --yes" in seen
 
 
+def test_the_report_says_how_much_can_still_run(shell: Shell) -> None:
+    project(shell, STEP, chunks=2)
+    shell.odf("pause", "clean_raw")
+    assert "left of clean_raw: 2 chunks that can still run; see: odf why clean_raw" in shell.odf("drain").out
+
+
 def on_a_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> str:
     """What a person sees: the command with a terminal as its output."""
     ours, theirs = pty.openpty()

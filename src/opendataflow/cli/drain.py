@@ -235,11 +235,13 @@ def _shown(found: Report) -> Iterator[Line]:
 def _left_line(left: Left) -> Line:
     from ..insight.words import count
 
-    said = [
-        f"{count(n, 'chunk')} {what}"
-        for n, what in ((left.failed, "FAILED"), (left.deferred, "deferred"), (left.waiting, "waiting for inputs"))
-        if n
-    ]
+    counts = {
+        "FAILED": left.failed,
+        "that can still run": left.claimable,
+        "deferred": left.deferred,
+        "waiting for inputs": left.waiting,
+    }
+    said = [f"{count(n, 'chunk')} {what}" for what, n in counts.items() if n]
     return [
         ("left of ", ""),
         (left.jobid, "no" if left.failed else ""),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ..errors import JobFailed, OdfError
-from ..model import DEFERRED, FAILED, READY, WAITING, Limit
+from ..model import CLAIMABLE, DEFERRED, FAILED, READY, WAITING, Limit
 from ..model.cause import cause_key
 from ..run.drained import Drained, Failure, Took
 from ..shapes import NamedTuple, dataclass
@@ -142,10 +142,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is still to be done of a job, whoever began it: chunks that are FAILED, deferred, or wait for their inputs."""
+    """What is still to be done of a job, whoever began it: chunks that are FAILED, can still run, are deferred, or wait for their inputs."""
 
     jobid: str
     failed: int
+    claimable: int
     deferred: int
     waiting: int
 
@@ -229,9 +230,9 @@ def _left(store: Store, jobids: Sequence[str]) -> Iterator[Left]:
     counted = store.span_counts([(job.outputs[0], "", LAST_KEY) for job in jobs], _MOST)
     for job, counts in zip(jobs, counted, strict=True):
         states = candidates.get(job.jobid, {})
-        left = Left(job.jobid, counts[FAILED], states.get(DEFERRED, 0), states.get(WAITING, 0))
-        if left.failed or left.deferred or left.waiting:
-            yield left
+        some = counts[FAILED], *(states.get(state, 0) for state in (CLAIMABLE, DEFERRED, WAITING))
+        if any(some):
+            yield Left(job.jobid, *some)
 
 
 def _commands(store: Store, failures: Sequence[Failure], left: Sequence[Left]) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 import opendataflow
 from opendataflow import Dataset, Input, Job, Partition, Pool, Store
 from opendataflow.errors import BadConfig, JobFailed
-from opendataflow.insight.progress import JobProgress, Watch, report
+from opendataflow.insight.progress import JobProgress, Left, Watch, report
 from opendataflow.model import Catalogue
 from opendataflow.run import drain as drain_module
 from opendataflow.run.drain import Drain
@@ -73,7 +73,7 @@ class Played:
 
     def give_back(self, batch: Batch, why: str) -> None:
         for claim in batch.claims:
-            self.store.give_back(claim, claim.receipt, why, wait=0.0)
+            self.store.give_back(claim, None, why, wait=0.0)
             self.given_back.append(claim.dataid)
 
 
@@ -313,9 +313,10 @@ def test_failures_are_grouped_by_cause_and_the_command_names_them(store: Store) 
     store.announce("gate", NUMBERS)
     worker = Played(store, lambda claim: "READY" if int(claim.dataid) % 3 else "FAILED")
     drained = Drain(store, worker, ["open"], workers=2).run()  # type: ignore[arg-type]
-    found = report(store, drained)
+    found = report(store, drained, ["open", "make"])
     assert [(cause.jobid, cause.outcome, cause.chunks) for cause in found.causes] == [("open", "JOB_FAILED", 4)]
     assert found.outcome == "JOB_FAILED"
+    assert found.left == (Left("open", 4, 0, 0, 0), Left("make", 0, 8, 0, 0)), "nobody was asked to make"
     (command,) = found.commands
     assert sorted(command.split()[3:-1], key=int) == ["3", "6", "9", "12"]
     progress = Watch(store, ["open", "make"]).look(drained)

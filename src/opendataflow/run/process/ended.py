@@ -40,6 +40,8 @@ class Ended:
         else:
             how = "cannot be ended"
         why = "cancelled, " if self.cancelled else "timed out, " if self.timed_out else ""
+        if why and self.exit_code == 0:
+            why += "although its script ended with "
         return f"{why}{how} after {self.seconds:.3f} s"
 
 

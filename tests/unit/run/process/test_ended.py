@@ -12,7 +12,9 @@ from opendataflow.run.process.ended import Ended, last_lines
     [
         (0, None, False, False, True, "exit code 0 after 1.500 s"),
         (3, None, False, False, False, "exit code 3 after 1.500 s"),
-        (0, None, True, False, False, "timed out, exit code 0 after 1.500 s"),
+        (0, None, True, False, False, "timed out, although its script ended with exit code 0 after 1.500 s"),
+        (0, None, False, True, False, "cancelled, although its script ended with exit code 0 after 1.500 s"),
+        (3, None, False, True, False, "cancelled, exit code 3 after 1.500 s"),
         (None, 15, False, True, False, "cancelled, ended by signal 15 (SIGTERM) after 1.500 s"),
         (None, 63, False, False, False, "ended by signal 63 (no name) after 1.500 s"),
         (None, None, False, False, False, "cannot be ended after 1.500 s"),
