@@ -142,7 +142,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is still to be done of a job, whoever began it: chunks that are FAILED, can still run, are deferred, or wait for their inputs."""
+    """What is left of a job, whoever began it: chunks that are FAILED, can still run, are deferred, or wait for their inputs."""
 
     jobid: str
     failed: int
