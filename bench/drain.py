@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench._crew import Cost, ratio
 from bench._filled import define
 from bench._migration import migration
-from bench._report import bar, figure, finish
+from bench._report import bar, figure, finish, say
 from opendataflow.model import Job, Manifest
 from opendataflow.project import Environment, Project
 from opendataflow.run.drain import Drain
@@ -181,7 +180,7 @@ class Flock:
 
 
 def rate(server: Cluster, chunks: int = 2000, rounds: int = 5) -> None:
-    """10,000 empty chunks through drains, in turns with the bare claim loop (store.claim, store.commit) in as many processes."""
+    """Empty chunks (no script is started) through drains, in turns with the bare claim loop (store.claim, store.commit) in as many processes."""
     for label in ("sqlite", "postgres"):
         for processes, workers, name in ((4, 1, "4_processes"), (1, 4, "1_process_4_threads")):
             with tempfile.TemporaryDirectory() as folder:
@@ -350,8 +349,26 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def scripts(server: Server) -> None:
+    """`odf drain` with a script that does nothing, as a user runs it, beside a loop that only starts the script, from start to end."""
+    chunks = 200
+    for workers in (1, 4):
+        with flow(server, chunks, ":", slots=10) as work:
+            begun = time.monotonic()
+            work.drain("--workers", str(workers)).wait()
+            seconds = time.monotonic() - begun
+            work.auditor(f"scripts_{workers}_workers", chunks)
+            begun = time.monotonic()
+            for _ in range(chunks):
+                subprocess.run([work.folder / "jobs" / "work.sh"], check=True)
+            bare = time.monotonic() - begun
+        figure(f"odf_drain_of_scripts_{workers}_workers", chunks / seconds, "chunks/s")
+        figure(f"the_scripts_alone_{workers}_workers", chunks / bare, "chunks/s")
+
+
 PARTS: dict[str, Callable[[Cluster], None]] = {
     "rate": rate,
+    "scripts": scripts,
     "second": second,
     "pool": pool,
     "kill": kill,
@@ -365,7 +382,7 @@ def main() -> None:
     with start_postgres() as server:
         for word in words:
             name, _, chunks = word.partition("=")
-            print(f"# {name}: {json.dumps(PARTS[name].__doc__)}", flush=True)
+            say(f"{name}: {PARTS[name].__doc__}")
             if chunks:
                 rate(server, int(chunks))
             else:
