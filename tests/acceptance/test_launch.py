@@ -453,6 +453,23 @@ def test_what_finishes_soon_after_the_command_may_do_so(
     assert "left-over" not in run.text()
 
 
+def test_what_had_ended_before_somebody_cancelled_was_not_cancelled(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LINGER", 60.0)
+    cancel, seen = threading.Event(), []
+
+    def look() -> None:
+        if (tmp_path / "pid").exists() and not alive(int((tmp_path / "pid").read_text())):
+            seen.append(time.monotonic())
+        if len(seen) > 5:  # by then it was heard of
+            cancel.set()
+
+    ended = run.sh("sleep 300 & echo $$ > pid~; mv pid~ pid; echo done", cancel=cancel, tick=look, every=0.05)
+    assert (ended.ok, ended.cancelled, ended.exit_code) == (True, False, 0)
+    assert "left-over" in run.text()
+
+
 def test_orphans_that_ended_by_themselves_are_reaped(run: Runner) -> None:
     with other_child():
         assert run.py("import os, time; os.fork() or os.setsid() or os.fork() or time.sleep(0.2)").ok

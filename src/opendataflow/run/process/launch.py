@@ -121,11 +121,11 @@ class _Launch:
 
     def must_stop(self) -> bool:
         """Whether something has happened by which the command must end now."""
-        if self.signals.count or (self.cancel is not None and self.cancel.is_set()):
-            self.cancelled = True
-        elif self.status is None and self.deadline is not None and self.now >= self.deadline:
-            self.timed_out = True
-        return self.cancelled or self.timed_out or self.raised is not None
+        asked = bool(self.signals.count) or (self.cancel is not None and self.cancel.is_set())
+        if self.status is None:  # what ended by itself was neither cancelled nor too slow
+            self.cancelled = self.cancelled or asked
+            self.timed_out = self.timed_out or (self.deadline is not None and not asked and self.now >= self.deadline)
+        return asked or self.timed_out or self.raised is not None
 
     def pump(self, longest: float) -> None:
         """Wait for one of the things that can happen, and handle it."""
