@@ -286,7 +286,7 @@ def test_a_store_that_turns_read_only_says_so(store: Store) -> None:
     if store.url.startswith("sqlite"):
         store._backend._connection.execute("pragma query_only = on")  # type: ignore[attr-defined]
     else:
-        store._backend._connection.execute("set default_transaction_read_only = on")  # type: ignore[attr-defined]
+        store._backend._connection.psycopg.execute("set default_transaction_read_only = on")  # type: ignore[attr-defined]
     with pytest.raises(StoreReadOnly):
         store.claim("make")
     with pytest.raises(StoreReadOnly):
