@@ -155,7 +155,9 @@ def test_what_is_searched_is_found_while_it_is_typed(visit: Visit) -> None:
     page.get_by_role("option").filter(has_text="dataset loaded").click()
     expect(page.locator("h1")).to_have_text("loaded")
     for words, headline in (("1", "Run 1"), (f"loaded {DAYS[1]}", f"loaded {DAYS[1]}")):
+        page.wait_for_load_state()  # a heading is there before the keys are listened to
         page.keyboard.press("/")
+        expect(page.get_by_role("combobox")).to_be_focused()
         page.keyboard.type(words)
         page.keyboard.press("Enter")
         page.locator("main").get_by_role("link", name=re.compile(rf"^(run )?{words}$")).first.click()
@@ -168,6 +170,7 @@ def test_a_keyboard_is_enough(visit: Visit, shop: Shell) -> None:
     keys.press("g")
     keys.press("o")
     expect(page.locator("h1")).to_have_text("Overview")
+    page.wait_for_load_state()
     keys.press("Tab")
     expect(page.get_by_role("link", name="Skip to the contents")).to_be_focused()
     keys.press("?")
