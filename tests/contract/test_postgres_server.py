@@ -179,5 +179,10 @@ def test_many_jobs_with_few_chunks_each_fit_into_the_locks_of_a_server() -> None
             store.announce("raw", [str(n) for n in range(100)])
             store.dml("update dataset set location = 'elsewhere/{dataid}' where datasetid = 'raw'")
             assert all(store.claim(name) for name in jobs)
-            with psycopg.connect(url, autocommit=True) as other, pytest.raises(psycopg.errors.OutOfMemory):
-                other.execute("select pg_advisory_lock(n) from generate_series(1, 3000) n")  # else it proves nothing
+            with psycopg.connect(url, autocommit=True) as other:
+                with pytest.raises(psycopg.errors.OutOfMemory):  # else it proves nothing
+                    other.execute("select pg_advisory_lock(n) from generate_series(1, 3000) n")
+                with pytest.raises(StoreUnreachable, match="no room for more locks"):
+                    store.announce("raw", [str(n) for n in range(100, 200)])
+                other.execute("select pg_advisory_unlock_all()")
+            store.announce("raw", [str(n) for n in range(100, 200)])
