@@ -25,7 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
             # PySpark says so wherever a newer pandas is merely installed; we use none.
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.shell import Answer
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 PROJECT = """
 [environment.dev]

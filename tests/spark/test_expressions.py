@@ -279,6 +279,7 @@ def put_check(shell: Shell, dataset: str, expression: str, *, options: str = "")
     shell.dml(f"update dataset set checks = '{checks}'{more} where datasetid = '{dataset}'")
 
 
+@pytest.mark.fault(22, 31)
 def test_a_check_that_acts_does_nothing_from_the_store(shell: Shell) -> None:
     canary = shell.folder / "pwned"
     put_check(shell, "raw", ATTACKS["query"])
@@ -298,6 +299,7 @@ def test_a_check_that_acts_does_nothing_from_the_store(shell: Shell) -> None:
     assert not canary.exists()
 
 
+@pytest.mark.fault(31)
 def test_unsafe_sql_counts_for_nothing_from_the_store(shell: Shell) -> None:
     pytest.importorskip("opendataflow.project.trust")
     canary = shell.folder / "pwned"

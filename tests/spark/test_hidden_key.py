@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.shell import Shell
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault(25), pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PROJECT = """
 [project]
@@ -67,7 +67,7 @@ def seen(raw):
 
 
 def test_a_spark_job_finds_the_key_nowhere(tmp_path: Path) -> None:
-    shell = Shell(tmp_path, patience=300)
+    shell = Shell(tmp_path, patience=1500)
     shell.write("dataflow.toml", PROJECT)
     shell.write("jobs/seen.py", CODE)
     shell.write("data/raw/2013-01-01.csv", "a\n1\n")

@@ -151,7 +151,7 @@ retries = 0
 
 
 def test_a_gzip_that_is_one_line_of_3_gb_is_refused_and_the_other_chunks_run(tmp_path: Path) -> None:
-    home = Shell(tmp_path, patience=600)
+    home = Shell(tmp_path, patience=1500)
     home.write("dataflow.toml", TOML)
     home.odf("apply", "--yes")
     folder = home.folder / "data/raw"

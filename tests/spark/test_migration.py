@@ -12,7 +12,7 @@ from tests.support.postgres import client_environment
 
 EXAMPLE = Path(__file__).parents[2] / "examples/migration"
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_the_migration_goes_as_its_readme_says(tmp_path: Path, postgres_url: str) -> None:

@@ -30,6 +30,7 @@ def home(project: Project, tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.fault(31)
 @pytest.mark.parametrize(
     "location",
     ["{root}/lines/\\../\\../secret", "{root}/../secret", "{root}/{{../secret,lines}}", "/etc", "{root}/linked"],
@@ -50,6 +51,7 @@ def test_a_manifest_leads_spark_nowhere_else(
             read_batch(spark, project, LINES, [(chunk.dataid, chunk) for chunk in chunks], str, tasks=1)
 
 
+@pytest.mark.fault(31)
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -72,6 +74,7 @@ def test_the_name_of_a_table_is_never_a_path(
         read_all(spark, project, table, str)
 
 
+@pytest.mark.fault(22, 31)
 @pytest.mark.parametrize("name", ["(select 1 as x) t", "t; drop table u", "t where 1 = 1"])
 def test_the_name_of_a_table_over_jdbc_is_never_a_query(spark: SparkSession, project: Project, name: str) -> None:
     table = Dataset("table", kind="table", format="jdbc", tablename=name, options={"options": {"url": "jdbc:derby:x"}})

@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.support.shell import Shell, statuses
 from tests.support.tables import SQL, guarded_role
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SECRET = "canary-41f0c2"
 KEY = {"PASSKEY": "correct horse"}
@@ -55,7 +55,7 @@ def home(tmp_path: Path, postgres_url: str, sql: SQL) -> Iterator[Shell]:
     role = guarded_role(sql, SECRET)
     sql("create table airlines (code text)", "insert into airlines values ('AA'), ('UA')")
     sql(f"grant select on airlines to {role}")
-    shell = Shell(tmp_path, extra=KEY, patience=300)
+    shell = Shell(tmp_path, extra=KEY, patience=1500)
     facts = conninfo_to_dict(postgres_url)
     project = PROJECT.replace("HOST", f"{facts['host']}:{facts['port']}").replace("DATABASE", str(facts["dbname"]))
     shell.write("dataflow.toml", project.replace('encryptedpass = "TOKEN"', ""))

@@ -97,6 +97,7 @@ class Started:
         return "".join(self.lines) + out.decode(), err.decode()
 
 
+@pytest.mark.fault(25, 32)
 @pytest.mark.slow
 def test_nothing_of_a_local_session_listens_beyond_this_machine_and_no_secret_shows() -> None:
     started = Started({"master": "local[2]", "ui": True, "spark.ui.port": 0, "conf": SECRETS})
@@ -121,6 +122,7 @@ def test_nothing_of_a_local_session_listens_beyond_this_machine_and_no_secret_sh
         assert CANARY not in text
 
 
+@pytest.mark.fault(25, 32)
 @pytest.mark.slow
 def test_executors_that_we_start_as_processes_share_a_secret_that_nobody_sees() -> None:
     settings = {"master": "local-cluster[1,1,512]", "executor.memory": "512m"}
@@ -132,6 +134,7 @@ def test_executors_that_we_start_as_processes_share_a_secret_that_nobody_sees() 
     assert told[0]["secret"] != told[1]["secret"]
 
 
+@pytest.mark.fault(32)
 def test_the_drivers_port_does_not_listen_to_strangers(spark: SparkSession) -> None:
     assert spark.sparkContext._conf.get("spark.authenticate") == "true"
     refuse_strangers(int(str(spark.sparkContext._conf.get("spark.driver.port"))))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.shell import Shell, statuses
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 HEAD = """
 [project]
@@ -164,7 +164,7 @@ def version_folders(home: Shell) -> set[str]:
     return {str(path.relative_to(data)) for path in data.glob("*/*/v[0-9]*")}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_flow_of_all_forms_of_jobs_and_what_goes_wrong_in_it(home: Shell) -> None:
     make_flow(home)
     assert "odf apply" in home.odf("run", "clean", code=2).err, "declared in the code, but not registered yet"
@@ -304,7 +304,7 @@ def squares(spark, chunk):
 """
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_a_drain_that_is_killed_in_the_middle_is_finished_by_the_next_one(home: Shell) -> None:
     home.write("dataflow.toml", SLOW)
     home.write("jobs/squares.py", SQUARES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.shell import Answer
 
 PROJECT = """
@@ -42,6 +44,7 @@ def clean(raw, chunk):
 """
 
 
+@pytest.mark.fault(38)
 def test_the_cause_is_told_in_one_line_and_the_rest_is_in_the_log(desk: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "dataflow.toml").write_text(PROJECT)
     (tmp_path / "jobs").mkdir()

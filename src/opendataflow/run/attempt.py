@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .. import faults
 from ..errors import (
     Cancelled,
     JobFailed,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .worker import Worker
 
 _LONGEST_DETAIL = 4000
-_LAST_PATIENCE = 5.0
 
 
 # The whole way --------------------------------------------------------------------------------------------------------
@@ -91,6 +91,7 @@ def work(worker: Worker, batch: Batch) -> None:
             _tell_start(worker, attempt)
         done = execute(worker, batch.attempts, batch.executor, batch.heartbeat, batch.log)
         batch.produced = audit(worker, batch.attempts, batch.executor, done, batch.results)
+        faults.point("audited")
         batch.worked = [runid for runid, work in done.items() if work.problem is None]
 
 
@@ -128,7 +129,7 @@ def _leaving_nothing_locked(worker: Worker, batches: Sequence[Batch]) -> Iterato
     except BaseException as problem:
         is_end = not isinstance(problem, Exception)
         if is_end:
-            worker.store.patience = min(worker.store.patience, _LAST_PATIENCE)  # whoever interrupts us wants an end
+            worker.store.end_soon()  # whoever interrupts us wants an end
         for batch in batches:
             for claim in batch.claims:
                 if claim.runid not in batch.results:
@@ -329,6 +330,8 @@ def _failed(worker: Worker, claim: Claim, done: Done) -> Result:
     if isinstance(problem, (LeaseLost, StoreUnreachable)):
         # The store says nothing about the work: what it did not hear is taken up again when the lease ends.
         return Result(problem.name, problem.exit_code, problem.message, claim, ended=done.ended)
+    if isinstance(problem, Cancelled):
+        worker.store.end_soon()
     detail = worker.vault.redact(problem.message)[:_LONGEST_DETAIL]
     try:
         status = worker.store.fail(claim, problem.name, detail, exit_code=done.exit_code)

@@ -6,20 +6,17 @@ import random
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from ..errors import BadDefinition, JobFailed, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue, Job
-from ..shapes import NamedTuple
-from ..store import Claim, Store
+from ..store import Claim, Store, Unreadable
 from .drained import Drained
-from .parts import Batch, Result
+from .parts import Batch, Result, Waiting, in_pieces
 from .worker import Worker
 
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
-_LAST_PATIENCE = 5.0  # with a store that is away, once somebody wants an end
 _AHEAD = 0.05  # seconds of work that are claimed for each thread at most
 _MOST_AHEAD = 32  # chunks for each thread: more together do not get cheaper
 _MOST_TOGETHER = 64  # chunks that are claimed ahead for all threads, or published together
@@ -27,14 +24,6 @@ _MOMENT = 0.005  # so long what has ended may wait for others, to be published w
 _UNTOUCHED = 2.0  # so long what is claimed may wait for a thread that begins it
 
 Step = Callable[[], None]
-_T = TypeVar("_T")
-
-
-class Waiting(NamedTuple):
-    """A batch that waits for its next step, and since when: admitted, or begun and ended."""
-
-    batch: Batch
-    since: float
 
 
 class Drain:
@@ -135,7 +124,7 @@ class Drain:
 
     def _end(self) -> None:
         for store in (self._store, self._publisher.store):
-            store.patience = min(store.patience, _LAST_PATIENCE)
+            store.end_soon()
         self._stop.set()
         self._wake()
 
@@ -251,11 +240,20 @@ class Drain:
             try:
                 job = self._store.known.job(jobid)
                 claims = self._store.claim(jobid, free * job.batch * self._ahead(job, free))
+            except Unreadable as problem:
+                # Neither its candidates nor its definition are to blame. Who follows asks again: somebody may mend it.
+                if jobid not in self.drained.left_out:
+                    self._worker.say(f"leaving out {jobid}: {problem.message}")
+                self.drained.left_out[jobid] = problem
+                if not self._follow:
+                    self._order = [each for each in self._order if each != jobid]
+                continue
             except (UnknownJob, BadDefinition):
                 continue  # somebody removed or broke it just now
+            self.drained.left_out.pop(jobid, None)
             if claims:
-                groups: list[Sequence[Claim]] = list(_in_pieces(claims, job.batch))
-                return [(self._store.known, list(share)) for share in _in_pieces(groups, -(-len(groups) // free))]
+                groups: list[Sequence[Claim]] = list(in_pieces(claims, job.batch))
+                return [(self._store.known, list(share)) for share in in_pieces(groups, -(-len(groups) // free))]
         self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
         return []
 
@@ -394,7 +392,3 @@ class Drain:
 def _reads_today(catalogue: Catalogue, jobid: str) -> bool:
     """Whether a claim may have to announce the current day first."""
     return any(item.datasetid == "today" for item in catalogue.jobs[jobid].inputs)
-
-
-def _in_pieces(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    return (items[first : first + size] for first in range(0, len(items), size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 
-from ..errors import LeaseLost
+from ..errors import LeaseLost, OdfError
 from ..model import READY
 from ..shapes import NamedTuple, dataclass, field
 from .parts import Result
@@ -43,6 +43,7 @@ class Drained:
     running: Counter[str] = field(default_factory=Counter)
     failed: dict[tuple[str, str], Failure] = field(default_factory=dict)
     slowest: list[Took] = field(default_factory=list)
+    left_out: dict[str, OdfError] = field(default_factory=dict)  # jobs of which nothing can be claimed, and why
     seconds: float = 0.0
 
     @property

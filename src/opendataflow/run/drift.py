@@ -7,7 +7,7 @@ from ..files.columns import Told, told_by_files
 from ..files.versions import names_chunk
 from ..model import CheckResult, Dataset, Manifest
 from ..model.checks import WARN, policy
-from ..model.ddl import column_differences, columns_of
+from ..model.ddl import column_differences, columns_of, required_of
 from ..model.remarks import described
 from ..shapes import replace
 
@@ -34,7 +34,7 @@ def looked_into(dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
         raise NotValidated(f"{here}: {problem.message}", hint=f"It is at {manifest.location}.") from None
     results = []
     if ddl and told:
-        results.append(_drift(dataset, expected, told, is_whole=dataset.format != "json"))
+        results.append(_drift(dataset, ddl, told, is_whole=dataset.format != "json"))
     rows = _rows(told) if names_chunk(dataset, dataid) else None
     if rows == 0:
         severity = policy(dataset, "empty", "refuse")
@@ -46,10 +46,12 @@ def looked_into(dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
     return replace(manifest, rows=rows, checks=(*manifest.checks, *results)) if told else manifest
 
 
-def _drift(dataset: Dataset, expected: dict[str, str], told: list[Told], *, is_whole: bool) -> CheckResult:
+def _drift(dataset: Dataset, ddl: str, told: list[Told], *, is_whole: bool) -> CheckResult:
     differences: dict[str, list[str]] = {}
+    expected, required = columns_of(ddl), required_of(ddl)
     for file in told:
-        for difference in column_differences(expected, file.columns, added=is_whole):
+        lacking = [f"{name} was NOT NULL and has nulls" for name in required if name.lower() in file.nulls]
+        for difference in (*column_differences(expected, file.columns, added=is_whole), *lacking):
             differences.setdefault(difference, []).append(file.path)
     severity = policy(dataset, "drift", "refuse")
     figures: dict[str, object] = {"differences": list(differences)} if differences else {}

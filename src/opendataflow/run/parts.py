@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..model import Catalogue, InputChunk, Job, Manifest, Receipt
 from ..shapes import NamedTuple, dataclass, field
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .heartbeat import Heartbeat
     from .process.ended import Ended
     from .process.logs import LogFile
+
+_T = TypeVar("_T")
 
 
 class Asked(NamedTuple):
@@ -102,3 +104,15 @@ class Executor(Protocol):
 
     def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
         """What makes it visible outside the store, inside the commit; it may be asked again. What raises undoes the commit."""
+
+
+class Waiting(NamedTuple):
+    """A batch that waits for its next step, and since when: admitted, or begun and ended."""
+
+    batch: Batch
+    since: float
+
+
+def in_pieces(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    """The items in their order, so many at a time."""
+    return (items[first : first + size] for first in range(0, len(items), size))

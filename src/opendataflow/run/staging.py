@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .. import files
+from .. import faults, files
 from ..errors import InvalidPath, NoSpace, NotValidated
 from ..files import replacing
 from ..files.versions import VERSIONED, chunk_location, names_chunk, staging_location, version_name
@@ -145,6 +145,7 @@ def settle(project: Project, attempt: Attempt, manifests: Mapping[str, Manifest]
             if files.exists(home.written):
                 replacing.revoke(home.published, attempt.claim.epoch)
                 replacing.swap_in(home.written, home.published, home.folder)
+                faults.point("settled")
             with suppress(OSError):
                 files.remove(home.folder)
         difference = files.difference(manifest)

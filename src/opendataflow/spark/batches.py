@@ -25,7 +25,7 @@ from ..store import Claim
 from . import TAG
 from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
 from .checking import key_of
-from .chunks import Application, ChunkWork
+from .chunks import Application, ChunkWork, publish_all
 from .code import Code, SqlJob, argument_of
 from .columns import quoted
 from .files import list_files, remove
@@ -146,10 +146,7 @@ def _read(app: Application, works: Sequence[ChunkWork], dataset: Dataset) -> Dat
 
 def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], object]) -> Outcome:
     try:
-        for output in outputs.values():
-            if output.is_visible:
-                fence(claim)
-            output.publish()
+        publish_all(claim, outputs, fence)
     except OdfError as problem:
         return problem
     return {datasetid: output.manifest for datasetid, output in outputs.items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from .. import faults
 from ..api import Chunk
 from ..errors import BadKey, JobFailed, OdfError
 from ..files.quarantine import has_quarantine, rejected_id
@@ -122,10 +123,7 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
             if job.batch > 1:
                 outputs = {datasetid: df.drop(TAG) for datasetid, df in outputs.items()}
             staged = _stage(app, work, frames, outputs, malformed, extra)
-        for output in staged.values():
-            if output.is_visible:
-                app.fence(claim)
-            output.publish()
+        publish_all(claim, staged, app.fence)
     except OdfError:
         raise
     except Exception as problem:
@@ -139,6 +137,18 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
         if output.rejected is not None:
             manifests[rejected_id(datasetid)] = output.rejected
     return manifests
+
+
+def publish_all(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], object]) -> None:
+    """Make visible what the store's own pointer does not, under the fence; the commit is still to come."""
+    faults.point("staged")
+    for output in outputs.values():
+        if output.is_visible:
+            fence(claim)
+            faults.point("fenced")
+        output.publish()
+        if output.is_visible:
+            faults.point("placed")
 
 
 def _kept_apart(app: Application, work: ChunkWork, frames: dict[str, DataFrame]) -> dict[str, Malformed]:

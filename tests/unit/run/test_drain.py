@@ -37,6 +37,10 @@ class Played:
         self.admitted: list[int] = []  # batches, each time
         self.ended: list[int] = []
         self.given_back: list[str] = []
+        self.said: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
 
     def beside(self) -> Played:
         return copy(self)
@@ -130,6 +134,43 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
     assert len(store.next_dataids("make", 100)) >= 8
 
 
+UNREADABLE = (
+    "insert into run (jobid, dataid, epoch, owner, status, inputs, lease, lease_until) "
+    "values ('make', '1', 99, 'x', 'RUNNING', '{bad', 1, 1)"
+)
+
+
+def test_a_job_with_a_row_that_cannot_be_read_is_left_out(store: Store) -> None:
+    store.announce("raw", NUMBERS)
+    store.dml(UNREADABLE)
+    drain = Drain(store, Played(store), ("make",), workers=2)  # type: ignore[arg-type]
+    drain.run()
+    assert [*drain.drained.left_out] == ["make"]
+    store.dml("delete from run where epoch = 99")
+
+
+def test_who_follows_takes_a_job_up_again_once_somebody_mended_its_row(store: Store) -> None:
+    store.announce("raw", NUMBERS)
+    store.dml(UNREADABLE)
+    worker = Played(store)
+    drain = Drain(store, worker, ("make",), workers=2, follow=True)  # type: ignore[arg-type]
+
+    def mend() -> None:
+        while not worker.said:
+            worker.cancelled.wait(0.01)
+        store.dml("delete from run where epoch = 99")
+        while store.status_counts().get("product") != {"READY": 12}:
+            worker.cancelled.wait(0.01)
+        drain._end()
+
+    mending = threading.Thread(target=mend)
+    mending.start()
+    drain.run()
+    mending.join()
+    assert drain.drained.left_out == {}
+    assert len(worker.said) == 1
+
+
 class Counting:
     """A store that remembers how often, and for how many chunks, it was asked."""
 
@@ -149,7 +190,7 @@ class Counting:
 
 def test_one_thread_claims_for_all_that_are_idle(store: Store) -> None:
     store.announce("gate", NUMBERS)
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=120)
     counting: Any = Counting(store)
     seen: list[list[int]] = []
 

@@ -12,6 +12,7 @@ from pyarrow import orc, parquet
 from opendataflow import files
 from opendataflow.errors import NotValidated
 from opendataflow.model import Dataset, Manifest
+from opendataflow.model.ddl import required_of
 from opendataflow.run.drift import looked_into
 
 DDL = "id BIGINT NOT NULL, amount DECIMAL(10, 2), at TIMESTAMP, tags ARRAY<STRING>"
@@ -44,6 +45,7 @@ def test_what_is_declared_is_taken_with_its_rows(tmp_path: Path, format: str, wr
         (TABLE.drop_columns(["amount"]), "amount DECIMAL(10,2) dropped"),
         (TABLE.append_column("more", pa.array(["x", "y"])), "more STRING added"),
         (TABLE.set_column(0, "id", pa.array(["x", "y"])), "id was BIGINT and is STRING"),
+        (TABLE.set_column(0, "ID", pa.array([1, None], pa.int64())), "id was NOT NULL and has nulls"),
     ],
 )
 def test_other_columns_are_a_drift(tmp_path: Path, table: pa.Table, told: str) -> None:
@@ -94,3 +96,8 @@ def test_text_tells_the_names_of_its_columns(tmp_path: Path) -> None:
         looked(tmp_path / "b.gz", "json", "id INT, sum INT")
     (tmp_path / "c").write_text("[{\n")
     assert looked(tmp_path / "c", "json", "id INT").checks == ()
+
+
+def test_only_a_column_that_is_not_null_itself_must_have_values() -> None:
+    ddl = "a STRUCT<b: INT NOT NULL>, `c not null` INT, d DECIMAL(5, 2) not  null, e INT COMMENT 'NOT NULL', F INT NOT NULL"
+    assert required_of(ddl) == ["d", "F"]

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ... import faults
 from ...errors import Cancelled, JobFailed, NoSpace, TimedOut
 from ...model import Manifest
 from ...project import Project
@@ -92,6 +93,7 @@ class Script(Handshake):
                 self.before = before(self.worker.project, attempt)
             self._end_predecessors(attempt.claim, log)
             ended = launch(command, log, terms)
+            faults.point("exited")
             problem = self._problem(attempt, ended)
         code = ended.exit_code if ended.exit_code is not None else -(ended.signal or 0)
         return {attempt.claim.runid: Done(problem=problem, exit_code=code, ended=ended)}

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ... import faults
 from ...errors import JobFailed
 from ...pause import pause
 from ...shapes import NamedTuple
@@ -76,6 +77,7 @@ class _Launch:
         except BaseException:
             self.selector.close()
             raise
+        faults.point("spawned")
         self.ended = self.started
         self.deadline = None if terms.timeout is None else self.started + terms.timeout
         self.next_tick = None if terms.tick is None else self.started + terms.every
