@@ -13,11 +13,12 @@ from .listing import looking_at
 
 
 class Told(NamedTuple):
-    """What one file tells: its name, its columns with their types (empty where it has none), and its rows."""
+    """What one file tells: its name, its columns with their types (empty where it has none), its rows, and what lacks values."""
 
     path: str
     columns: Mapping[str, str]
     rows: int | None = None
+    nulls: frozenset[str] = frozenset()  # columns that are known to hold some, in lower case
 
 
 def told_by_files(dataset: Dataset, manifest: Manifest, wanted: Iterable[str]) -> list[Told]:
@@ -65,10 +66,22 @@ def _footer(path: str, read: Any, format: str) -> Told:
         file = read()
         schema = file.schema_arrow if format == "parquet" else file.schema
         rows = file.metadata.num_rows if format == "parquet" else file.nrows
+        nulls = _with_nulls(file.metadata) if format == "parquet" else frozenset()
     except (ArrowException, OSError) as problem:
         reason = next(iter(str(problem).splitlines()), "")
         raise NotValidated(f"file {path} cannot be read as {format}: {reason}") from None
-    return Told(path, {**_in_path(path), **{field.name: _type(field.type) for field in schema}}, rows)
+    return Told(path, {**_in_path(path), **{field.name: _type(field.type) for field in schema}}, rows, nulls)
+
+
+def _with_nulls(metadata: Any) -> frozenset[str]:
+    """Columns of parquet of which the footer says that values are missing."""
+    found = set()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            facts = column.statistics
+            if facts is not None and facts.has_null_count and facts.null_count:
+                found.add(column.path_in_schema.lower())
+    return frozenset(found)
 
 
 def _in_path(path: str) -> dict[str, str]:

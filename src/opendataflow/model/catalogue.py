@@ -21,6 +21,7 @@ from ..shapes import NamedTuple, replace
 from .broken import Broken, BrokenDefinition, Definition
 from .circles import check_no_circle, circles, waits_for
 from .dataset import TODAY, Dataset
+from .ids import is_id, shown
 from .job import Input, Job, Pause, Pool
 from .mapping import check_mapping, inputs, is_same, outputs
 from .partition import Partition, bounds, fitting, from_ordinal
@@ -118,7 +119,7 @@ class Catalogue(NamedTuple):
             return known[name]
         if (what, name) in self.broken:
             raise BrokenDefinition(self.broken[what, name])
-        raise error(f"there is no {what} {name}", hint=_nearest(name, known))
+        raise error(f"there is no {what} {name if is_id(name) else shown(name)}", hint=_nearest(name, known))
 
     def producer(self, datasetid: str) -> Job | None:
         """The job that writes this dataset."""

@@ -28,6 +28,16 @@ def columns_of(ddl: str) -> dict[str, str]:
     return {name: kind for part in _parts(ddl) for name, kind in _named(part)}
 
 
+def required_of(ddl: str) -> list[str]:
+    """The columns of a schema that are NOT NULL, themselves and not only something inside of them."""
+    return [name for part in _parts(ddl) if _is_required(part) for name, _ in _named(part)]
+
+
+def _is_required(part: str) -> bool:
+    after = re.sub(r"`[^`]*`|.*[>)]", "", re.split(r"(?i)\bcomment\b", part)[0])
+    return re.search(r"(?i)\bnot\s+null\b", after) is not None
+
+
 def _named(part: str) -> Iterator[tuple[str, str]]:
     found = _column(part)
     if found:
