@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from ..errors import SchemaChanged, SchemaNewer, SchemaOlder, StoreMissing, StoreTaken
-from . import queries
+from . import queries, schemas
 from .backend import Applied, Backend, Column, Migration
 
 _NAMED = 5
@@ -59,7 +59,8 @@ def _refuse_other_tables(backend: Backend) -> None:
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
         raise StoreTaken(
             f"{backend.shown_url} has tables that are not a store's: {', '.join(others[:_NAMED])}{more}",
-            hint="Nothing was changed. Give the store a file that does not exist yet, or a database without a schema dataflow.",
+            hint="Nothing was changed. Give the store a file that does not exist yet, or a database without a schema "
+            f"{schemas.split(backend.url)[1]}.",
         )
 
 
