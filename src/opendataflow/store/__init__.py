@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..errors import MissingDependency, UsageError, install_command
 from .announcing import OUTSIDE
-from .backend import Backend
+from .backend import Backend, Unreadable
 from .lineage import Made
 from .links import Above, Descendant, Mark, Recalled, StaleChunk
 from .looking import ChunkStatus, Ends
@@ -37,6 +37,7 @@ from .records import (
 )
 from .recovery import Postponed, Recovered, RefusedRun, Took, Unsettled
 from .sheets import ChunkLine, Columns
+from .soundness import Breach
 from .store import Store
 from .then import ChunkThen
 
@@ -47,6 +48,7 @@ __all__ = [
     "Applied",
     "Attempt",
     "Attempted",
+    "Breach",
     "Change",
     "Chunk",
     "ChunkLine",
@@ -88,6 +90,7 @@ __all__ = [
     "Stretch",
     "Told",
     "Took",
+    "Unreadable",
     "Unsettled",
     "open_store",
 ]

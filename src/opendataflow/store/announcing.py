@@ -9,7 +9,7 @@ from ..errors import Locked, WrongData
 from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, checked_positions
 from ..shapes import NamedTuple
 from . import candidates, records, status_rows
-from .backend import Transaction
+from .backend import Retry, Transaction
 from .inputs import ChunkId
 from .links import Recalled, VersionId, recalled
 from .records import Announced
@@ -92,15 +92,16 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             written.append(chunk)
             if manifest is not None:
                 published.append(manifest_data(chunk, version, jobid, announcement.runid, manifest))
-            if version > 1 or before is not None:
+            if before is not None or dataid in newest:  # also where a forced run read it before it was there
                 renewed.append(dataid)
         for (version, jobid, status), rows in news.items():
             how = {"version": version, "jobid": jobid, "before": status, **told}
-            tx.run("chunks_announce", datasetid=datasetid, chunks=compact(rows), **how)
+            if tx.value("chunks_announce", datasetid=datasetid, chunks=compact(rows), **how) < len(rows):
+                raise Retry  # somebody began to produce one meanwhile, or wrote its row: look again
         if published:
             tx.run("manifests_put", manifests=compact(published))
         if written:
-            candidates.settle(tx, catalogue, written, ready=datasetid)
+            candidates.settle(tx, catalogue, written, by_person=True, ready=datasetid)
             ready += [dataid for _, dataid in written]
     became = set(ready)
     unchanged = tuple(dataid for dataid in wanted if dataid not in became)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import BadDefinition, SchemaChanged, StoreDamaged, StoreUnreachable, TimedOut, UsageError
 from ..shapes import NamedTuple
+from . import schemas
 
 Row = Sequence[Any]
 Answer = Callable[[], list[Row]]  # the rows of a query that was asked before
@@ -17,6 +18,11 @@ Answer = Callable[[], list[Row]]  # the rows of a query that was asked before
 ENCRYPTED = "encryptedpass_is_encrypted"  # the rule of the database that refuses a password in plain text
 
 _T = TypeVar("_T")
+
+
+def as_text(row: Row) -> Row:
+    """A row with what is bytes in it as text."""
+    return tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)
 
 
 class Migration(NamedTuple):
@@ -111,7 +117,9 @@ class Backend(ABC):
     """One connection to one database."""
 
     dialect: str
+    database: str  # what it calls itself, with its version
     url: str
+    journal_reason = ""  # why its log of writes is not the fast one, where it is not
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Transaction]:
@@ -149,6 +157,9 @@ class Backend(ABC):
     def reconnect(self) -> None:  # noqa: B027  (a file has nothing to reconnect to)
         """A fresh connection after the old one broke."""
 
+    def interrupt(self, patience: float) -> None:  # noqa: B027  (a file does not fall silent)
+        """From another thread: break the connection, so that nobody waits for its answer; a new one may take so long."""
+
     def was_committed(self, transaction: str) -> bool:
         """Whether a transaction whose commit was not answered is committed; ConnectionLost while it may still be."""
         raise NotImplementedError
@@ -159,9 +170,10 @@ class Backend(ABC):
 
     def back_up(self, path: Path) -> None:
         """Copy the whole store into a new file, as it is at one moment, while others work."""
+        address, schema = schemas.split(self.shown_url)
         raise UsageError(
             f"{self.shown_url} is backed up by its server",
-            hint=f"Let it write the store's schema: pg_dump --format=custom --schema=dataflow --file={path} {self.shown_url}",
+            hint=f"Let it write the store's schema: pg_dump --format=custom --schema={schema} --file={path} {address}",
         )
 
     @abstractmethod
@@ -212,6 +224,24 @@ def damaged(url: str, why: str) -> StoreDamaged:
         f"the store {url} is damaged: {why}",
         hint="Stop the workers, keep its files, and restore a backup: docs/how-to/backup-and-restore.md",
     )
+
+
+class Unreadable(BadDefinition):
+    """A row of the store holds what a query of ours cannot read: somebody wrote it past us."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(
+            f"a row of the store holds what cannot be read: {problem}",
+            hint="Somebody wrote it by SQL. Look for it, and write it anew: odf sql, odf dml",
+        )
+
+
+def misread(problem: str) -> Unreadable | SchemaChanged | None:
+    """The error for what SQLite says of a query of ours, where it is one that somebody else caused."""
+    if "no such " in problem or "has no column" in problem:
+        return lacks(problem)
+    return Unreadable(problem) if "JSON" in problem or "overflow" in problem else None
 
 
 class Retry(Exception):

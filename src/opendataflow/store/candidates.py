@@ -92,7 +92,8 @@ def settle(
     """Bring the candidates up to date after these chunks changed; done are those whose outputs are all READY now.
 
     Where they are of one dataset and all became READY, it is named as ready, so that nobody looks again.
-    What a job publishes goes on from job to job by itself; what a person decides may end a wait that is further downstream.
+    What a job publishes goes on from job to job by itself; what a person decides, or delivers, may end a wait that is further
+    downstream, or begin one.
     Returns how the chunks stand that done have read, and others.
     """
     for datasetid in {datasetid for datasetid, _ in chunks}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
@@ -24,8 +24,9 @@ from ..model import (
     Receipt,
     decide,
 )
+from ..model.ids import is_id
 from ..shapes import NamedTuple
-from . import candidates, status_rows
+from . import candidates, records, status_rows
 from .backend import Transaction
 from .endings import lease_lost
 from .facts import ONLY_TRACKED, outputs_of, statuses_of
@@ -69,6 +70,8 @@ def take(
     unseen = ONLY_TRACKED if catalogue.only_tracks(job) else ""
     for position, candidate in enumerate(picked):
         dataid = str(candidate.dataid)
+        if not is_id(dataid):
+            raise Stale  # somebody else wrote it
         facts = Facts(
             job.jobid,
             dataid,
@@ -120,6 +123,11 @@ def take(
                 wanted[take.dataid],
             )
         )
+    if (
+        how.forced or not job.inputs
+    ):  # nothing announced it: who could read it until now, or all that there was, no longer can
+        chunks = [(name, claim.dataid) for claim in claims for name in claim.outputs]
+        candidates.settle(tx, catalogue, chunks, by_person=True)
     return claims
 
 
@@ -153,6 +161,22 @@ def _outputs(tx: Transaction, job: Job, dataid: str, rank: int, forced: bool) ->
 
 def _consumed(facts: Facts) -> tuple[Consumed, ...]:
     return tuple(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs)
+
+
+def are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = None) -> bool:
+    """Whether the store has these runs, by epoch and owner, and with this status where one is given."""
+    for claim in claims:
+        run = tx.first(records.run, "run_row", runid=claim.runid)
+        if run is None or (run.jobid, run.dataid, run.epoch, run.owner) != (
+            claim.jobid,
+            claim.dataid,
+            claim.epoch,
+            claim.owner,
+        ):
+            return False
+        if status not in (None, run.status):
+            return False
+    return True
 
 
 def give_back(
@@ -190,6 +214,8 @@ def give_back(
     else:
         events = receipt_events("refused", claim.outputs, receipt, claim.owner, **about)
     tx.run("events_put", events=as_objects(events))
+    if claim.forced or not claim.inputs:  # who reads it began to wait when it was taken
+        candidates.settle(tx, catalogue, [(name, claim.dataid) for name in claim.outputs], by_person=True)
     not_before = tx.value("lease_clock") + wait if wait else 0.0
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import BadDataid, BadId
 from ..model import FAILED, IN, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
-from . import candidates, definitions, records, status_rows
+from . import candidates, definitions, freshness, records, status_rows
 from .backend import Transaction
 from .endings import lose
 from .inputs import ChunkId
@@ -37,6 +37,8 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
         for jobid in jobs:
             candidates.rebuild(tx, catalogue, str(jobid))
         changed = {str(note.datasetid) for note in chunk_notes} | set(datasets)
+        if jobs:  # one that is no longer there does not say what it had a part in
+            changed |= catalogue.datasets.keys()
         for job in (
             candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_the_whole(catalogue, changed)
         ).values():
@@ -77,6 +79,8 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     told = "another output of its run was resubmitted or removed"
     resubmitted = [EventRow("resubmitted", *_id(row), row.jobid, row.status, RESUBMIT, why=told) for row in siblings]
     tx.run("events_put", events=as_objects(resubmitted))
+    who = next((str(note.who) for note in notes if note.who is not None), "")
+    freshness.restore(tx, catalogue, [_id(row) for row in rows if row.status == READY], who)
     pairs = candidates.touched(catalogue, [*chunks, *map(_id, siblings)])
     pairs |= _pairs_of_readings(catalogue, (note for note in notes if note.locktype != OUT))
     candidates.derive(tx, catalogue, pairs)

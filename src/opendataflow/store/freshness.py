@@ -104,6 +104,10 @@ def published(
         seen = statuses_of(tx, [item[:2] for item in read])
     is_superseded = any(seen[item[:2]].version not in (None, item.version) for item in read if item[:2] in seen)
     settle(tx, catalogue, chunks, act, links, are_new=are_new, is_superseded=is_superseded)
+    forced = {(datasetid, run.claim.dataid) for run in done if run.claim.forced for datasetid in run.claim.outputs}
+    unread = [link for link in links if link[5] == 0 and link[:2] in forced]
+    if unread:  # a forced run did without: stale as soon as it is there, for then nobody looks who read it
+        tx.run("stale_put", marks=compact(unread))
     if not are_new:
         for datasetid in dict.fromkeys(datasetid for datasetid, _ in chunks):
             # Whoever waits for all of something further down may find nothing else that ends the wait.

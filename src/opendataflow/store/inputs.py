@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from ..model import READY, Catalogue, Input, Job, inputs, latest_bound, sort_key
 from ..shapes import NamedTuple
 from .backend import Transaction
@@ -72,3 +75,11 @@ def in_order(tx: Transaction, datasetid: str) -> list[InOrder]:
 def is_unfinished(tx: Transaction, jobid: str) -> bool:
     """Whether a job still has something to produce, produces it now, or has a chunk that failed or was set aside."""
     return bool(tx.value("unfinished_of_job", jobid=jobid))
+
+
+def pairs(text: Any) -> list[tuple[str, str]]:
+    """Column inputs of a candidate; none where somebody else wrote into it, since the next claim derives it anew."""
+    try:
+        return [(str(datasetid), str(dataid)) for datasetid, dataid in json.loads(text)]
+    except (ValueError, TypeError, RecursionError):
+        return []

@@ -6,6 +6,7 @@ import os
 import select
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,13 @@ class Connection:
         if not self._whole.autocommit and self.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             self._whole.autocommit = True
         return self._whole
+
+    def shut(self) -> None:
+        """From another thread: whoever waits for an answer gets none, and is told so at once."""
+        import socket
+
+        with suppress(errors.Error, OSError), socket.socket(fileno=os.dup(self.pgconn.socket)) as same:
+            same.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Let the server go."""
@@ -125,6 +133,15 @@ def _quoted(value: str) -> str:
 
 def _connected(conninfo: str, patience: float) -> Any:
     made = pq.PGconn.connect_start(conninfo.encode())
+    try:
+        _connect(made, patience)
+    except BaseException:
+        made.finish()  # libpq keeps what failed open, and whoever tells of the error keeps it alive
+        raise
+    return made
+
+
+def _connect(made: Any, patience: float) -> None:
     end = time.monotonic() + patience
     while True:
         if made.status == pq.ConnStatus.BAD:
@@ -132,7 +149,7 @@ def _connected(conninfo: str, patience: float) -> Any:
         status = made.connect_poll()
         if status == pq.PollingStatus.OK:
             made.nonblocking = 1  # as psycopg has it
-            return made
+            return
         if status == pq.PollingStatus.FAILED:
             raise errors.OperationalError(f"connection failed: {made.get_error_message()}")
         wait = select.poll()

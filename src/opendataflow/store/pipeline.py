@@ -14,6 +14,7 @@ from typing import Any
 from . import queries
 from .backend import Answer, Row, Transaction, lacks
 from .libpq import Connection, errors, pq
+from .schemas import DEFAULT, rendered
 
 # How PostgreSQL's text comes back as Python's values; everything else stays text.
 _FROM_TEXT: dict[int, Callable[[bytes], Any]] = {
@@ -26,6 +27,7 @@ _FROM_TEXT: dict[int, Callable[[bytes], Any]] = {
 }
 _text = bytes.decode
 _NUMBERS = count()  # of prepared statements: a connection never gets the same name twice
+_LAST_MOMENT = 1000  # milliseconds for an answer, when whoever waits for it was interrupted
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _UNDEFINED = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
 
@@ -50,8 +52,11 @@ class PostgresTransaction(Transaction):
     server at once and costs one round trip.
     """
 
-    def __init__(self, connection: Connection, prepared: Prepared, begin: Sequence[bytes] = ()) -> None:
+    def __init__(
+        self, connection: Connection, prepared: Prepared, begin: Sequence[bytes] = (), schema: str = DEFAULT
+    ) -> None:
         self._connection = connection.pgconn
+        self._schema = schema
         self._libpq = connection
         self._prepared = prepared
         self._begin = [_Asked(sql) for sql in begin]
@@ -117,12 +122,12 @@ class PostgresTransaction(Transaction):
         """Undo everything, if the server has not done so already."""
         if self._waiting[:1] != self._begin[:1]:
             with suppress(errors.Error):
-                self._connection.exec_(b"rollback")
+                run_now(self._connection, b"rollback")
 
     # The way to the server ---------------------------------------------------------------------------------------
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> _Asked:
-        sql, names = _numbered(query)
+        sql, names = _numbered(query, self._schema)
         values = [parameters[name] for name in names]
         asked = _Asked(sql, [None if value is None else str(value).encode() for value in values])
         self._waiting.append(asked)
@@ -151,16 +156,25 @@ class PostgresTransaction(Transaction):
         """Send what waits, and wait until it has happened."""
         waiting, self._waiting = self._waiting, []
         if len(waiting) == 1 and waiting[0].sql in self._prepared:
-            only = waiting[0]
-            only.result = check(self._connection.exec_prepared(self._prepared[only.sql], only.texts))
+            self._send_one(waiting[0])
         elif waiting:
             self._send(waiting)
+
+    def _send_one(self, asked: _Asked) -> None:
+        connection = self._connection
+        try:
+            connection.send_query_prepared(self._prepared[asked.sql], asked.texts)
+            [result] = _answers(connection)
+        except BaseException:
+            if connection.status == pq.ConnStatus.OK and not _has_answered(connection):
+                connection.finish()  # we were interrupted: whoever comes next would be given this answer
+            raise
+        asked.result = check(result)
 
     def _send(self, waiting: Sequence[_Asked]) -> None:
         connection, prepared = self._connection, self._prepared
         sent: list[_Asked | tuple[bytes, bytes]] = []
         new: Prepared = {}
-        results: list[Any] = []
         connection.enter_pipeline_mode()
         try:
             for asked in waiting:
@@ -172,16 +186,9 @@ class PostgresTransaction(Transaction):
                 connection.send_query_prepared(name, asked.texts)
                 sent.append(asked)
             connection.pipeline_sync()
-            try:
-                self._receive(results)
-            except errors.Error:
-                raise
-            except BaseException:
-                if not self._has_left_pipeline():
-                    self._receive(results)  # whoever interrupts us still leaves a connection that can be used
-                raise
+            results = _answers(connection)
         finally:
-            if connection.status == pq.ConnStatus.OK and not self._has_left_pipeline():
+            if connection.status == pq.ConnStatus.OK and not _has_answered(connection):
                 connection.finish()  # nobody knows where it is: the next one begins anew
         for what, result in zip(sent, results, strict=True):
             if result.status not in _GOOD:
@@ -191,36 +198,66 @@ class PostgresTransaction(Transaction):
             else:
                 prepared[what[0]] = what[1]
 
-    def _receive(self, results: list[Any]) -> None:
-        """Everything that the server answers, up to the end of the pipeline."""
-        connection = self._connection
-        poll = select.poll()
-        poll.register(connection.socket, select.POLLIN | select.POLLOUT if connection.flush() else select.POLLIN)
-        while True:
-            # By poll, because libpq would wait with the lock of the interpreter, and a thread that holds what we wait for
-            # could not go on. What did not fit into the buffers goes out while the first answers come in.
-            while connection.is_busy():
-                poll.poll()
-                connection.consume_input()
-                if not connection.flush():
-                    poll.modify(connection.socket, select.POLLIN)
-            result = connection.get_result()
-            if result is None:
-                if connection.status != pq.ConnStatus.OK:
-                    raise errors.OperationalError(connection.get_error_message())
-            elif result.status == pq.ExecStatus.PIPELINE_SYNC:
-                return
-            else:
-                results.append(result)
 
-    def _has_left_pipeline(self) -> bool:
-        """Leave it, if everything that it answers was received."""
-        if self._connection.pipeline_status != pq.PipelineStatus.OFF:
+def run_now(connection: Any, sql: bytes) -> None:
+    """Run statements that have no parameters, outside of any pipeline."""
+    connection.send_query(sql)
+    for result in _answers(connection):
+        check(result)
+
+
+def _answers(connection: Any) -> list[Any]:
+    """What the server answers to what was sent."""
+    results: list[Any] = []
+    try:
+        _receive(connection, results)
+    except errors.Error:
+        raise
+    except BaseException:
+        # Whoever interrupts us leaves a connection that can be used; or none, where nobody answers.
+        if connection.status == pq.ConnStatus.OK and not _has_answered(connection):
             try:
-                self._connection.exit_pipeline_mode()
-            except errors.Error:
-                return False
-        return True
+                _receive(connection, results, _LAST_MOMENT)
+            except TimeoutError:
+                connection.finish()
+        raise
+    return results
+
+
+def _receive(connection: Any, results: list[Any], longest: int | None = None) -> None:
+    """Everything that the server answers to what was sent; TimeoutError when it is silent for so many milliseconds."""
+    is_pipeline = connection.pipeline_status != pq.PipelineStatus.OFF
+    poll = select.poll()
+    poll.register(connection.socket, select.POLLIN | select.POLLOUT if connection.flush() else select.POLLIN)
+    while True:
+        # By poll, because libpq would wait with the lock of the interpreter, and a thread that holds what we wait for
+        # could not go on; nor could Ctrl-C. What did not fit into the buffers goes out while the first answers come in.
+        while connection.is_busy():
+            if not poll.poll(longest):
+                raise TimeoutError
+            connection.consume_input()
+            if not connection.flush():
+                poll.modify(connection.socket, select.POLLIN)
+        result = connection.get_result()
+        if result is None:
+            if connection.status != pq.ConnStatus.OK:
+                raise errors.OperationalError(connection.get_error_message())
+            if not is_pipeline:
+                return
+        elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+            return
+        else:
+            results.append(result)
+
+
+def _has_answered(connection: Any) -> bool:
+    """Whether everything that the server answers was received; then the pipeline, if there was one, is left."""
+    if connection.pipeline_status != pq.PipelineStatus.OFF:
+        try:
+            connection.exit_pipeline_mode()
+        except errors.Error:
+            return False
+    return bool(connection.transaction_status != pq.TransactionStatus.ACTIVE)
 
 
 def check(result: Any) -> Any:
@@ -239,5 +276,5 @@ def first_line(error: Exception) -> str:
 
 
 @cache
-def _numbered(query: str) -> tuple[bytes, tuple[str, ...]]:
-    return queries.to_numbered(queries.load("postgres")[query])
+def _numbered(query: str, schema: str) -> tuple[bytes, tuple[str, ...]]:
+    return queries.to_numbered(rendered(queries.load("postgres")[query], schema))

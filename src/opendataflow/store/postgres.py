@@ -1,4 +1,4 @@
-"""PostgreSQL: the store of a team, in schema dataflow."""
+"""PostgreSQL: the store of a team, in schema dataflow unless its address names another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
+from . import schemas
 from .backend import (
     ENCRYPTED,
     Applied,
@@ -16,6 +17,7 @@ from .backend import (
     Retry,
     Row,
     Transaction,
+    Unreadable,
     damaged,
     lacks,
     no_space,
@@ -23,8 +25,8 @@ from .backend import (
     too_many_locks,
     took_too_long,
 )
-from .libpq import Connection, connect, errors, parameters, pq
-from .pipeline import PostgresTransaction, Prepared, check, first_line
+from .libpq import connect, errors, parameters, pq
+from .pipeline import PostgresTransaction, Prepared, first_line, run_now
 from .typed import changes_no_tables, first_word, kind_of, statements
 
 _KNOWS_REQUIRE_AUTH = 160000  # libpq before 16 does not
@@ -65,6 +67,7 @@ _BEGIN_WRITING = (
 _BEGIN_READING = (b"begin isolation level repeatable read, read only",)
 _DAMAGED = ("XX001", "XX002")  # data_corrupted, index_corrupted
 # A peer that fell silent is noticed in a minute, on both sides: otherwise it holds its locks for hours.
+_CONNECT = 10.0  # seconds for a connection to be made
 _SILENCE = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 
 
@@ -75,28 +78,33 @@ class PostgresBackend(Backend):
 
     def __init__(self, url: str, *, password: str | None = None) -> None:
         self.url = url
+        self._address, self.schema = schemas.split(url)
         self._password = password
         self._prepared: Prepared = {}
-        self._connection = self._connect()
+        self._patience = _CONNECT
+        self._connect()
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> None:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
         try:
-            given = {**parameters(self.url), **extra}
+            given = {**parameters(self._address), **extra}
             if given.get("password") and "require_auth" not in given and pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
-            connection = connect(self.url, patience=10, application_name="opendataflow", **extra)
+            self._connection = connect(self._address, patience=self._patience, application_name="opendataflow", **extra)
             # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the
             # same at ten chunks and at ten million, whatever its statistics say and however old they are.
-            check(
-                connection.pgconn.exec_(
-                    b"set search_path = dataflow, public; set jit = off; set plan_cache_mode = force_generic_plan;"
-                    b" set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
-                    b" set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3"
-                )
+            run_now(
+                self._connection.pgconn,
+                f'set search_path = "{self.schema}", public;'.encode()
+                + b" set jit = off; set plan_cache_mode = force_generic_plan;"
+                b" set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
+                # A process that is frozen answers keepalives, and would hold its locks until it is thawed.
+                b" select set_config('idle_in_transaction_session_timeout', '60s', false)"
+                b" where current_setting('idle_in_transaction_session_timeout') = '0';"
+                b" set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3;"
+                b" set tcp_user_timeout = 60000",  # for as long as an answer is on its way, nobody sends keepalives
             )
-            return connection
         except errors.ProgrammingError as error:
             raise UsageError(
                 f"the store's address is not understood: {error}",
@@ -141,6 +149,9 @@ class PostgresBackend(Backend):
             raise too_many_locks(self.shown_url) from error
         if is_gone(error):
             raise ConnectionLost(first_line(error), transaction) from error
+        is_of_a_row = isinstance(error, (errors.DataError, errors.IntegrityError)) and error.sqlstate
+        if is_of_a_row and not isinstance(error, errors.InvalidParameterValue):
+            raise Unreadable(first_line(error)) from error
         if error.sqlstate in _DAMAGED:
             raise damaged(self.shown_url, first_line(error)) from error
 
@@ -148,7 +159,11 @@ class PostgresBackend(Backend):
         """A fresh connection after the old one broke."""
         self._connection.close()
         self._prepared = {}
-        self._connection = self._connect()
+        self._connect()
+
+    def interrupt(self, patience: float) -> None:
+        self._patience = patience
+        self._connection.shut()
 
     def was_committed(self, transaction: str) -> bool:
         """The server remembers how each recent transaction ended, also across its own crash."""
@@ -163,7 +178,7 @@ class PostgresBackend(Backend):
 
     @contextmanager
     def _transaction(self, *begin: bytes, force_rollback: bool = False) -> Iterator[PostgresTransaction]:
-        transaction = PostgresTransaction(self._connection, self._prepared, begin)
+        transaction = PostgresTransaction(self._connection, self._prepared, begin, self.schema)
         number = ""
         try:
             yield transaction
@@ -191,7 +206,7 @@ class PostgresBackend(Backend):
     def _migrate(self, steps: Sequence[Migration]) -> None:
         connection = self._connection.psycopg
         with connection.transaction():
-            transaction = PostgresTransaction(self._connection, {})
+            transaction = PostgresTransaction(self._connection, {}, schema=self.schema)
             transaction.run("schema")
             transaction.run("migration_lock")
             transaction.run("migration_table")
@@ -199,7 +214,7 @@ class PostgresBackend(Backend):
             for step in steps:
                 if step.number not in done:
                     try:
-                        connection.execute(step.sql.encode())
+                        connection.execute(schemas.rendered(step.sql, self.schema).encode())
                     except errors.RaiseException as refused:
                         hint = "Drop them, run odf migrate, and create them again."
                         raise SchemaChanged(f"nothing was migrated: {first_line(refused)}", hint=hint) from None
@@ -207,6 +222,20 @@ class PostgresBackend(Backend):
                         raise lacks(first_line(error)) from None
                     transaction.run("migration_put", number=step.number, name=step.name, checksum=step.checksum)
             transaction.sync()
+
+    def server(self) -> tuple[str, str, int, str]:
+        """The server that the connection led to: the name that it was asked by, where it is, its port, and the password used."""
+        made = self._connection.pgconn
+        host = made.host.decode()
+        is_socket = host.startswith(("/", "@"))
+        password = made.password.decode() if made.used_password else ""
+        at = host if is_socket else made.hostaddr.decode()
+        return "" if is_socket else host, at, int(made.port), password
+
+    @property
+    def database(self) -> str:  # type: ignore[override]
+        """What the server calls itself."""
+        return f"PostgreSQL {self._connection.psycopg.info.parameter_status('server_version')}"
 
     def another(self) -> PostgresBackend:
         return PostgresBackend(self.url, password=self._password)

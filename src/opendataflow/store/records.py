@@ -12,6 +12,7 @@ from ..model.ids import shown
 from ..model.manifest import rows_from_data
 from ..shapes import NamedTuple
 from .backend import Row
+from .inputs import pairs
 
 
 class Claim(NamedTuple):
@@ -333,8 +334,7 @@ def current(row: Row) -> Current:
 
 def sample(row: Row) -> Sample:
     """A row of query candidates_sample."""
-    raw: Any = Sample._make(row)
-    return Sample(raw.dataid, raw.state, [(datasetid, dataid) for datasetid, dataid in json.loads(raw.inputs)])
+    return Sample(str(row[0]), row[1], pairs(row[2]))
 
 
 class ManifestRow(NamedTuple):

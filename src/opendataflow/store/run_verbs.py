@@ -27,7 +27,7 @@ from ..model import (
 from ..model.timezone import time_zone
 from . import candidates, claims, definitions, endings, folding, freshness, limits, records, status_rows
 from .announcing import Act, Announcement, announce
-from .backend import Backend, Transaction
+from .backend import Backend, Retry, Transaction, Unreadable
 from .endings import Done
 from .records import Claim, Past, ReadRow, Rescued
 from .rows import CandidateRow, EventRow, Held, Picked, as_objects, compact, receipt_events
@@ -71,19 +71,22 @@ class RunVerbs(Session):
         if n < 1:
             raise UsageError(f"n must be at least 1, not {n}")
         how = claims.How(owner or self._who, lease, force)
+        was_unreadable = False
         while True:
             try:
-                taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how), is_so=_are_runs)
+                taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how), is_so=claims.are_runs, step="claim")
                 self._today = self._announced  # known only now that it is committed
                 return taken
-            except claims.Stale:
-                # What is derived did not fit what is: derive it anew, then look again.
+            except (claims.Stale, Unreadable) as problem:
+                # What is derived did not fit what is, or somebody wrote into it: derive it anew, then look again.
+                if was_unreadable:
+                    raise  # it is something else that cannot be read
+                was_unreadable = isinstance(problem, Unreadable)
                 self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
 
     def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, how: claims.How) -> list[Claim]:
         catalogue = self._catalogue or self._known(tx)
         is_prepared = False
-        was_candidate = dataid is None or bool(tx.rows("candidate_row", jobid=jobid, dataid=dataid))
         while True:
             if jobid not in catalogue.jobs:
                 catalogue = self._known(tx)  # it may have been registered since this process last looked
@@ -96,6 +99,7 @@ class RunVerbs(Session):
                 catalogue = self._known(tx)
                 self._announce_today(tx, catalogue)
             if dataid is not None and not is_prepared:
+                catalogue = self._known(tx)
                 self._prepare(tx, catalogue, job, dataid, how)
                 is_prepared = True
             limited = [] if how.forced else limits.of_job(tx, catalogue, job, lock=True)
@@ -109,16 +113,18 @@ class RunVerbs(Session):
                 catalogue = self._known(tx)
                 is_prepared = False
             elif state.notes:
+                catalogue = self._known(tx)  # a definition that comes now is folded in by whoever knows it
                 folding.fold(tx, catalogue)
                 is_prepared = False
             elif state.expired:
-                endings.rescue(tx, catalogue)
+                if not endings.rescue(tx, catalogue):
+                    raise Retry  # somebody ends them right now, who may wait for a lock that we have
                 is_prepared = False
             elif state.due:
                 tx.run("candidates_due")
             elif state.dataid is None or free < 1:
-                if not was_candidate and dataid is not None:  # that somebody named it is no reason to wait for it
-                    candidates.remove(tx, jobid, [dataid])
+                if dataid is not None:  # that somebody named it is no reason to wait for it
+                    candidates.derive(tx, catalogue, [(jobid, dataid)])
                 return []
             else:
                 return claims.take(tx, catalogue, job, picked, limited, how)
@@ -207,7 +213,7 @@ class RunVerbs(Session):
                 tx.run("run_logs_put", logs=compact(logs))
 
         if events or logs:
-            self._do(work)
+            self._do(work, step="admit")
 
     def refuse(self, receipt: Receipt, why: str | None = None, *, again: bool = True) -> None:
         """Store a no: nothing was claimed, nothing changes, the answers stay.
@@ -228,17 +234,17 @@ class RunVerbs(Session):
 
         Without a receipt nothing was refused: nobody began it, and it is GIVEN_BACK.
         """
-        self._do(lambda tx: claims.give_back(tx, self._known(tx), claim, receipt, why, wait))
+        self._do(lambda tx: claims.give_back(tx, self._known(tx), claim, receipt, why, wait), step="give back")
 
     # Execute -----------------------------------------------------------------------------------------------------
 
     def input_chunks(self, claims: Sequence[Claim]) -> dict[int, tuple[InputChunk, ...]]:
         """What each of these runs reads, by runid: every input chunk with its manifest, bounds, and who has its content."""
         wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
-        chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
         found = self.roots().found
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> dict[int, tuple[InputChunk, ...]]:
+            chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}  # anew each time that it is run
             for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
                 same = None
                 if row.fingerprint is not None:
@@ -247,10 +253,9 @@ class RunVerbs(Session):
                 chunk = records.input_chunk(row)
                 manifest = chunk.manifest and chunk.manifest.at(found)
                 chunks[row.runid].append(chunk._replace(manifest=manifest, same_as=same))
+            return {runid: tuple(read) for runid, read in chunks.items()}
 
-        if wanted:
-            self._do(work, reading=True)
-        return {runid: tuple(read) for runid, read in chunks.items()}
+        return self._do(work, reading=True) if wanted else {claim.runid: () for claim in claims}
 
     def past(self, datasetid: str, dataid: str, trailing: int = 0, beside: str | None = None) -> Past:
         """What earlier publishes of a dataset say about a chunk that is judged now.
@@ -278,7 +283,7 @@ class RunVerbs(Session):
     def heartbeat_many(self, held: Iterable[Claim]) -> dict[int, float]:
         """Extend the leases of several runs together: until when each one is ours, by runid; one that is not there is lost."""
         runids = compact([claim.runid for claim in held])
-        return dict(self._do(lambda tx: tx.fetch(Held._make, "heartbeat", runids=runids)))
+        return dict(self._do(lambda tx: tx.fetch(Held._make, "heartbeat", runids=runids), step="heartbeat"))
 
     def log(self, runid: int, path: str) -> None:
         """Remember where the log of a run is."""
@@ -341,11 +346,13 @@ class RunVerbs(Session):
                 announce(tx, catalogue, aside, Act(self._who, f"rejected by run {claim.runid} of {claim.jobid}"))
             freshness.published(tx, catalogue, runs, beside or (), Act(self._who), seen)
             if settle:
+                tx.lock("lock_while_settling")
                 tx.sync()
-            for step in settle:
-                step()
+                with self._asking_nobody():
+                    for step in settle:
+                        step()
 
-        self._do(work, is_so=lambda tx, _: _are_runs(tx, [run.claim for run in runs], READY))
+        self._do(work, is_so=lambda tx, _: claims.are_runs(tx, [run.claim for run in runs], READY), step="commit")
         self._pinned |= schemas.keys()  # known only now that it is committed
 
     def fail(
@@ -354,7 +361,8 @@ class RunVerbs(Session):
         """End a run that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
         return self._do(
             lambda tx: endings.fail(tx, self._known(tx), claim, outcome, detail, exit_code),
-            is_so=lambda tx, _: _are_runs(tx, [claim], FAILED),
+            is_so=lambda tx, _: claims.are_runs(tx, [claim], FAILED),
+            step="fail",
         )
 
     def rescue(self) -> list[Rescued]:
@@ -365,23 +373,7 @@ class RunVerbs(Session):
             folding.fold(tx, catalogue)
             return endings.rescue(tx, catalogue, _MOST_RESCUED)
 
-        return self._do(work)
-
-
-def _are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = None) -> bool:
-    """Whether the store has these runs, by epoch and owner, and with this status where one is given."""
-    for claim in claims:
-        run = tx.first(records.run, "run_row", runid=claim.runid)
-        if run is None or (run.jobid, run.dataid, run.epoch, run.owner) != (
-            claim.jobid,
-            claim.dataid,
-            claim.epoch,
-            claim.owner,
-        ):
-            return False
-        if status not in (None, run.status):
-            return False
-    return True
+        return self._do(work, step="rescue")
 
 
 def _says_the_same(tx: Transaction, datasetid: str, receipt: Receipt) -> bool:

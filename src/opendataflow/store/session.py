@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
+from .. import faults
 from ..errors import InvalidPath, StoreUnreachable
 from ..model import Catalogue
 from ..model.roots import Roots
@@ -18,6 +19,8 @@ from . import candidates, definitions, loading
 from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 
 _T = TypeVar("_T")
+_LAST_PATIENCE = 5.0  # with a store that is away or says nothing, once somebody wants an end
+_LOOK = 0.2
 
 
 class _Undone(Exception):
@@ -102,6 +105,8 @@ class Session:
         self._revision = ""
         self._identity = ""
         self._open: Transaction | None = None  # in which everything is read, until it is undone
+        self._asked = 0.0  # since when an answer of the database is waited for; 0 when none is
+        self._is_ending = False
 
     @property
     def url(self) -> str:
@@ -121,7 +126,31 @@ class Session:
     def close(self) -> None:
         """Give the connection back."""
         with self._lock:
+            self._is_ending = False
             self._backend.close()
+
+    def end_soon(self) -> None:
+        """Whoever uses this store wants an end: one that is away, or accepts questions and does not answer, is given up soon."""
+        self.patience = min(self.patience, _LAST_PATIENCE)
+        if not self._is_ending:
+            self._is_ending = True
+            threading.Thread(target=self._watch, name="store-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        while self._is_ending:
+            if self._asked and time.monotonic() - self._asked > self.patience:
+                self._backend.interrupt(self.patience)
+                self._asked = time.monotonic()
+            pause(_LOOK)
+
+    @contextmanager
+    def _asking_nobody(self) -> Iterator[None]:
+        """Inside a transaction: what takes long now is not the database."""
+        self._asked = 0.0
+        try:
+            yield
+        finally:
+            self._asked = time.monotonic()
 
     def beside(self) -> Self:
         """The same store over a connection of its own, for another thread; the same where there is none to be had."""
@@ -143,33 +172,42 @@ class Session:
         *,
         reading: bool = False,
         is_so: Callable[[Transaction, _T], bool] | None = None,
+        step: str = "transaction",
     ) -> _T:
-        """Run one transaction; is_so looks whether the store is as a commit that was not answered would have made it."""
+        """Run one transaction; is_so looks whether the store is as a commit that was not answered would have made it.
+
+        step is what a test calls it that breaks it.
+        """
 
         with self._lock:
             if reading and self._open is not None:
                 return work(self._open)
             return self._patiently(
-                lambda: self._once(work, reading),
+                lambda: self._once(work, reading, step),
                 lambda answer: is_so is None or self._do(lambda tx: is_so(tx, answer), reading=True),
             )
 
-    def _once(self, work: Callable[[Transaction], _T], reading: bool) -> _T:
+    def _once(self, work: Callable[[Transaction], _T], reading: bool, step: str) -> _T:
         answer: _T | None = None
+        if reading:
+            step = "look"
+        faults.point("before", step)
         try:
             with self._backend.reading() if reading else self._backend.writing() as transaction:
                 if not (reading or self._is_ours):
                     self._compare_stamp(transaction)
                 answer = work(transaction)
+                faults.point("in", step)
         except ConnectionLost as lost:
             lost.answer = answer
             raise
+        faults.point("after", step)
         return answer
 
-    def _do_or_try(self, work: Callable[[Transaction], _T], dry_run: bool) -> _T:
+    def _do_or_try(self, work: Callable[[Transaction], _T], dry_run: bool, step: str = "transaction") -> _T:
         """Run one transaction that writes; a dry run is undone, with whatever was folded in on the way."""
         if not dry_run:
-            return self._do(work)
+            return self._do(work, step=step)
 
         def tried(tx: Transaction) -> _T:
             raise _Undone(work(tx))
@@ -212,11 +250,14 @@ class Session:
         """
         with self._lock:
             waiting: Waiting | None = None
+            rest = 0.001
             while True:
+                self._asked = time.monotonic()
                 try:
                     answer = act()
                 except Retry:
-                    pause(0.001)
+                    pause(rest)
+                    rest = min(2 * rest, 0.1)  # whoever was first may take a while
                     continue
                 except ConnectionLost as lost:
                     waiting = waiting or Waiting(self._say, self.url)
@@ -224,6 +265,8 @@ class Session:
                         self._catalogue = None  # it may be what only the lost transaction knew
                         continue
                     answer = lost.answer
+                finally:
+                    self._asked = 0.0
                 if waiting is not None:
                     waiting.is_over()
                 return answer
@@ -232,7 +275,9 @@ class Session:
         """Wait for the store and connect again; whether the transaction that was cut off is committed all the same."""
         problem: Exception = lost
         while True:
+            self._asked = 0.0
             waiting.for_it(problem, self.patience)
+            self._asked = time.monotonic()
             try:
                 self._backend.reconnect()
                 return bool(lost.transaction) and self._backend.was_committed(lost.transaction)

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +24,7 @@ from .backend import (
     Retry,
     Row,
     Transaction,
+    Unreadable,
     damaged,
     lacks,
     no_space,
@@ -32,6 +32,7 @@ from .backend import (
     took_too_long,
 )
 from .journal import boot_id, check_same, file_system_of, found_at, has_no_space, utc_now, wal_is_safe
+from .sqlite_rows import SqliteLook, SqliteTransaction
 from .typed import changes_no_tables, with_columns
 
 _PATIENCE = 60.0
@@ -49,56 +50,11 @@ def _only_reads(action: int, what: str | None, value: str | None, *_: str | None
     return apsw.SQLITE_OK if action in _READS or describes else apsw.SQLITE_DENY
 
 
-@cache
-def _statements() -> dict[str, tuple[str, ...]]:
-    # One by one, because only single statements are kept compiled.
-    return {name: tuple(part.strip() for part in sql.split(";\n")) for name, sql in queries.load("sqlite").items()}
-
-
-def _missing(error: apsw.SQLError) -> Exception:
-    return lacks(str(error)) if "no such " in str(error) or "has no column" in str(error) else error
-
-
-class _SqliteTransaction(Transaction):
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._execute: Any = connection.execute
-        self._many: Any = connection.executemany
-        self._named = _statements()
-
-    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        rows: list[Row] = []  # of the statements of a query one at most returns some
-        try:
-            for statement in self._named[query]:
-                rows += self._execute(statement, parameters).fetchall()
-            return rows
-        except apsw.SQLError as error:
-            raise _missing(error) from error
-
-    def run(self, query: str, /, **parameters: Any) -> None:
-        try:
-            for statement in self._named[query]:
-                self._execute(statement, parameters).fetchall()
-        except apsw.SQLError as error:
-            raise _missing(error) from error
-
-    def columns(self, table: str) -> list[str]:
-        return [str(name) for (name,) in self._execute("select name from pragma_table_info(?)", (table,))]
-
-    def everything(self, table: str) -> Iterator[Row]:
-        return iter(self._execute(f"select * from {table}"))
-
-    def fill(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        places = ", ".join("?" * len(columns))
-        self._many(f"insert into {table} ({', '.join(columns)}) values ({places})", rows)
-
-    def lock(self, query: str, /, **parameters: Any) -> None:
-        """Nothing to do: a writing transaction is alone in its file."""
-
-
 class SqliteBackend(Backend):
     """A connection to a SQLite file, safe against busy neighbours and clock steps."""
 
     dialect = "sqlite"
+    database = f"SQLite {apsw.sqlitelibversion()}"
 
     def __init__(self, url: str, path: str, *, create: bool) -> None:
         self.url = url
@@ -195,6 +151,8 @@ class SqliteBackend(Backend):
             raise damaged(self.url, str(error)) from error
         if isinstance(error, apsw.ConstraintError) and ENCRYPTED in str(error):
             raise not_encrypted() from None
+        if isinstance(error, apsw.ConstraintError):
+            raise Unreadable(str(error)) from error
 
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
@@ -274,7 +232,7 @@ class SqliteBackend(Backend):
             self._moment = ""
             if self._seen is None:
                 check_same(self._address, self._file)
-            yield _SqliteTransaction(connection)
+            yield (SqliteTransaction if end == "commit" else SqliteLook)(connection)
             connection.execute(end)
         except BaseException as error:
             if connection.in_transaction:

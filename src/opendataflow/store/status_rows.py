@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..model import IN, Catalogue, Job, ReadFact
-from .backend import Transaction
+from .backend import Retry, Transaction
 from .inputs import ChunkId
 from .rows import OutRow, Standing, StatusKey, as_objects, compact
 
@@ -21,9 +21,10 @@ def standing(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[ChunkId, Standi
     }
 
 
-def put(tx: Transaction, rows: Iterable[OutRow]) -> None:
-    """Write OUT rows as the engine decided."""
-    tx.run("chunks_put", chunks=as_objects(rows))
+def put(tx: Transaction, rows: Sequence[OutRow]) -> None:
+    """Write OUT rows as the engine decided; if a claim took one meanwhile of which there was no row, look again."""
+    if rows and tx.value("chunks_put", chunks=as_objects(rows)) < len(rows):
+        raise Retry
 
 
 def readings_of(tx: Transaction, catalogue: Catalogue, job: Job, dataids: Iterable[str]) -> list[StatusKey]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
-from ..model import RUNNING, Manifest, Pool
+from ..model import READY, RUNNING, Manifest, Pool
 from . import announcing, definitions, endings, folding, freshness, recalling, records, steering, versions
 from .announcing import Act, Announcement
 from .backend import ConnectionLost, Retry, Transaction
@@ -50,7 +50,7 @@ class SteerVerbs(Session):
             return announced
 
         try:
-            return self._do(work)
+            return self._do(work, step="announce")
         except announcing.Repeat as problem:
             self.refuse_arrival(datasetid, problem.dataid, problem.name, problem.message)
             raise
@@ -69,9 +69,12 @@ class SteerVerbs(Session):
             catalogue = self._known(tx)
             folding.fold(tx, catalogue)
             act = Act(self._who, why)
-            return steering.steer(tx, catalogue, verb, datasetid, wanted, act, force=force, dry_run=dry_run)
+            changed = steering.steer(tx, catalogue, verb, datasetid, wanted, act, force=force, dry_run=dry_run)
+            if not dry_run:
+                freshness.restore(tx, catalogue, [change[:2] for change in changed if change.after == READY], act.who)
+            return changed
 
-        return self._do_or_try(work, dry_run)
+        return self._do_or_try(work, dry_run, step=verb)
 
     def resubmit(
         self,

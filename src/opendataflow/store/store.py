@@ -11,7 +11,7 @@ from ..errors import BadDefinition, OdfError, TwoProducers, UnknownStatus, Usage
 from ..model import Dataset, Job, Pool
 from ..model.status import statuses
 from . import definitions, migrations, transfer
-from .backend import Migration, Row, Transaction
+from .backend import Migration, Row, Transaction, Unreadable
 from .figures import Figures
 from .lineage import Lineage
 from .looking import Looking
@@ -25,6 +25,7 @@ from .rows import LocationRow, compact
 from .run_verbs import RunVerbs
 from .session import refuse_other_environment
 from .sheets import Sheets
+from .soundness import Soundness
 from .steer_verbs import SteerVerbs
 from .then import Then
 
@@ -49,7 +50,30 @@ def _refusing() -> Iterator[None]:
         ) from None
 
 
-class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Periods, Figures, Notices, Recovery, Sheets):
+@contextmanager
+def _persons_own() -> Iterator[None]:
+    """What the database refuses of a statement that somebody typed is that statement's fault, and no row's."""
+    try:
+        yield
+    except Unreadable as refused:
+        raise UsageError(f"the store refused it: {refused.problem}") from None
+
+
+class Store(
+    RunVerbs,
+    SteerVerbs,
+    Reading,
+    Looking,
+    Lineage,
+    Then,
+    Pages,
+    Periods,
+    Figures,
+    Notices,
+    Recovery,
+    Sheets,
+    Soundness,
+):
     """The state of all chunks: status, lock, lineage and history in one place.
 
     Safe to share between threads; each call is one short transaction.
@@ -116,6 +140,15 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
     def check_environment(self, environment: str) -> None:
         """InvalidPath when this store was stamped for another environment."""
         refuse_other_environment(self.environment(), environment)
+
+    @property
+    def journal_reason(self) -> str:
+        """Why SQLite keeps no write-ahead log here, where it is not safe; empty where there is nothing to say."""
+        return self._backend.journal_reason
+
+    def database(self) -> str:
+        """What the database calls itself, with its version."""
+        return self._backend.database
 
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its files."""
@@ -213,7 +246,7 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
 
         Without as_superuser a superuser of the server is refused: what is read-only for others is not for one.
         """
-        with self._lock:
+        with self._lock, _persons_own():
             return self._patiently(lambda: self._backend.select(statement, timeout=timeout, as_superuser=as_superuser))
 
     def dml(self, statement: str, *, dry_run: bool = False) -> int:
@@ -221,7 +254,8 @@ class Store(RunVerbs, SteerVerbs, Reading, Looking, Lineage, Then, Pages, Period
         with self._lock:
             self._do(lambda tx: None)  # not in the store of another environment
             try:
-                return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))
+                with _persons_own():
+                    return self._patiently(lambda: self._backend.execute(statement, dry_run=dry_run))
             except UsageError as refused:
                 raise _by_name(refused) from None
 

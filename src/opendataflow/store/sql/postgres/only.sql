@@ -6,6 +6,23 @@
 -- Where everything lives.
 create schema if not exists dataflow
 
+-- name: may_create_schema
+-- Whether this role may make a schema here; its name and that of the database.
+select has_database_privilege(current_database(), 'CREATE'), current_user, current_database()
+
+-- name: schema_mark
+-- Says of a schema that it is a scratch, and may be dropped.
+comment on schema dataflow is 'scratch of odf chaos'
+
+-- name: schema_marked
+-- Whether a schema is there, and whether it is marked so.
+select n.oid is not null, coalesce(obj_description(n.oid, 'pg_namespace') = 'scratch of odf chaos', false)
+from (select to_regnamespace('dataflow')::oid as oid) n
+
+-- name: schema_drop
+-- The end of a scratch; nobody is waited for longer than a moment.
+drop schema if exists dataflow cascade
+
 -- name: migration_lock
 -- One migrating process at a time.
 select pg_advisory_xact_lock(727101)
@@ -77,3 +94,7 @@ select pg_advisory_xact_lock(727118)
 -- name: transaction_status
 -- How a transaction ended: committed, aborted, or in progress; null when it is too old.
 select pg_xact_status(:transaction::text::xid8)
+
+-- name: lock_while_settling
+-- The locks stay while files are moved, which may take longer than the server lets a session of ours be silent; what its owner chose stays.
+select set_config('idle_in_transaction_session_timeout', '15min', true) where current_setting('idle_in_transaction_session_timeout') = '1min'

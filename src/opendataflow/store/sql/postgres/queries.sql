@@ -329,19 +329,24 @@ cross join lateral (select c.state from candidate c where c.jobid = p.jobid and 
 where locked.state = 'DEFERRED'
 
 -- name: chunks_put
--- Write OUT rows as the engine decided.
--- PostgreSQL: a list of objects is a record set with types; timestamps have their default.
-insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal)
-select c.datasetid, c.dataid, c.jobid, 'OUT', c.status, c.epoch, c.version, 0, c.held, c.sort_key, c.lower, c.upper, 1
-from json_to_recordset(:chunks::json) as c (datasetid text, dataid text, jobid text, status text, epoch bigint, version bigint, held text, sort_key text, lower text, upper text)
-on conflict (datasetid, dataid) where locktype = 'OUT' do update set
-    status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = excluded.held, sort_key = excluded.sort_key,
-    lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
-    seal = d.seal + 1, modified = now()
+-- Write OUT rows as the engine decided. Answers how many were written.
+-- PostgreSQL: a chunk that somebody began to produce since it was looked for is not written over; a list of objects is a record set with types; timestamps have their default.
+with outs as (
+    insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal)
+    select c.datasetid, c.dataid, c.jobid, 'OUT', c.status, c.epoch, c.version, 0, c.held, c.sort_key, c.lower, c.upper, 1
+    from json_to_recordset(:chunks::json) as c (datasetid text, dataid text, jobid text, status text, epoch bigint, version bigint, held text, sort_key text, lower text, upper text)
+    on conflict (datasetid, dataid) where locktype = 'OUT' do update set
+        status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = excluded.held, sort_key = excluded.sort_key,
+        lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
+        seal = d.seal + 1, modified = now()
+    where d.status <> 'RUNNING' or d.epoch <= excluded.epoch
+    returning 1
+)
+select count(*) as written from outs
 
 -- name: chunks_announce
--- Chunks are there, all with the same version: their OUT rows, and the events that say so.
--- PostgreSQL: one statement is one round trip; timestamps have their default.
+-- Chunks are there, all with the same version: their OUT rows, and the events that say so. Answers how many rows were written.
+-- PostgreSQL: a row that somebody wrote since it was looked for is not written over; one statement is one round trip; timestamps have their default.
 with c as materialized (
     select c ->> 0 as dataid, c ->> 1 as sort_key, c ->> 2 as lower, c ->> 3 as upper from json_array_elements(:chunks::json) c
 ), outs as (
@@ -351,9 +356,13 @@ with c as materialized (
         status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = null, sort_key = excluded.sort_key,
         lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
         seal = d.seal + 1, modified = now()
+    where d.status = :before
+    returning 1
+), told as (
+    insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
+    select 'announced', :datasetid, c.dataid, :jobid, :runid::bigint, :version::bigint, :before, 'READY', :who, :why from c
 )
-insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
-select 'announced', :datasetid, c.dataid, :jobid, :runid::bigint, :version::bigint, :before, 'READY', :who, :why from c
+select count(*) as written from outs
 
 -- name: versions_given
 -- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.

@@ -310,7 +310,7 @@ select c.jobid, c.dataid from json_each(:pairs) p
 cross join candidate c on c.jobid = p.value ->> 0 and c.dataid = p.value ->> 1 and c.state = 'DEFERRED'
 
 -- name: chunks_put
--- Write OUT rows as the engine decided.
+-- Write OUT rows as the engine decided. Answers how many were written.
 -- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal, modified)
 select c.value ->> 'datasetid', c.value ->> 'dataid', c.value ->> 'jobid', 'OUT', c.value ->> 'status', c.value ->> 'epoch', c.value ->> 'version',
@@ -320,10 +320,11 @@ where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = excluded.held, sort_key = excluded.sort_key,
     lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
-    seal = d.seal + 1, modified = excluded.modified
+    seal = d.seal + 1, modified = excluded.modified;
+select json_array_length(:chunks) as written
 
 -- name: chunks_announce
--- Chunks are there, all with the same version: their OUT rows, and the events that say so.
+-- Chunks are there, all with the same version: their OUT rows, and the events that say so. Answers how many rows were written.
 -- SQLite: a list is read by json_each, and a statement that writes cannot be part of another one; WHERE TRUE tells ON CONFLICT from a join.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, lowerbound, upperbound, seal, modified)
 select :datasetid, c.value ->> 0, :jobid, 'OUT', 'READY', :version, :version, c.value ->> 1, c.value ->> 2, c.value ->> 3, 1, (select now())
@@ -335,7 +336,8 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     seal = d.seal + 1, modified = excluded.modified;
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
 select 'announced', :datasetid, c.value ->> 0, :jobid, :runid, :version, :before, 'READY', :who, :why, (select now())
-from json_each(:chunks) c
+from json_each(:chunks) c;
+select json_array_length(:chunks) as written
 
 -- name: versions_given
 -- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.

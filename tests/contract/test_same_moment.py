@@ -1,0 +1,82 @@
+"""Two who meet at one chunk at the same moment: neither waits for ever, and neither takes it from the other."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import psycopg
+import pytest
+
+import opendataflow
+from opendataflow.errors import Locked
+from opendataflow.store import queries
+from tests.support.flows import chain, change, claim_one, dataset, following, job, status
+
+
+@pytest.mark.postgres
+def test_two_who_rescue_and_fold_at_the_same_time_do_not_keep_each_other_waiting(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow -c lock_timeout=60s") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1", "2"])
+        run = claim_one(store, "make")
+        store.dml(f"update run set lease_until = 1 where runid = {run.runid}")
+        change(store, "raw", "2", "HOLD")
+        # The other one ends it in a claim of its own, and then finds that there is something to fold in.
+        other.execute("select 1 from run where runid = %s for update", [run.runid])
+        claiming = threads.submit(store.claim, "make")
+        with pytest.raises(TimeoutError):
+            claiming.result(timeout=1)
+        other.execute(queries.load("postgres")["lock_folding"].encode())
+        other.rollback()
+        assert [claim.dataid for claim in claiming.result(timeout=60)] == ["1"]
+        assert status(store, "product", "1") == "RUNNING"
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("verb", ["announce", "hold"])
+def test_a_chunk_that_somebody_begins_to_produce_at_this_moment_is_locked(postgres_url: str, verb: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        # As a claim writes it, which nobody else sees before its commit.
+        columns = "datasetid, dataid, jobid, locktype, status, epoch, seal"
+        other.execute(
+            f"insert into datastatus ({columns}) values ('product', '1', 'make', 'OUT', 'RUNNING', 1, 1)".encode()
+        )
+        said = threads.submit(getattr(store, verb), "product", ["1"])
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        other.commit()
+        with pytest.raises(Locked):
+            said.result(timeout=60)
+        assert status(store, "product", "1") == "RUNNING"
+
+
+@pytest.mark.postgres
+def test_a_job_that_is_registered_while_a_claim_folds_gets_its_candidates(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        opendataflow.open(postgres_url) as registrar,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as other,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1"])
+        assert following(store, "make") == ["1"]
+        change(store, "raw", "1", "READY")
+        other.execute(queries.load("postgres")["lock_folding"].encode())
+        claiming = threads.submit(store.claim, "use")
+        with pytest.raises(TimeoutError):
+            claiming.result(timeout=1)
+        registering = threads.submit(registrar.register, [dataset("copy")], [job("late", "raw", writes="copy")])
+        wait([registering], timeout=2)  # it may have to wait for the claim
+        other.rollback()
+        assert (claiming.result(timeout=60), len(registering.result(timeout=60))) == ([], 2)
+        assert following(store, "late") == ["1"]
