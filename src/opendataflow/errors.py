@@ -14,6 +14,7 @@
     ├── JobFailed               JOB_FAILED         1   the job itself failed
     │   ├── NoSpace             NO_SPACE           1   a disk or quota is full
     │   └── TimedOut            TIMED_OUT          1   the job ran longer than its timeout
+    ├── PromiseBroken           PROMISE_BROKEN     1   odf chaos found that a promise was not kept
     ├── Cancelled               CANCELLED        130   the run was interrupted, and its processes were ended
     ├── Aborted                 ABORTED          130   the command was interrupted, or a person answered a question with no
     ├── Internal                INTERNAL          70   a bug in OpenDataFlow
@@ -129,6 +130,10 @@ class NoSpace(JobFailed):
 
 class TimedOut(JobFailed):
     name = "TIMED_OUT"
+
+
+class PromiseBroken(OdfError):
+    name, exit_code = "PROMISE_BROKEN", 1
 
 
 class Cancelled(OdfError):

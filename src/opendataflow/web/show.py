@@ -100,6 +100,10 @@ class Addresses:
         """The same as a file."""
         return _address("report", "file", **query)
 
+    def chaos(self, **query: object) -> str:
+        """The last report of odf chaos."""
+        return _address("chaos", **query)
+
     def search(self, **query: object) -> str:
         """What a text finds."""
         return _address("search", **query)

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from ...project.web import ROLES
 from ..access import Visitor
 from ..site import site_of
-from . import chunks, glance, happening, sheets, verbs
+from . import chaos, chunks, glance, happening, sheets, verbs
 from .asking import ABOUT, answer, look, with_about
 from .schema import COMPONENTS, FLAG, TABLE, TEXT, table
 
@@ -43,7 +43,7 @@ def get_description(request: Request) -> Response:
 
 
 every = APIRouter(prefix=PREFIX)
-for part in (router, glance.router, chunks.router, happening.router, sheets.router, verbs.router):
+for part in (router, glance.router, chunks.router, happening.router, chaos.router, sheets.router, verbs.router):
     every.include_router(part)
 
 

@@ -1,5 +1,5 @@
 // Keys that work on every page, and the suggestions below the search field.
-const PAGES = { o: "/", f: "/flow", r: "/recovery", t: "/timeline", h: "/history", p: "/report" };
+const PAGES = { o: "/", f: "/flow", r: "/recovery", t: "/timeline", h: "/history", p: "/report", c: "/chaos" };
 const field = document.getElementById("search");
 const PAUSE = 150;
 let isGoing = false;

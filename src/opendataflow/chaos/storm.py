@@ -1,0 +1,204 @@
+"""Storm: workers drain a scratch flow while somebody breaks them, and what was hit is watched until it has healed."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from ..model import READY
+from ..pause import pause
+from ..project import Project
+from ..run.arrival import announce
+from ..run.worker import Worker as Hand
+from ..shapes import dataclass, field
+from ..store import Run, Store
+from .plan import ANY_MOMENT, KILL_WORKER, Fault, Settings
+from .proxy import Line
+from .scratch import Scratch, dataids
+from .struck import Hit, Struck
+from .workers import Worker, Workers
+
+OUTPUTS = {"make": "made", "use": "used", "count": "counted"}
+_OF_SCRIPTS = ("made", "used")
+_LOOK = 0.2  # seconds between two looks at the store
+
+Steps = Iterator[None]  # of what a lane does, in turns with the others
+
+
+@dataclass
+class Lane:
+    """One worker after the other, and the faults that are meant for them."""
+
+    number: int
+    faults: Sequence[Fault]
+    words: tuple[str, ...]
+    url: str
+    line: Line | None = None
+    worker: Worker | None = None
+    is_idle: bool = False  # no fault is left
+
+
+@dataclass
+class Seen:
+    """The scratch at one moment."""
+
+    running: list[Run] = field(default_factory=list)
+    statuses: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+class Storm:
+    """One storm: what struck, what came of it, and how far the flow is."""
+
+    def __init__(
+        self, store: Store, project: Project, scratch: Scratch, settings: Settings, tell: Callable[[Struck], None]
+    ) -> None:
+        self._store, self._project, self._settings, self._tell = store, project, settings, tell
+        self.workers = Workers(scratch)
+        self.struck: list[Struck] = []
+        self._dice = random.Random(settings.seed + 1)  # for moments; what strikes is planned
+        self._begin = time.monotonic()
+        self._arrived: list[str] = []
+        self._waiting = dataids(settings.chunks)
+        self._reserved: set[str] = set()  # chunks that a fault needs for itself
+        self._outputs = [name for name in OUTPUTS.values() if settings.spark or name != "counted"]
+        self._seen, self._next_look = Seen(), 0.0
+        self._lanes: list[Lane] = []
+        self.again = 0  # chunks that were had made again, so that there was something to break
+        self.seconds = 0.0
+
+    @property
+    def now(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self._begin
+
+    @property
+    def done(self) -> int:
+        """Chunks that are whole."""
+        return sum(self._is_ready(dataid, self._outputs) for dataid in self._arrived)
+
+    def run(self, lanes: Sequence[Lane]) -> None:
+        """Break, drain, and come back when everything is made and healed, or the time is over."""
+        self._lanes = list(lanes)
+        steps = [self._live(lane) for lane in lanes]
+        self._begin = time.monotonic()
+        while not self._is_over and self.now < self._settings.seconds:
+            self._look()
+            self._feed()
+            for step in steps:
+                next(step)
+            pause(0.02)
+        self.seconds = self.now
+        self.workers.retire()
+
+    @property
+    def _is_over(self) -> bool:
+        is_calm = all(lane.is_idle for lane in self._lanes) and not any(each.is_open for each in self.struck)
+        return is_calm and not self._waiting and self.done == self._settings.chunks and not self._seen.running
+
+    @property
+    def _strikes(self) -> bool:
+        return self.now < self._settings.striking
+
+    # The store -----------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if time.monotonic() < self._next_look:
+            return
+        with self._store.at_once():
+            running = self._store.running()
+            chunks = [chunk for name in self._outputs for chunk in self._store.all_chunks(name)]
+        self._seen = Seen(running, {(chunk.datasetid, chunk.dataid): chunk.status for chunk in chunks})
+        self._next_look = time.monotonic() + _LOOK
+        at_work = {run.runid for run in running}
+        for each in self.struck:
+            if each.is_open and not each.is_held and all(self._is_healed(hit, at_work) for hit in each.watched):
+                each.recovered = self.now - each.at
+                self._tell(each)
+
+    def _is_healed(self, hit: Hit, at_work: set[int]) -> bool:
+        return hit.runid not in at_work and self._seen.statuses.get((OUTPUTS[hit.jobid], hit.dataid)) == READY
+
+    def _is_ready(self, dataid: str, outputs: Sequence[str] = _OF_SCRIPTS) -> bool:
+        return all(self._seen.statuses.get((name, dataid)) == READY for name in outputs)
+
+    def _feed(self) -> None:
+        """Let chunks arrive while there is something to break, and have old ones made again when no new ones are left."""
+        are_breaking = self._strikes and not all(lane.is_idle for lane in self._lanes)
+        few = 3 * self._settings.workers
+        unfinished = sum(not self._is_ready(dataid) for dataid in self._arrived)
+        if not are_breaking or (self._waiting and unfinished < few):
+            n = few if are_breaking else len(self._waiting)
+            new, self._waiting = self._waiting[:n], self._waiting[n:]
+            if new:
+                hand = Hand(self._store, self._project, None)
+                announce(hand, self._store.catalogue().dataset("raw"), new)
+                self._arrived += new
+                self._next_look = 0.0
+        elif unfinished < few // 3:
+            busy = self._reserved | {hit.dataid for each in self.struck if each.is_open for hit in each.watched}
+            free = [dataid for dataid in self._arrived if dataid not in busy and self._is_ready(dataid)]
+            for dataid in self._dice.sample(free, min(len(free), few // 2)):
+                self._make_again(dataid)
+            self._next_look = 0.0
+
+    def _make_again(self, dataid: str) -> None:
+        for name in self._outputs:
+            if name not in _OF_SCRIPTS and (self._lanes[-1].is_idle or not self._is_ready(dataid, [name])):
+                continue  # Spark is slow: it has enough to do, or enough of it
+            self.again += len(self._store.resubmit(name, [dataid], why="odf chaos: something to break"))
+            self._seen.statuses[name, dataid] = "RESUBMIT"  # whoever chooses a chunk before the next look
+
+    # The lanes -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _live(self, lane: Lane) -> Steps:
+        """What a lane does, for ever."""
+
+    def _keep_alive(self, lane: Lane) -> Worker:
+        """The worker of a lane, a new one where the last one is gone."""
+        if lane.worker is None or not lane.worker.lives:
+            lane.worker = self.workers.start(lane.words, lane.url)
+        return lane.worker
+
+    def _armed(self, lane: Lane, fault: Fault, *, held: bool) -> Worker:
+        """A new worker that breaks at a point; the last one is dead, or is killed now."""
+        if lane.worker is not None and lane.worker.lives:
+            self._kill_now(lane, Fault(KILL_WORKER, ANY_MOMENT))
+        lane.worker = self.workers.start(lane.words, lane.url, fault=fault.where, held=held)
+        return lane.worker
+
+    def _arrives(self, lane: Lane, fault: Fault) -> Iterator[None]:
+        """Until the lane's worker waits at its point; it may die before, then another one is armed."""
+        worker = self._armed(lane, fault, held=True)
+        while not worker.has_arrived and self._strikes:
+            if not worker.lives:
+                worker = self._armed(lane, fault, held=True)
+            yield
+
+    def _note(self, lane: Lane, fault: Fault, note: str = "", hits: Sequence[Hit] | None = None) -> Struck:
+        """A fault has struck: what the worker had in its hands is what has to heal."""
+        found = self._hands(lane) if hits is None else hits
+        for earlier in self.struck:
+            earlier.is_hit_again_by(found)
+        struck = Struck(fault, lane.number, self.now, list(found), note=note)
+        self.struck.append(struck)
+        self._tell(struck)
+        return struck
+
+    def _hands(self, lane: Lane) -> list[Hit]:
+        assert lane.worker is not None
+        mine = f":{lane.worker.pid}"
+        running = [run for run in self._store.running() if run.owner.endswith(mine)]
+        return [Hit(run.jobid, run.dataid, run.runid) for run in running]
+
+    def _kill_now(self, lane: Lane, fault: Fault) -> None:
+        assert lane.worker is not None
+        lane.worker.kill()
+        self._note(lane, fault)
+
+    def _hands_seen(self, lane: Lane) -> bool:
+        """Whether it had something in its hands when the store was last looked at."""
+        worker = lane.worker
+        return worker is not None and any(run.owner.endswith(f":{worker.pid}") for run in self._seen.running)
