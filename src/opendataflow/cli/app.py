@@ -106,13 +106,17 @@ class App:
     def _opened(self, **how: Any) -> Store:
         from ..store import open_store
 
-        url = self.url
-        encrypted = self.project.environment.store_encrypted if not self.store_url else ""
-        password = self.store_password(encrypted) if encrypted and url == self.project.environment.store_url else None
+        url, password = self.url, self.password
         how = {"say": lambda message: echo(self.redact(message), err=True)} | how
         store = open_store(url, password=password, environment=self._declared_environment, **how)
         store.roots = self._roots
         return store
+
+    @property
+    def password(self) -> str | None:
+        """The password of the store, where the project keeps one for this address."""
+        encrypted = self.project.environment.store_encrypted if not self.store_url else ""
+        return self.store_password(encrypted) if encrypted and self.url == self.project.environment.store_url else None
 
     @property
     def is_missing(self) -> bool:

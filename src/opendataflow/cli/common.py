@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -30,6 +31,16 @@ item_option = click.option(
     multiple=True,
     help="Give this item of the job under its own name too, beside item_NAME. May be repeated.",
 )
+
+
+class Within(click.FloatRange):
+    """A number between two others; nan, which is neither less nor more than anything, is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a refusal."""
+        if math.isnan(number := super().convert(value, param, ctx)):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 class StoreName(click.types.StringParamType):

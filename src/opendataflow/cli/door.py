@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "backup": ("transfer", "Copy the store into a file, while workers work."),
     "export": ("transfer", "Write everything that the store holds into a file."),
     "import": ("transfer", "Fill a new store from such a file, or from the Java original."),
+    "chaos": ("chaos", "Break it on purpose, on a scratch of your own store and disk, and see what becomes of it."),
     "demo": ("demo", "Watch a real pipeline break in three ways and recover."),
     "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
@@ -122,6 +123,8 @@ def _named(error: BaseException) -> OdfError:
         from .group import named
 
         error = named(error)
+    from ..model.ids import shown
+
     match error:
         case OdfError():
             return error
@@ -130,7 +133,9 @@ def _named(error: BaseException) -> OdfError:
         case OSError(errno=number) if number in (errno.ENOSPC, errno.EDQUOT):
             return NoSpace(f"{error.filename or 'a file'}: {error.strerror}", hint="Free some space, then do it again.")
         case OSError(errno=int(), filename=str() | bytes()):
-            return BadConfig(f"{error.filename!r}: {error.strerror}", hint="Check the path and its permissions.")
+            return BadConfig(
+                f"{shown(error.filename, 300)}: {error.strerror}", hint="Check the path and its permissions."
+            )
     return Internal(f"{type(error).__name__}: {error}", hint="This is a bug in OpenDataFlow; --debug shows where.")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadDefinition, OdfError, UsageError, exit_code_of
+from ..errors import BadDefinition, OdfError, StoreUnreachable, UsageError, exit_code_of
 from ..model import READY, BrokenDefinition
 from .app import App, Line, clean, one_line, table, up_to_date
 from .common import verb
@@ -83,7 +83,12 @@ def drain_verb(
             is_stopped = False
         except KeyboardInterrupt:
             is_stopped = True
-    found = report(store, drain.drained, list(choose(store.catalogue())), refused)
+    try:
+        found = report(store, drain.drained, list(choose(store.catalogue())), refused | drain.drained.left_out)
+    except StoreUnreachable as away:
+        if is_stopped:
+            raise KeyboardInterrupt from away
+        raise
     app.show(found, lambda: _shown(found), overview=True)
     if is_stopped:
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from .app import App, table
-from .common import verb
+from .common import Within, verb
 
 _EXAMPLE = 'Write for instance: odf sql "select * from job_status"'
 
@@ -27,7 +27,7 @@ def _statement(given: str | None) -> str:
 @verb("sql")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.001, 86400),
+    type=Within(0.001, 86400),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

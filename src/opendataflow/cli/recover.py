@@ -10,7 +10,7 @@ import click
 
 from ..errors import JobFailed
 from .app import App, Line, one_line, plain, put, table, up_to_date
-from .common import verb
+from .common import Within, verb
 
 if TYPE_CHECKING:
     from ..insight.recovery import Cause, Plan, Progress
@@ -33,7 +33,7 @@ _LISTED = 20
 @click.option("--watch", is_flag=True, help="Follow it to the end; Ctrl-C ends only the watching.")
 @click.option(
     "--every",
-    type=click.FloatRange(0.1, 3600),
+    type=Within(0.1, 3600),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

@@ -39,6 +39,9 @@ def known_job(app: App, jobid: str, target: str) -> None:
         raise UnknownJob(
             f"there is neither a file nor a job {target} here", hint="Check the path, and the folder that you are in."
         )
+    from ..model.ids import check_id
+
+    check_id("job", jobid)  # nobody is offered a line for his shell that holds whatever a file is called
     lines = [
         "Register it, with the names of what it reads and writes:",
         *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),

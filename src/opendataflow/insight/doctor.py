@@ -172,6 +172,9 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             "store", False, f"STORE_DAMAGED: {problem}", "Restore a backup: docs/how-to/backup-and-restore.md"
         )
+    if store.journal_reason:
+        mend = "It works, but writers and readers wait for each other. Use a local disk, a newer apsw, or PostgreSQL."
+        yield Finding("journal", None, f"no write-ahead log: {store.journal_reason}", mend)
     stamped = store.environment()
     name = app.project.environment.name
     yield Finding(

@@ -167,11 +167,12 @@ class Metrics:
             return [not_up()]
         try:
             store = self._opened()
-            if self._is_counted:
+            is_counted = self._is_counted  # by now: what is counted meanwhile has its READY chunks in the next look
+            if is_counted:
                 horizon = self._horizon
                 self._horizon = store.newest()
                 self._count(store, horizon)
-            return [*self._now(store), *(self._totals() if self._is_counted else ())]
+            return [*self._now(store), *(self._totals() if is_counted else ())]
         except OdfError:
             return [not_up()]
         finally:

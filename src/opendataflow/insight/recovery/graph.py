@@ -23,6 +23,7 @@ from ...model import (
     takes_all,
 )
 from ...store import Store, Unsettled
+from ...store.records import consumed
 from ..absent import last_due
 from ..axis import LAST_KEY
 from ..late import late
@@ -136,11 +137,12 @@ class _Builder:
 
     def _may_be_right(self, row: Unsettled) -> bool:
         """Whether data that was wrong may come out right: repeats are allowed by now, or what was read is another version."""
-        import json
-
         if self.catalogue.datasets[row.datasetid].options.get("repeats"):
             return True
-        read = {(name, dataid): version for name, dataid, version in json.loads(row.inputs or "[]")}
+        try:
+            read = {item[:2]: item.version for item in consumed(row.inputs or "[]", row.runid or 0)}
+        except BadDefinition:
+            return False  # somebody wrote into it: nobody knows what was read
         current = self.store.current(read)
         return any(
             chunk not in current or current[chunk].status != READY or current[chunk].version != version
