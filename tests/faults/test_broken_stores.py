@@ -1,4 +1,4 @@
-"""A SQLite store whose disk is full, or whose file is damaged: every verb answers, or says by name what is wrong."""
+"""Rows 10 and 30: a store whose disk is full, or whose file is damaged: every verb answers, or says by name what is wrong."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 
 import opendataflow
 from tests.support.odf import Odf
+
+pytestmark = pytest.mark.fault(30)  # of SQLite: the files of a PostgreSQL are its server's
 
 LOOKS = (["status"], ["why", "load"], ["runs"], ["explain", "made", "1"], ["doctor"], ["jobs"], ["sql", "select 1"])
 WRITES = (["ready", "raw", "9"], ["dml", "delete from note"], ["run", "./load.sh"], ["rescue"])
@@ -42,6 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.fault(10, 30)
 def test_on_a_full_disk_looking_works_and_writing_says_why_not(small_disk: Path, tmp_path: Path) -> None:
     odf = fill(tmp_path, f"sqlite:///{small_disk}/store.db")
     with (small_disk / "filled").open("wb", buffering=0) as file, suppress(OSError):
@@ -59,6 +62,9 @@ def test_on_a_full_disk_looking_works_and_writing_says_why_not(small_disk: Path,
         {"dataid": "1"},
         {"dataid": "2"},
     ]
+    with opendataflow.open(odf.store_url) as store:
+        assert store.damage() == []
+        assert store.breaches() == []
 
 
 def test_a_damaged_store_is_called_so_by_every_verb(tmp_path: Path) -> None:
@@ -95,27 +101,3 @@ def test_a_truncated_log_of_writes_ends_in_an_answer(tmp_path: Path) -> None:
             answer = odf(*verb, code=None)
             assert answer.code in (0, 1, 75), verb
             assert "INTERNAL" not in answer.out + answer.err, verb
-
-
-def test_a_backup_is_a_whole_store_although_somebody_writes(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/store.db"
-    odf = fill(tmp_path, url)
-    with opendataflow.open(url) as store:
-        claim = store.claim("load")[0]  # a worker at work
-        odf("backup", "copy.db")
-        store.commit(claim)
-    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.glob("copy.db*")] == ["copy.db"]
-    with opendataflow.open(f"sqlite:///{tmp_path}/copy.db") as copy:
-        assert copy.damage() == []
-        assert [run.status for run in copy.runs()] == ["RUNNING", "READY"]
-    again = odf("backup", "copy.db", code=2)
-    assert again.err.startswith("BAD_CONFIG")
-
-
-@pytest.mark.postgres
-def test_a_store_on_postgresql_is_backed_up_by_its_server(tmp_path: Path, postgres_url: str) -> None:
-    opendataflow.open(postgres_url, create=True).close()
-    answer = Odf(tmp_path, postgres_url)("backup", "copy.db", code=2)
-    assert "pg_dump" in answer.err
-    assert list(tmp_path.iterdir()) == []
