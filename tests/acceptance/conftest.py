@@ -25,10 +25,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     """An empty folder, once with the embedded store and once with PostgreSQL."""
     if request.param == "sqlite":
         return Shell(tmp_path)
-    url = request.getfixturevalue("postgres_url")
-    made = Shell(tmp_path, url)
-    made.odf("migrate")
-    return made
+    return Shell(tmp_path, request.getfixturevalue("fresh_postgres_url"))
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ from tests.support.console import routes
 from tests.support.flows import chain, claim_one, dataset, dump, job
 from tests.support.stores import type_sql
 
+pytestmark = pytest.mark.fault(26)
+
 TOKENS = {role: new_token() for role in ("viewer", "operator", "admin")}
 KEY = "correct-horse-canary-battery"
 CIPHER = f"odf2:{'A' * 67}A"
@@ -66,7 +68,7 @@ class Server:
 
     def raw(self, request: bytes, host: str = "127.0.0.1") -> list[Told]:
         """Everything that is answered to these bytes, until the server hangs up."""
-        with socket.create_connection((host, self.port), timeout=60) as connection:
+        with socket.create_connection((host, self.port), timeout=240) as connection:
             parts = []
             try:
                 connection.sendall(request)
@@ -142,7 +144,7 @@ def serving(folder: Path, *words: str) -> Iterator[Server]:
             said += line
         yield Server(folder, int(found[1]))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
     finally:
         process.kill()
         process.wait()

@@ -59,6 +59,7 @@ def rot(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.fault(29)
 def test_bit_rot_with_size_and_time_kept_is_refused_and_audit_names_the_file(project: Shell) -> None:
     for day in ("1", "2"):
         large(project.folder / f"data/raw/{day}.csv")

@@ -50,6 +50,7 @@ def test_a_value_goes_round(odf: Odf):
     assert decrypt(store_token["token"], Key("correct horse"), "store/password") == "s3cret"
 
 
+@pytest.mark.fault(25)
 def test_the_plaintext_is_never_an_argument(odf: Odf):
     answer = odf("crypt", "encrypt", "--for", "orders", "s3cret", code=2, **KEY)
     assert answer.err.startswith("USAGE")
@@ -71,7 +72,7 @@ def test_the_plaintext_is_printed_only_to_a_terminal(odf: Odf):
         stdin=subprocess.DEVNULL,
         stdout=side,
         stderr=side,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     os.close(side)
@@ -80,6 +81,7 @@ def test_the_plaintext_is_printed_only_to_a_terminal(odf: Odf):
     os.close(main)
 
 
+@pytest.mark.fault(23)
 def test_every_failure_has_the_same_message(odf: Odf):
     token = encrypt("s3cret", Key("correct horse"), "dataset/orders/encryptedpass")
     tampered = token[:-2] + ("AA" if token[-2:] != "AA" else "BB")
@@ -219,6 +221,7 @@ def test_rekey_renews_under_the_same_key_and_binds_to_the_address_where_a_person
     assert not [each for each in odf("doctor", "--json", **KEY).data if each["what"] == "password"]
 
 
+@pytest.mark.fault(31)
 def test_what_is_not_a_token_is_not_registered(store: Store):
     with pytest.raises(BadDefinition) as caught:
         store.register([Dataset("a", encryptedpass="sesame")])

@@ -74,6 +74,7 @@ def applied(door: Door, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Door
     return door
 
 
+@pytest.mark.fault(35)
 def test_a_broken_definition_stops_its_own_job_at_every_door_and_nothing_else(applied: Door) -> None:
     applied("ready", "a", "1")
     applied("dml", "update dataset set partition = 'weekly' where datasetid = 'c'")

@@ -142,7 +142,7 @@ def test_a_pause_holds_and_is_over_when_somebody_says_so(shell: Shell, started: 
     assert Counter(statuses(shell).values()) == {"READY": 7}, "what ran ended in peace, and nothing new began"
     assert "pool etl is paused" in shell.odf("why", "clean_raw").out
     shell.odf("pool", "set", "etl", "2")
-    drain.communicate(timeout=60)
+    drain.communicate(timeout=240)
     assert drain.returncode == 0
     assert Counter(statuses(shell).values()) == {"READY": 12}
     assert [run["epoch"] for run in runs(shell, "clean_raw")] == [1] * 6
@@ -196,7 +196,7 @@ def test_a_chunk_of_a_killed_drain_runs_again_through_another_one(
     started.append(second := shell.start("drain", "clean_raw", "--json"))
     wait_for(lambda: len(done(shell)) == 2)
     os.kill(first.pid, signal.SIGKILL)
-    answer = json.loads(second.communicate(timeout=60)[0])
+    answer = json.loads(second.communicate(timeout=240)[0])
     assert answer["outcomes"] == {"READY": 3}
     assert sorted(done(shell)) == ["clean_raw 1", "clean_raw 2", "clean_raw 3"]
     found = {(run["dataid"], run["epoch"]): (run["status"], run["outcome"]) for run in runs(shell, "clean_raw")}
@@ -219,7 +219,7 @@ def test_a_drain_that_follows_takes_what_comes_and_what_is_new(
     wait_for(lambda: "tell 2" in done(shell))
     assert drain.poll() is None
     drain.terminate()
-    assert " READY in" in drain.communicate(timeout=60)[0], "what it did is told all the same"
+    assert " READY in" in drain.communicate(timeout=240)[0], "what it did is told all the same"
     assert drain.returncode == 130
     assert "RUNNING" not in statuses(shell).values()
 
@@ -267,5 +267,5 @@ def on_a_terminal(folder: Path, environment: dict[str, str], *arguments: str) ->
         pass  # the other side is closed
     finally:
         os.close(ours)
-        process.wait(timeout=60)
+        process.wait(timeout=240)
     return seen.decode()

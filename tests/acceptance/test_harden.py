@@ -94,6 +94,7 @@ def mode(path: Path) -> str:
     return f"{stat.S_IMODE(path.stat().st_mode):04o}"
 
 
+@pytest.mark.fault(32)
 def test_the_page_sets_the_modes_that_it_names(tmp_path: Path) -> None:
     srv = install(tmp_path)
     modes = {
@@ -108,6 +109,7 @@ def test_the_page_sets_the_modes_that_it_names(tmp_path: Path) -> None:
     assert {path: mode(srv / path) for path in modes} == modes
 
 
+@pytest.mark.fault(32)
 def test_the_unit_is_as_closed_as_the_page_says(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("needs systemd-analyze")
@@ -146,6 +148,7 @@ def srv(tmp_path: Path) -> Path:
     return install(tmp_path)
 
 
+@pytest.mark.fault(32)
 def test_a_drain_of_scripts_runs_in_the_sandbox_and_cannot_change_its_project(srv: Path) -> None:
     said = drained(srv, "copy_raw")
     assert "2 READY" in said
@@ -157,6 +160,7 @@ def test_a_drain_of_scripts_runs_in_the_sandbox_and_cannot_change_its_project(sr
     assert {mode(path) for path in (*made, srv / "lake/shop/copy/1.csv")} == {"0600"}
 
 
+@pytest.mark.fault(32)
 def test_without_its_own_configuration_the_worker_refuses_the_project_of_another_user(srv: Path) -> None:
     done = sandbox.run(UNIT, srv, [sys.executable, "-m", "opendataflow", "status"], ODF_ENV="prod")
     assert done.returncode == 2
@@ -165,8 +169,7 @@ def test_without_its_own_configuration_the_worker_refuses_the_project_of_another
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(1800)
 def test_a_drain_with_spark_runs_in_the_sandbox(srv: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("needs Java")

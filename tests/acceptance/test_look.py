@@ -305,6 +305,7 @@ def test_a_log_is_shown_without_control_characters(flow: Store, odf: Odf, tmp_pa
     assert odf("log", "99", code=2).err.startswith("UNKNOWN_RUN")
 
 
+@pytest.mark.fault(22)
 def test_a_row_of_the_store_opens_no_other_file_than_a_log(flow: Store, odf: Odf, tmp_path: Path):
     logs = tmp_path / ".odf/logs"
     (logs / "make").mkdir(parents=True)
@@ -342,7 +343,7 @@ def test_a_stream_that_is_closed_is_nobody_s_and_takes_no_file_of_ours(flow: Sto
         (["status", "x"], 2),
     ):
         done = subprocess.run(
-            [*called, *words, "--store", odf.store_url], cwd=odf.folder, capture_output=True, timeout=60, check=False
+            [*called, *words, "--store", odf.store_url], cwd=odf.folder, capture_output=True, timeout=240, check=False
         )
         assert (done.returncode, b"INTERNAL" in done.stdout + done.stderr) == (code, False), done
     assert flow.chunk("raw", "2013-01-09") is not None

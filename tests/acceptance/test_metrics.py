@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.odf import Odf
-from tests.support.postgres import start_postgres
+from tests.support.postgres import quick_postgres
 from tests.support.shell import Shell
 
 
@@ -57,14 +57,14 @@ def listening(odf: Odf, *words: str) -> Iterator[str]:
         assert said
         yield said[0]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(240) == 0
     finally:
         process.kill()
         process.communicate()
 
 
 def scraped(url: str) -> dict[tuple[str, ...], float]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return read(answer.read().decode())
 
 
@@ -96,7 +96,7 @@ def test_totals_are_served_and_grow(odf: Odf) -> None:
 @pytest.mark.postgres
 @pytest.mark.slow
 def test_a_server_that_is_away_is_a_figure_and_comes_back(tmp_path: Path) -> None:
-    with start_postgres() as server:
+    with quick_postgres() as server:
         odf = made(Odf(tmp_path, server.create_database()))
         with listening(odf, "127.0.0.1:0") as url:
             while ("odf_claims_total", "load") not in scraped(url):

@@ -116,6 +116,7 @@ def test_a_messenger_that_is_away_is_tried_again_and_fails_no_run(odf: Odf, hook
     assert (message["state"], message["problem"]) == ("WAITING", "not delivered (error 503)")
 
 
+@pytest.mark.fault(22, 31)
 def test_no_row_of_the_store_says_where_a_message_goes_or_what_runs(odf: Odf, hook: Webhook) -> None:
     """Messages that somebody inserts go to nobody whom the project's rules do not name for them."""
     tells(odf, f'url = "{hook.url}"')

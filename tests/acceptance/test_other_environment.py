@@ -11,6 +11,8 @@ from opendataflow.store import open_store
 from tests.support.flows import chain, claim_one, dump, produce
 from tests.support.odf import Odf
 
+pytestmark = pytest.mark.fault(17)
+
 PROJECT = """
 [environment.dev]
 roots = ["."]
@@ -82,7 +84,7 @@ READING = {
 }
 ELSEWHERE = {
     *("ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"),
-    *("check", "where", "head", "audit", "backup", "export", "import", "notify", "metrics", "diff", "serve"),
+    *("check", "where", "head", "audit", "backup", "export", "import", "notify", "metrics", "diff", "serve", "chaos"),
 }
 
 

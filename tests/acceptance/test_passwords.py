@@ -81,6 +81,12 @@ def test_the_store_sends_its_password_neither_in_clear_text_nor_in_md5(evil: Fak
     assert len(evil.passwords) == 1, "the server would have got it"
 
 
+def test_a_connection_that_is_refused_is_closed_while_its_error_is_told(evil: FakePostgres) -> None:
+    with pytest.raises(StoreUnreachable) as caught:
+        open_store(f"postgresql://etl:{SECRET}@127.0.0.1:{evil.port}/x")
+    assert evil.hung_up.wait(20), caught
+
+
 @pytest.mark.parametrize("hostname", ["", "127.0.0.1"])
 def test_the_environment_leads_no_connection_elsewhere(
     evil: FakePostgres, hostname: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +168,7 @@ def sent(shell: Shell) -> str:
     return file.read_text() if file.exists() else ""
 
 
+@pytest.mark.fault(31)
 def test_an_unbound_password_goes_nowhere_on_the_word_of_the_store(loaded: Shell) -> None:
     for command in (("run", "./load.sh"), ("start", "load"), ("startjob", "load")):
         refused = loaded.odf(*command, code=18)
@@ -177,6 +184,7 @@ def test_an_unbound_password_goes_nowhere_on_the_word_of_the_store(loaded: Shell
     assert "db.example" in sent(loaded)
 
 
+@pytest.mark.fault(31)
 def test_a_row_that_was_moved_to_another_server_gets_no_password(loaded: Shell, evil: FakePostgres) -> None:
     loaded.odf("crypt", "rekey", "--for", "orders", "--same-key", "--yes")
     url = f"jdbc:postgresql://127.0.0.1:{evil.port}/x"
@@ -202,6 +210,7 @@ def test_a_row_that_was_moved_to_another_server_gets_no_password(loaded: Shell, 
     assert evil.connections == 0
 
 
+@pytest.mark.fault(31, 35)
 def test_a_password_in_plain_text_in_a_row_stops_its_own_job_only_and_is_not_shown(loaded: Shell) -> None:
     # As an earlier version or another program may have written it, before the store refused it.
     done = loaded.odf("dml", "update dataset set encryptedpass = 'sesame' where datasetid = 'orders'", code=None)
@@ -223,6 +232,7 @@ def test_a_password_in_plain_text_in_a_row_stops_its_own_job_only_and_is_not_sho
 # Messages ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(25)
 def test_the_reason_that_somebody_gives_holds_no_password(shell: Shell) -> None:
     shell.extra = KEY
     shell.dml("insert into dataset (datasetid) values ('days'), ('out')")
@@ -244,6 +254,7 @@ def test_the_reason_that_somebody_gives_holds_no_password(shell: Shell) -> None:
     assert row["detail"].count("[redacted]") == 3
 
 
+@pytest.mark.fault(25)
 def test_the_key_shows_in_no_error_not_even_with_its_trace(tmp_path: Path) -> None:
     odf = Odf(tmp_path, f"sqlite:///{tmp_path}/dataflow.db")
     odf("migrate")
@@ -253,6 +264,7 @@ def test_the_key_shows_in_no_error_not_even_with_its_trace(tmp_path: Path) -> No
         assert "[redacted]" in answer.out + answer.err
 
 
+@pytest.mark.fault(25, 32)
 def test_a_secret_file_of_a_killed_worker_is_gone_when_the_next_one_starts(home: Shell) -> None:
     left = home.write(".odf/.odf-secret-0123456789abcdef", "orders_password=sesame\n")
     home.dml("insert into dataset (datasetid) values ('a')")
@@ -261,6 +273,7 @@ def test_a_secret_file_of_a_killed_worker_is_gone_when_the_next_one_starts(home:
     assert not left.exists()
 
 
+@pytest.mark.fault(32)
 def test_a_key_file_that_its_group_can_read_is_refused_by_every_door(home: Shell) -> None:
     file = home.write("key", "correct horse\n")
     file.chmod(0o640)
@@ -274,6 +287,7 @@ def test_a_key_file_that_its_group_can_read_is_refused_by_every_door(home: Shell
         assert "chmod 600" in answer.err
 
 
+@pytest.mark.fault(25)
 def test_a_script_finds_neither_the_key_nor_the_stores_password_also_not_in_proc(home: Shell) -> None:
     home.dml(
         "insert into dataset (datasetid) values ('a'), ('b')",

@@ -140,6 +140,7 @@ def test_a_script_that_writes_nothing_does_not_publish(home: Shell) -> None:
     assert statuses(shop)["greetings", "2025-11-12"] == "RESUBMIT", "the job has a retry left"
 
 
+@pytest.mark.fault(17)
 def test_a_store_refuses_the_project_of_another_environment(home: Shell) -> None:
     shop = make(home)
     toml = (shop.folder / "dataflow.toml").read_text()
@@ -150,6 +151,7 @@ def test_a_store_refuses_the_project_of_another_environment(home: Shell) -> None
     assert ("greetings", "2025-11-12") not in statuses(shop)
 
 
+@pytest.mark.fault(17)
 def test_a_location_outside_the_roots_is_refused_before_anything_is_launched(home: Shell) -> None:
     shop = make(home)
     toml = (shop.folder / "dataflow.toml").read_text()
@@ -246,6 +248,7 @@ def test_a_change_can_be_looked_at_without_running_any_of_it(home: Shell) -> Non
     assert not (home.folder / "owned").exists()
 
 
+@pytest.mark.fault(32)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_project_of_another_user_is_not_obeyed_in_the_folders_below(home: Shell) -> None:
     home.write("dataflow.toml", '[environment.dev]\nroots = ["."]\nstore.url = "sqlite:///theirs.db"\n')

@@ -170,6 +170,7 @@ def test_nobody_waits_for_a_lock_longer_than_that(postgres_url: str):
             store.sql("select count(*) from event", timeout=0.3)
 
 
+@pytest.mark.fault(22)
 @pytest.mark.postgres
 @pytest.mark.parametrize(
     "statement",
@@ -265,3 +266,10 @@ def test_nothing_hides_behind_a_change_of_rows(postgres_url: str, statement: str
         names = {name for (name,) in tables}
         assert ("log_tail" in names, "evil" in names) == (True, False)
         assert store.dml("select 'a;b'; update dataset set format = 'csv;' where datasetid = 'no'; -- done;") == 0
+
+
+def test_what_the_tables_refuse_is_told_of_the_statement_and_not_of_a_row(odf: Odf) -> None:
+    odf("migrate")
+    odf("dml", "insert into dataset (datasetid) values ('raw')")
+    answer = odf("dml", "insert into dataset (datasetid) values ('raw')", code=2)
+    assert answer.err.startswith("USAGE: the store refused it")

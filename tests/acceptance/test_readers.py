@@ -17,6 +17,7 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.cli.door import open_door
 from tests.support.flows import chain, claim_one, dump, produce
+from tests.support.forks import import_program
 from tests.support.odf import Odf
 from tests.support.workers import ROOT
 
@@ -55,6 +56,7 @@ def folder() -> Iterator[Path]:
 
 def as_nobody(act: Callable[[], None]) -> str:
     """Does something as a user without rights, in a process of its own; returns what was said."""
+    import_program()  # nobody may be unable to read our interpreter
     read, write = os.pipe()
     child = os.fork()
     if not child:

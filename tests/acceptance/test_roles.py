@@ -21,7 +21,7 @@ from opendataflow.project import load
 from opendataflow.store import open_store
 from opendataflow.store.notices import SENT, Found, Outgoing, Standing
 from tests.support.flows import dump
-from tests.support.postgres import Server, start_postgres
+from tests.support.postgres import Server, quick_postgres
 from tests.support.shell import Shell
 
 pytestmark = pytest.mark.postgres
@@ -94,7 +94,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
-    with start_postgres() as server:
+    with quick_postgres() as server:
         server.require_passwords()
         with psycopg.connect(server.url, autocommit=True) as connection:
             for statement in filter(str.strip, CREATE.replace("…", PASSWORD).split(";\n")):
@@ -268,16 +268,19 @@ def work(site: Site) -> None:
         site.by(OPERATOR).odf("resubmit", "clean", "31")
 
 
+@pytest.mark.fault(33)
 def test_a_worker_changes_neither_definitions_nor_history(site: Site) -> None:
     refused_statements(site, WORKER, *DEFINITIONS, *HISTORY, *POOLS)
     refused(site, WORKER, *DEFINING, ["pool", "set", "etl", "9"])
 
 
+@pytest.mark.fault(33)
 def test_an_operator_neither_runs_jobs_nor_changes_definitions_or_history(site: Site, work: None) -> None:
     refused_statements(site, OPERATOR, *DEFINITIONS, *HISTORY)
     refused(site, OPERATOR, *RUNNING)
 
 
+@pytest.mark.fault(33)
 def test_a_reader_writes_nothing(site: Site, work: None) -> None:
     refused_statements(site, READER, *DEFINITIONS, *HISTORY, *POOLS, *STATUSES)
     refused(site, READER, *DOING, *RUNNING, *DEFINING, ["pool", "set", "etl", "9"])

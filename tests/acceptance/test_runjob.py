@@ -94,7 +94,7 @@ def test_two_terminals_that_race_for_one_job_get_different_chunks(shell: Shell) 
     seen: list[str] = []
     for _ in range(4):
         both = [shell.start("run", "./loadbob.sh") for _ in range(2)]
-        seen += [each.communicate(timeout=60)[0].strip() for each in both]
+        seen += [each.communicate(timeout=240)[0].strip() for each in both]
     assert sorted(seen, key=int) == [str(number) for number in range(1, 9)]
 
 
@@ -192,7 +192,7 @@ def test_an_interrupted_run_ends_its_child_and_leaves_nothing_locked(home: Shell
     while not (home.folder / "pid").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     running.send_signal(number)
-    running.communicate(timeout=60)
+    running.communicate(timeout=240)
     assert running.returncode == 130
     assert statuses(home)["bobout", "1"] == "FAILED"
     home.odf("resubmit", "bobout", "1", "--yes")

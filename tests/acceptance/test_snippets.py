@@ -54,7 +54,7 @@ def _pages() -> list[object]:
             continue
         marks: list[pytest.MarkDecorator] = []
         if name.endswith(NEED_SPARK):
-            marks = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("spark")]
+            marks = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
             if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
                 marks.append(pytest.mark.skip(reason="needs Java"))
         found.append(pytest.param(path, id=name, marks=marks))

@@ -15,8 +15,7 @@ from tests.support.shell import Shell
 NEEDS_SPARK = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not (shutil.which("java") or os.environ.get("JAVA_HOME")), reason="needs Java"),
 ]
 

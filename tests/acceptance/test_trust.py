@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.shell import Shell, statuses
 
+pytestmark = pytest.mark.fault(31)
+
 # What programs obey without being asked; a list of such names would never be complete.
 OBEYED = (
     *("BASH_ENV", "ENV", "PATH", "LD_PRELOAD", "PYTHONSTARTUP", "TAR_OPTIONS", "MAKEFLAGS", "PSQLRC", "_JAVA_OPTIONS"),
@@ -58,6 +60,7 @@ def project(shell: Shell) -> None:
 # Items of a job -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(21)
 def test_an_item_of_the_store_comes_under_no_name_that_a_program_reads(shell: Shell) -> None:
     tracked(shell, *((name, "./evil.sh") for name in (*OBEYED, "CURRENCY")))
     shell.script("evil.sh", "touch pwned")
@@ -85,6 +88,7 @@ def test_a_handshake_gets_the_items_that_a_script_gets(shell: Shell, verb: list[
     assert given["dataid"] == "1"
 
 
+@pytest.mark.fault(21, 22)
 def test_what_odf_start_prints_runs_nothing_when_it_is_evaluated(shell: Shell) -> None:
     tracked(shell, ("BASH_ENV", "./evil.sh"), ("dataid", "$(touch pwned)"), ("X", "''; touch pwned; ''"))
     shell.script("evil.sh", "touch pwned")
@@ -217,6 +221,7 @@ def derby(folder: Path) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.fault(22)
 def test_rows_that_make_a_jdbc_dataset_run_nothing_in_the_next_drain(shell: Shell) -> None:
     project(shell)
     shell.dml(*derby(shell.folder))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 MOST_PACKAGES, MOST_BYTES = 15, 40_000_000
 NOT_OURS = ("pip", "setuptools", "pkg_resources", "_distutils_hack")  # what every new environment has
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def call(*command: str | Path, cwd: Path) -> str:

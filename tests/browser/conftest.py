@@ -36,10 +36,8 @@ def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Shell(folder, f"sqlite:///{folder}/store.db")
         return
     server: Server = request.getfixturevalue("postgres_server")
-    url = server.create_database()
-    made = Shell(folder, url)
-    made.odf("migrate")
-    yield made
+    url = server.create_database(request.getfixturevalue("migrated_postgres"))
+    yield Shell(folder, url)
     server.drop_database(url)
 
 

@@ -9,12 +9,15 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, expect
 
+from opendataflow.chaos.report import save
+from opendataflow.project import load
 from tests.support.browser import BROWSER, Console, Visit, visiting
+from tests.support.chaos import report
 from tests.support.shell import Shell
 from tests.support.shop import at_prompt
 from tests.support.stores import type_sql
 
-pytestmark = BROWSER
+pytestmark = [*BROWSER, pytest.mark.fault(26)]
 
 EVIL = """'"><img src=x onerror="window.ran=1"><script>window.ran=1</script></title></textarea></script><svg onload=window.ran=1> {{1337*7}} ${1337*7} javascript:ran=1"""
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J"
@@ -72,6 +75,7 @@ PAGES = [
     "/history",
     f"/history?by={quote(EVIL)}",
     "/report",
+    "/chaos",
     "/recovery",
     f"/search?q={quote(EVIL)}",
     f"/act/resubmit?dataset=made&dataid={DAY}&why={quote(EVIL)}&next={quote('//evil.example/' + EVIL)}",
@@ -114,6 +118,7 @@ def console(chromium: Browser, shell: Shell) -> Iterator[Console]:
         "update dataset set location = 'EVIL', format = 'EVIL', username = 'EVIL', hostname = 'EVIL', tablename = 'EVIL' where datasetid = 'made'",
     ):
         type_sql(str(shell.store_url), change.replace("EVIL", evil))
+    save(load(shell.folder / "dataflow.toml"), report(EVIL + ESCAPES, evidence=(EVIL,)))
     serving = Console(shell)
     yield serving
     serving.stop()

@@ -41,6 +41,7 @@ PAGES = {
     "timeline": "/timeline",
     "timeline by pool": "/timeline?since=1d&by=pool",
     "report": "/report",
+    "chaos": "/chaos",
     "resubmit": f"/act/resubmit?dataset=loaded&dataid={FAILED[0]}",
     "recall": f"/act/recall?dataset=loaded&dataid={DAYS[3]}&cascade=1",
     "no such page": "/nowhere",

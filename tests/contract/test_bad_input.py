@@ -61,6 +61,7 @@ def refuses(call: Callable[[str], object], text: str) -> bool:
     return False
 
 
+@pytest.mark.fault(20)
 def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store) -> None:
     store.register([Dataset("raw"), Dataset("product")], [Job("make", (opendataflow.Input("raw"),), ("product",))])
     store.fold_in()
@@ -89,6 +90,7 @@ def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store) -> Non
     assert dump(store) == before
 
 
+@pytest.mark.fault(20)
 def test_an_id_outside_the_grammar_cannot_be_typed_either(store: Store) -> None:
     store.register([Dataset("raw")])
     before = dump(store)
@@ -106,6 +108,7 @@ def test_an_id_outside_the_grammar_cannot_be_typed_either(store: Store) -> None:
     assert dump(store) == before
 
 
+@pytest.mark.fault(20)
 @pytest.mark.parametrize(
     "expression",
     ["'a' || char(0) || 'b'", "'a' || chr(0) || 'b'", "replace('aaaaaaaaaa', 'a', 'aaaaaaaaaaaaaaaaaaaaaaaa')"],
@@ -173,6 +176,7 @@ def test_a_claim_that_makes_no_sense_is_refused(store: Store) -> None:
         store.claim("make", force=True)
 
 
+@pytest.mark.fault(22)
 def test_text_is_only_text(store: Store) -> None:
     """Quotes, line ends and the database's own words inside free text come back as they went in."""
     chain(store)
@@ -308,6 +312,7 @@ def test_a_role_without_rights_is_told_so(postgres_url: str) -> None:
             store.dml(f"drop role {role}")
 
 
+@pytest.mark.fault(25)
 def test_a_password_is_never_shown() -> None:
     with pytest.raises(StoreUnreachable) as caught:
         opendataflow.open("postgresql://etl:s3cret@127.0.0.1:1/x")

@@ -10,6 +10,8 @@ from opendataflow.errors import BadDefinition
 from opendataflow.model import Dataset, Input, Job, Manifest
 from opendataflow.store import records
 
+pytestmark = pytest.mark.fault(22, 31)
+
 BODIES = [
     '{"files":5}',
     '{"files":[[5,"x"]]}',
@@ -65,3 +67,36 @@ def test_a_version_that_is_no_number_does_not_stop_an_announcement(store: Any) -
     store.dml("update data_manifest set version = 'x' where dataid = '1'")
     assert store.announce("raw", ["1"], manifests={"1": Manifest(rows=2, bytes=2)}).ready == ("1",)
     assert store.manifest("raw", "1").manifest.rows == 2
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *(f"inputs = '{text}'" for text in ("{", "5", "[[1]]", "[1]", '[["a", "b", "c"]]', "null", "", "[" * 3000)),
+        'inputs = \'[["secret", "1"]]\'',
+        "dataid = '../../etc/passwd'",
+        "dataid = '-rf'",
+        "sort_key = ''",
+        "rank = 0",
+    ],
+)
+def test_what_somebody_wrote_into_a_candidate_is_derived_anew(store: Any, forged: str) -> None:
+    store.register(
+        [Dataset("raw"), Dataset("out"), Dataset("here"), Dataset("there")],
+        [Job("make", (Input("raw"),), ("out",)), Job("carry", (Input("here"),), ("there",))],
+    )
+    store.announce("raw", ["1", "2"])
+    store.announce("here", ["1"])
+    store.dml(f"update candidate set {forged} where jobid = 'make' and dataid = '1'")
+    assert len(store.candidates_sample("make", 10)) == 2
+    (other,) = store.claim("carry")
+    store.commit(other)
+    claims = [store.claim("make")[0] for _ in range(2)]
+    assert sorted((claim.dataid, [item[:2] for item in claim.inputs]) for claim in claims) == [
+        ("1", [("raw", "1")]),
+        ("2", [("raw", "2")]),
+    ]
+    for claim in claims:
+        store.commit(claim)
+    assert store.claim("make") == []
+    assert store.breaches() == []

@@ -55,6 +55,7 @@ def flow(store: Store) -> None:
     )
 
 
+@pytest.mark.fault(35)
 @pytest.mark.parametrize("what", BREAKS)
 def test_a_broken_definition_concerns_only_its_own_jobs(
     store: Store, open_again: Callable[..., Store], what: str
@@ -125,6 +126,7 @@ def test_whoever_reads_all_of_it_waits_for_a_broken_producer(store: Store) -> No
     assert drain(store, "sum", "make") == [("make", "2"), ("sum", "all")]
 
 
+@pytest.mark.fault(35)
 def test_a_chunk_that_does_not_fit_its_type_any_more_stops_nobody(store: Store) -> None:
     flow(store)
     store.announce("here", ["7"])
@@ -134,6 +136,7 @@ def test_a_chunk_that_does_not_fit_its_type_any_more_stops_nobody(store: Store) 
     assert store.claim("other") == []
 
 
+@pytest.mark.fault(37)
 def test_register_puts_right_what_a_hand_broke_and_shows_it(store: Store) -> None:
     flow(store)
     store.announce("here", ["1"])
@@ -150,6 +153,7 @@ def test_register_puts_right_what_a_hand_broke_and_shows_it(store: Store) -> Non
     store.register(*again)
     assert store.register(*again) == []
     assert produce(store, "other").dataid == "1"
+    assert store.breaches() == []
 
 
 def test_register_leaves_what_is_broken_and_not_its_own(store: Store) -> None:
@@ -161,6 +165,7 @@ def test_register_leaves_what_is_broken_and_not_its_own(store: Store) -> None:
         store.register([dataset("last")], [job("late", "there", writes="last")])
 
 
+@pytest.mark.fault(37)
 def test_chunks_that_a_changed_mapping_makes_possible_are_found(store: Store) -> None:
     store.register([dataset("a"), dataset("b")], [job("lagging", "a lag 1", writes="b")])
     store.announce("a", ["5"])
@@ -169,6 +174,7 @@ def test_chunks_that_a_changed_mapping_makes_possible_are_found(store: Store) ->
     assert following(store, "lagging") == ["5"]
     store.dml("update job set itemvalue = 'lag 2' where jobid = 'lagging' and itemtype = 'IN'")
     assert following(store, "lagging") == ["7"]
+    assert store.breaches() == []
 
 
 def test_the_plan_of_a_recovery_tells_a_failure_whose_definition_broke_since(store: Store) -> None:

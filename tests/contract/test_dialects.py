@@ -183,7 +183,16 @@ def test_what_both_dialects_say_in_their_own_way_has_the_same_names() -> None:
 def test_what_only_one_dialect_needs_is_listed() -> None:
     assert list(named("sqlite/only.sql")) == ["clock_offset", "clock_offset_put"]
     others = [name for name in named("postgres/only.sql") if not name.startswith("lock_")]
-    assert others == ["schema", "migration_lock", "numbered_columns", "transaction_status"]
+    assert others == [
+        "schema",
+        "may_create_schema",
+        "schema_mark",
+        "schema_marked",
+        "schema_drop",
+        "migration_lock",
+        "numbered_columns",
+        "transaction_status",
+    ]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

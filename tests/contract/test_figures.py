@@ -95,6 +95,22 @@ def test_refusals_are_counted_by_their_name(store: Store) -> None:
     assert values(metrics.again(), "odf_failures") == {}
 
 
+def test_a_look_during_which_the_history_is_counted_tells_nothing_of_it_yet(store: Store, monkeypatch) -> None:
+    """Else there would be totals without the READY chunks that were counted before them."""
+    chain(store)
+    store.announce("raw", ["1"])
+    metrics, look = Metrics(lambda: store, "1"), store.figures_now
+
+    def look_while_it_is_counted() -> object:
+        metrics._count_all(store)
+        return look()
+
+    monkeypatch.setattr(store, "figures_now", look_while_it_is_counted)
+    assert not [figure for figure in metrics.again() if figure.name == "odf_claims"]
+    monkeypatch.undo()
+    assert [figure for figure in metrics.again() if figure.name == "odf_claims"]
+
+
 def test_a_long_history_is_counted_page_by_page_to_the_same_sums(store: Store, monkeypatch) -> None:
     chain(store)
     store.announce("raw", [str(number) for number in range(1, 12)])

@@ -16,6 +16,8 @@ from opendataflow.store import open_store
 from tests.support.flows import chain, claim_one, dump, kinds, produce, status
 from tests.support.stores import type_sql
 
+pytestmark = pytest.mark.fault(33)
+
 OURS = "odf1:" + "A" * 80
 JAVA = "A" * 38 + "=="
 

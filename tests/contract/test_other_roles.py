@@ -14,7 +14,7 @@ from opendataflow import Store
 from opendataflow.errors import StoreReadOnly
 from tests.support.flows import chain, claim_one, kinds, produce, status
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.fault(33)]
 PAGE = Path(__file__).parents[2] / "docs/how-to/postgresql-for-a-team.md"
 
 

@@ -11,18 +11,18 @@ import pytest
 from opendataflow import Dataset, Input, Job
 from opendataflow.errors import OdfError, StoreUnreachable, UsageError
 from opendataflow.store import open_store
-from tests.support.postgres import Server, start_postgres
+from tests.support.postgres import Server, quick_postgres, start_postgres
 
 pytestmark = pytest.mark.postgres
 
 
-def test_it_is_a_postgresql_that_really_syncs(postgres_url: str) -> None:
+def test_it_is_a_postgresql_that_forgets_sooner(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         version = connection.execute("SELECT version()").fetchone()
         fsync = connection.execute("SHOW fsync").fetchone()
     assert version is not None
     assert version[0].startswith("PostgreSQL ")
-    assert fsync == ("on",)
+    assert fsync == ("off",)
 
 
 @pytest.mark.parametrize("time", ["first", "second"])
@@ -33,12 +33,30 @@ def test_each_test_gets_an_empty_database(postgres_url: str, time: str) -> None:
         connection.execute(f"CREATE TABLE left_by_the_{time} (id int)".encode())
 
 
+def test_a_fresh_store_has_what_migrations_set_for_its_database(fresh_postgres_url: str) -> None:
+    with psycopg.connect(fresh_postgres_url) as connection:
+        assert connection.execute("SHOW search_path").fetchone() == ("dataflow, public",)
+
+
 def test_a_connection_left_open_does_not_keep_the_database(postgres_server: Server) -> None:
     url = postgres_server.create_database()
     with psycopg.connect(url):
         postgres_server.drop_database(url)
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(url)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1min"), ("5s", "5s")])
+def test_a_session_that_falls_silent_inside_a_transaction_is_ended(
+    postgres_url: str, given: str | None, expected: str
+) -> None:
+    """A minute, unless the owner of the server says otherwise."""
+    name = "idle_in_transaction_session_timeout"
+    if given:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(f"alter database {connection.info.dbname} set {name} = '{given}'".encode())
+    with open_store(postgres_url, create=True) as store:
+        assert store.sql(f"show {name}", as_superuser=True)[1] == [(expected,)]
 
 
 def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: str) -> None:
@@ -168,10 +186,15 @@ def test_a_server_that_is_not_there_is_named_as_such(address: str, error: type[O
         open_store(address)
 
 
+def test_the_server_of_a_benchmark_really_syncs() -> None:
+    with start_postgres() as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("SHOW fsync").fetchone() == ("on",)
+
+
 def test_many_jobs_with_few_chunks_each_fit_into_the_locks_of_a_server() -> None:
     """What a change of one shared dataset rebuilds is one transaction, however many jobs read it."""
     jobs = [f"job{n}" for n in range(30)]
-    with start_postgres("max_connections=20", "max_locks_per_transaction=20") as server:
+    with quick_postgres("max_connections=20", "max_locks_per_transaction=20") as server:
         url = server.create_database()
         with open_store(url, create=True) as store:
             datasets = [Dataset("raw"), *(Dataset(f"{name}_out") for name in jobs)]

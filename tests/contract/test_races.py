@@ -22,26 +22,6 @@ def assert_sound(store: Store) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chunks", "at_a_time"), [(10_000, 10), (1_000, 1)])
-def test_16_processes_race_and_every_chunk_is_published_once(
-    store: Store, store_url: str, chunks: int, at_a_time: int
-) -> None:
-    chain(store)
-    expected = [str(n) for n in range(chunks)]
-    store.announce("raw", expected)
-    answers = Workers(store_url, *[("drain", "make", str(at_a_time))] * 16).go()
-    published = [dataid for answer in answers for dataid, _ in answer]
-    assert sorted(published, key=int) == expected
-    assert {epoch for answer in answers for _, epoch in answer} == {1}
-    assert store.status_counts()["product"] == {"READY": chunks}
-    assert [chunk.dataid for chunk in store.chunks("product", n=3)] == ["0", "1", "2"]
-    assert store.claim("make") == []
-    assert store.candidate_counts() == {"use": {"CLAIMABLE": chunks}}
-    assert store.sql("select count(*) from run where status = 'READY'")[1][0][0] == chunks
-    assert_sound(store)
-
-
-@pytest.mark.slow
 def test_two_processes_that_publish_the_two_inputs_of_a_job_never_lose_the_candidate(
     store: Store, store_url: str
 ) -> None:

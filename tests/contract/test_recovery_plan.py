@@ -20,6 +20,7 @@ from opendataflow.insight.recovery import Plan, plan
 from opendataflow.model import Retry
 from opendataflow.store import Claim
 from tests.support.flows import dataset, job
+from tests.support.folders import quick_folder
 
 DAYS = ("1", "2", "3")
 FEEDS = ("feed", "rates")
@@ -154,7 +155,10 @@ def failed_runs(store: Store) -> list[Chunk]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=settings().max_examples * 4 // 10,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(
     jobs=flows(),
     there=st.lists(st.tuples(st.sampled_from(FEEDS), st.sampled_from(DAYS)), min_size=4, max_size=6, unique=True),
@@ -186,7 +190,10 @@ def failed_runs(store: Store) -> list[Chunk]:
 def test_no_smaller_set_of_resubmits_heals_as_much(
     jobs: dict[str, Any], there: list[Chunk], deeds: list[tuple[str, int]], paused: int
 ) -> None:
-    with TemporaryDirectory() as folder, opendataflow.open(f"sqlite:///{folder}/night.db", create=True) as store:
+    with (
+        TemporaryDirectory(dir=quick_folder()) as folder,
+        opendataflow.open(f"sqlite:///{folder}/night.db", create=True) as store,
+    ):
         night = Night(store, jobs)
         for datasetid, dataid in there:
             store.announce(datasetid, [dataid])

@@ -208,6 +208,7 @@ REFUSED: dict[str, tuple[type[OdfError], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_definition_that_makes_no_sense_is_refused_and_nothing_is_written(store: Store, what: str) -> None:
     chain(store)

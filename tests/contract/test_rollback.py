@@ -124,6 +124,7 @@ def test_what_runs_is_held_or_was_never_produced_does_not_go_back(store: Store, 
     refused(store)
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize("word", ["FAILED", "RESUBMIT"])
 def test_what_a_re_run_took_off_line_comes_back_as_it_was(store: Store, word: str) -> None:
     three_versions(store)
@@ -137,6 +138,7 @@ def test_what_a_re_run_took_off_line_comes_back_as_it_was(store: Store, word: st
     assert (event.kind, event.before, event.after) == ("rolled back", word, "READY")
     assert store.claim("make") == [], "it is not to be made again"
     assert claim_one(store, "use").inputs[0].version == 6
+    assert store.breaches() == []
 
 
 def test_a_version_that_somebody_called_bad_is_not_the_one_to_go_back_to(store: Store) -> None:

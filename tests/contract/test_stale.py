@@ -194,6 +194,29 @@ def test_a_chunk_is_kept_only_when_all_that_it_was_made_from_is_as_it_was(store:
     assert drain(store, "show", "add") == [("add", "1"), ("show", "1")]
 
 
+@pytest.mark.parametrize("how", ["released", "typed"])
+def test_a_chunk_is_kept_as_soon_as_the_last_of_its_inputs_is_ready_again(store: Store, how: str) -> None:
+    store.register(
+        [dataset(name) for name in ("left", "right", "sum")],
+        [job("add", "left", "right", writes="sum", options={"on_new_version": "rerun"})],
+    )
+    deliver(store, "1", "a", "left")
+    deliver(store, "1", "a", "right")
+    publish(store, "add")
+    deliver(store, "1", "b", "left")
+    assert status(store, "sum", "1") == "RESUBMIT"
+    store.hold("right", ["1"])
+    deliver(store, "1", "a", "left")
+    assert status(store, "sum", "1") == "RESUBMIT", "the other input is set aside"
+    if how == "released":
+        store.release("right", ["1"])
+    else:
+        store.dml("update datastatus set status = 'READY' where datasetid = 'right' and locktype = 'OUT'")
+    assert store.claim("add") == []
+    assert status(store, "sum", "1") == "READY"
+    assert kinds(store, "sum", "1")[-1] == "kept"
+
+
 def test_whoever_says_resubmit_gets_a_run_also_where_nothing_changed(store: Store) -> None:
     made(store)
     deliver(store, "1", "raw 1 b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,6 +17,13 @@ from tests.support.flows import chain, change, claim_one, dataset, following, in
 LONG_AGO = "2020-02-29 12:00:00"
 
 
+@pytest.fixture(autouse=True)
+def _audited(store: Store) -> Iterator[None]:
+    """Whatever was typed, every promise holds in the end."""
+    yield
+    assert store.breaches() == []
+
+
 def modified(store: Store, datasetid: str, dataid: str, locktype: str = "OUT") -> str:
     """The time in a row, as text without its zone."""
     statement = f"select modified from datastatus where datasetid = '{datasetid}' and dataid = '{dataid}'"
@@ -26,6 +34,7 @@ def modified(store: Store, datasetid: str, dataid: str, locktype: str = "OUT") -
 # Releasing and restarting ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(37)
 def test_a_chunk_whose_out_row_is_deleted_is_made_again(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2"])
@@ -37,6 +46,7 @@ def test_a_chunk_whose_out_row_is_deleted_is_made_again(store: Store) -> None:
     assert produce(store, "make", "1").epoch == 2, "an epoch only grows"
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize("first", ["", "update datastatus set status = 'FAILED' where datasetid = 'product'"])
 def test_so_is_one_that_failed_or_was_changed_first(store: Store, first: str) -> None:
     chain(store)
@@ -48,6 +58,7 @@ def test_so_is_one_that_failed_or_was_changed_first(store: Store, first: str) ->
     assert produce(store, "make", "1").epoch == 2
 
 
+@pytest.mark.fault(37)
 def test_a_run_of_which_one_output_is_deleted_makes_all_of_them_again(store: Store) -> None:
     store.register([dataset(name) for name in ("raw", "a", "b")], [job("split", "raw", writes=("a", "b"))])
     store.announce("raw", ["1"])
@@ -58,6 +69,7 @@ def test_a_run_of_which_one_output_is_deleted_makes_all_of_them_again(store: Sto
     produce(store, "split", "1")
 
 
+@pytest.mark.fault(37)
 def test_an_in_row_that_says_error_holds_nothing_back(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
@@ -96,6 +108,7 @@ def test_so_is_one_that_is_running(store: Store) -> None:
 # The history -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(37)
 def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2"])
@@ -111,6 +124,7 @@ def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: St
         assert store.events("product", dataid)[-1].who == store.events("product", dataid)[-2].who
 
 
+@pytest.mark.fault(37)
 def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
@@ -125,6 +139,7 @@ def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) ->
     assert before < event.at < typed + timedelta(seconds=0.6)
 
 
+@pytest.mark.fault(37)
 def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) -> None:
     chain(store, retry=Retry(1, backoff=600.0))
     store.announce("raw", ["1"])
@@ -139,6 +154,7 @@ def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) 
 # Times -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(37)
 def test_a_time_that_somebody_wrote_stays(store: Store) -> None:
     chain(store)
     store.announce("raw", ["2"])

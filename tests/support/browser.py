@@ -23,9 +23,9 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from tests.support.shell import Shell
 
-# What every module of browser tests is marked with: one process runs them all, for they share a browser.
-BROWSER = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
-PATIENCE = 60_000  # milliseconds: a busy machine is slow, not wrong
+# What every module of browser tests is marked with.
+BROWSER = [pytest.mark.browser, pytest.mark.timeout(1800)]
+PATIENCE = 240_000  # milliseconds: a busy machine is slow, not wrong
 
 ROOT = Path(__file__).parents[2]
 _AXE = ROOT / ".venv/npm/node_modules/axe-core/axe.min.js"
@@ -106,7 +106,7 @@ class Console:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
-                self._process.wait(60)
+                self._process.wait(240)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -123,7 +123,7 @@ class Console:
 
     def _answers(self) -> bool:
         try:
-            urllib.request.urlopen(self.url, timeout=30).close()
+            urllib.request.urlopen(self.url, timeout=120).close()
         except urllib.error.HTTPError as refused:
             refused.close()
         except OSError:
@@ -204,7 +204,7 @@ def draining(shell: Shell, *arguments: str) -> Iterator[subprocess.Popen[bytes]]
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(60)
+            process.wait(240)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

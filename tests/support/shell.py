@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.forks import run_odf
+
 ODF = [sys.executable, "-m", "opendataflow"]
-_KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR")
+_KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass
@@ -23,7 +25,7 @@ class Shell:
     folder: Path
     store_url: str | None = None
     extra: dict[str, str] = field(default_factory=dict)
-    patience: float = 120
+    patience: float = 240
 
     @property
     def environment(self) -> dict[str, str]:
@@ -46,18 +48,12 @@ class Shell:
 
     def odf(self, *arguments: str, code: int | None = 0, stdin: str | None = None, **extra: str) -> Answer:
         """A command to its end; code None accepts any exit code."""
-        done = subprocess.run(
-            [*ODF, *arguments],
-            cwd=self.folder,
-            env={**self.environment, **extra},
-            input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
-            timeout=self.patience,
-        )
-        assert code is None or done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr, done.stderr
-        return Answer(done.returncode, done.stdout, done.stderr)
+        given = {"cwd": self.folder, "env": {**self.environment, **extra}, "stdin": (stdin or "").encode()}
+        done = run_odf(list(arguments), timeout=self.patience, **given)  # type: ignore[arg-type]
+        answer = Answer(done.returncode, _text(done.stdout), _text(done.stderr))
+        assert code is None or answer.code == code, (arguments, answer)
+        assert "Traceback" not in answer.err, answer.err
+        return answer
 
     def runjob(self, *arguments: str, code: int | None = 0, **extra: str) -> Answer:
         return self.odf("run", *arguments, code=code, **extra)
@@ -78,6 +74,10 @@ class Shell:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+
+def _text(said: bytes) -> str:
+    return said.decode().replace("\r\n", "\n").replace("\r", "\n")  # as a pipe of text has it
 
 
 @dataclass

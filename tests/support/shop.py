@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from opendataflow.chaos.report import save
 from opendataflow.cli.door import open_door
+from opendataflow.project import load
+from tests.support.chaos import report
 from tests.support.shell import Shell
 
 DAYS = [f"2025-11-{day:02d}" for day in range(1, 13)]
@@ -97,6 +100,10 @@ def open_shop(shell: Shell) -> None:
     shell.script("jobs/crawl.sh", 'for n in 1 2 3 4; do echo "tick $dataid.$n"; sleep 0.1; done')
     for day in DAYS:
         deliver(shell, day, "broken" if day in FAILED else "fine")
+    save(
+        load(shell.folder / "dataflow.toml"),
+        report(verdict="PROMISE_BROKEN", evidence=("made 1 holds b'x', not b'y'",)),
+    )
     with at_prompt(shell) as odf:
         odf("apply", "--yes")
         odf("discover", "orders")

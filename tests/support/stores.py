@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +18,13 @@ BOTH = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postg
 
 @pytest.fixture(params=BOTH)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a store that does not exist yet."""
+    """The address of a store that does not exist yet; of one that nobody has opened, if the test wants `store` as well."""
+    is_there = "store" in request.fixturenames
     if request.param == "sqlite":
+        if is_there:
+            shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "store.db")  # with its mode
         return f"sqlite:///{tmp_path}/store.db"
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("fresh_postgres_url" if is_there else "postgres_url")
     return url
 
 

@@ -102,7 +102,7 @@ class Workers:
             for call in calls
         ]
 
-    def go(self) -> list[Any]:
+    def go(self, patience: float = 200) -> list[Any]:
         """Lets them all go at once and returns what each answered."""
         try:
             for process in self._processes:
@@ -116,7 +116,7 @@ class Workers:
                 process.stdin.flush()
             answers = []
             for process in self._processes:
-                out, err = process.communicate(timeout=200)
+                out, err = process.communicate(timeout=patience)
                 if process.returncode != 0:
                     raise RuntimeError(f"a worker died:\n{err}")
                 answers.append(json.loads(out))

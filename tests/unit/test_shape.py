@@ -92,3 +92,42 @@ def test_unit_tests_neither_sleep_nor_wait_for_a_timer() -> None:
     unit = ROOT / "tests/unit"
     names = [path.relative_to(unit).as_posix() for path in sorted(unit.rglob("*.py")) if path != Path(__file__)]
     assert [name for name in names if slow.search((unit / name).read_text(encoding="utf-8"))] == []
+
+
+CHANGES = {"append", "extend", "add", "update", "setdefault", "pop", "insert", "remove", "discard", "clear"}
+
+
+def root(node: ast.expr) -> str:
+    """The name of what an expression is a part of."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def changed_outside(function: ast.FunctionDef | ast.Lambda) -> Iterator[str]:
+    """What a function changes that it did not make itself."""
+    own = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    own |= {argument.arg for argument in function.args.args} | {""}
+    for node in ast.walk(function):
+        match node:
+            case ast.Nonlocal():
+                yield ast.unparse(node)
+            case ast.Call(func=ast.Attribute(value=part, attr=verb)) if verb in CHANGES and root(part) not in own:
+                yield ast.unparse(node)
+            case ast.Subscript(ctx=ast.Store()) if root(node) not in own:
+                yield ast.unparse(node)
+
+
+def test_the_work_of_a_transaction_changes_nothing_outside_of_it() -> None:
+    """It may be run again, when its connection was lost: what it collected the first time must be forgotten."""
+    works = [
+        (name, node)
+        for name, tree in TREES.items()
+        if name.startswith("store/")
+        for outer in functions(tree)
+        for node in ast.walk(outer)
+        if isinstance(node, ast.FunctionDef | ast.Lambda) and node is not outer
+        if "tx" in {argument.arg for argument in node.args.args}
+    ]
+    assert len(works) > 50
+    assert {name: found for name, node in works if (found := list(changed_outside(node)))} == {}

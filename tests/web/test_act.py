@@ -18,7 +18,7 @@ from opendataflow.store import open_store
 from tests.support.console import console, csrf_of
 from tests.support.flows import chain, claim_one, drain, dump, status
 
-pytestmark = pytest.mark.xdist_group("web_act")  # they share one store, in this order
+# They share one store, in this order.
 
 TOKENS = {role: new_token() for role in ("viewer", "operator", "admin")}
 EVIL = "<script>alert(1)</script>'\"&\x1b[31m"

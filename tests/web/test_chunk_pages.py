@@ -16,7 +16,7 @@ from opendataflow.store import open_store
 from tests.support.console import console
 from tests.support.flows import chain, claim_one, drain, dump
 
-pytestmark = pytest.mark.xdist_group("web_chunk_pages")  # they share one store, in this order
+# They share one store, in this order.
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&\x1b]0;x\x07"
 

@@ -14,7 +14,7 @@ from opendataflow.store import open_store
 from tests.support.console import console
 from tests.support.flows import claim_one, dataset, drain, dump, job, produce
 
-pytestmark = pytest.mark.xdist_group("web_flow")  # they share one store, in this order
+# They share one store, in this order.
 
 EVIL = "<script>alert(1)</script>"
 LONG = "a_dataset_whose_name_is_far_too_long_for_any_box_that_we_draw"

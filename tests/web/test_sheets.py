@@ -17,7 +17,7 @@ from opendataflow import Manifest, Pool
 from tests.support.console import console
 from tests.support.flows import claim_one, dataset, job, produce
 
-pytestmark = pytest.mark.xdist_group("web_sheets")  # they share one store, in this order
+# They share one store, in this order.
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \x1b]0;title\x07\x1b[31mred\u202e"
 SECRET = "hunter2-never-shown"

