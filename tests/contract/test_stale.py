@@ -217,6 +217,32 @@ def test_a_chunk_is_kept_as_soon_as_the_last_of_its_inputs_is_ready_again(store:
     assert kinds(store, "sum", "1")[-1] == "kept"
 
 
+def test_what_somebody_resubmits_runs_with_everything_that_its_run_writes(store: Store) -> None:
+    store.register(
+        [dataset(name) for name in ("raw", "good", "bad")],
+        [job("split", "raw", writes=("good", "bad"), options={"on_new_version": "rerun"})],
+    )
+    deliver(store, "1", "a")
+    claim = claim_one(store, "split")
+    store.commit(claim)
+    deliver(store, "1", "b")
+    store.dml("update job_status set status = 'RESUBMIT' where datasetid = 'good'")
+    store.rescue()  # folds it in
+    deliver(store, "1", "a")
+    assert [status(store, name, "1") for name in ("good", "bad")] == ["RESUBMIT", "RESUBMIT"], "none is kept alone"
+    assert drain(store, "split") == [("split", "1")]
+
+
+def test_a_chunk_is_kept_when_its_input_is_rolled_back_to_what_it_was_made_from(store: Store) -> None:
+    made(store)
+    deliver(store, "1", "raw 1 b")
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="raw 1 a")}, again=True)
+    store.remake([("product", "1")])
+    store.rollback("raw", "1", 1)
+    assert status(store, "product", "1") == "READY"
+    assert kinds(store, "product", "1")[-1] == "kept"
+
+
 def test_whoever_says_resubmit_gets_a_run_also_where_nothing_changed(store: Store) -> None:
     made(store)
     deliver(store, "1", "raw 1 b")

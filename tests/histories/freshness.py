@@ -138,6 +138,8 @@ class Freshness(Steering):
     def renewed(self, chunks: Sequence[Chunk], *, by_person: bool = False) -> None:
         """These chunks have another version: what their readers' jobs want done about it, and what need not be made again."""
         again: list[Chunk] = []
+        for chunk in chunks:
+            self.remade.pop(chunk, None)
         for chunk in self._superseded():
             producer = self.producer(chunk[0])
             involved = chunk in chunks or any(item in chunks for item in self._superseding(chunk))
@@ -218,6 +220,7 @@ class Freshness(Steering):
                     continue
                 if any(item[:2] in chunks for item in inputs.inputs) and all(map(self._is_as_read, inputs.inputs)):
                     kept.append(chunk)
+            kept = [chunk for chunk in kept if self._is_whole(chunk, kept)]
             for chunk in kept:
                 del self.remade[chunk]
                 self.say(chunk, RESUBMIT, READY)
@@ -225,6 +228,11 @@ class Freshness(Steering):
             if kept:
                 self.settle_candidates(kept, by_person=True)
             chunks = kept
+
+    def _is_whole(self, chunk: Chunk, kept: Sequence[Chunk]) -> bool:
+        """Whether nothing else that the same run wrote has to be made again."""
+        others = [(name, chunk[1]) for name in self.written_together(chunk[0])]
+        return all(other in kept or other not in self.out or self.is_ready(other) for other in others)
 
     def _is_as_read(self, item: Version) -> bool:
         row = self.out.get(item[:2])

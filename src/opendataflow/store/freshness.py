@@ -44,10 +44,9 @@ def settle(
         return  # the ordinary case, which has to be cheap
     given = compact(chunks)
     found = tx.fetch(Superseded._make, "superseded_given", chunks=given, links=compact(links))
-    if not found:
-        return
-    tx.run("stale_clear", chunks=given)
     tx.run("remake_drop", chunks=given)
+    if found:
+        tx.run("stale_clear", chunks=given)
     newer = {row[:3] + row[5:7]: row for row in found if row.jobid and not row.is_same}
     if newer:
         tx.run("stale_put", marks=compact([(*row[:3], *row[5:8]) for row in newer.values()]))
@@ -149,7 +148,7 @@ def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], wh
     while chunks:
         waiting = tx.fetch(Remade._make, "remakes_from_given", chunks=compact(chunks))
         unchanged = _unchanged(tx, waiting)
-        kept = [row for row in waiting if VersionId(*row[:3]) in unchanged]
+        kept = _whole(tx, catalogue, [row for row in waiting if VersionId(*row[:3]) in unchanged])
         chunks = [(row.datasetid, row.dataid) for row in kept]
         if kept:
             status_rows.put(tx, [_as_it_was(row) for row in kept])
@@ -179,6 +178,22 @@ def _unchanged(tx: Transaction, versions: Sequence[Remade]) -> set[VersionId]:
         if not _is_as_read(item, now.get((item.in_datasetid, item.in_dataid))):
             unchanged.discard(VersionId(item.datasetid, item.dataid, item.version))
     return unchanged
+
+
+def _whole(tx: Transaction, catalogue: Catalogue, kept: list[Remade]) -> list[Remade]:
+    """Those whose run wrote nothing else that has to be made again: one run writes it all, so they would wait for each other."""
+    chunks = {(row.datasetid, row.dataid) for row in kept}
+    siblings = {chunk: _siblings(catalogue, *chunk) - chunks for chunk in chunks}
+    others = sorted(set().union(*siblings.values()))
+    if not others:
+        return kept
+    again = {chunk for chunk, row in status_rows.standing(tx, others).items() if row.status != READY}
+    return [row for row in kept if not siblings[row.datasetid, row.dataid] & again]
+
+
+def _siblings(catalogue: Catalogue, datasetid: str, dataid: str) -> set[ChunkId]:
+    producer = catalogue.producer(datasetid)
+    return {(name, dataid) for name in producer.outputs} if producer else set()
 
 
 def _is_as_read(item: Link, now: Current | None) -> bool:
