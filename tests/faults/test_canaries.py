@@ -229,8 +229,8 @@ def test_no_secret_is_left_anywhere_after_success_failure_and_crash(sealed: Flow
             worker = sealed.start("run", "jobs/load.sh", at=step)
             worker.communicate(timeout=240)
             assert worker.returncode == -signal.SIGKILL, step
+            sealed.outlast()
         hold = sealed.hold_script()
-        until(lambda: sealed.shell.odf("rescue", code=None).code == 0)
         worker = sealed.start("drain", "load")
         script = sealed.writing(worker)
         for word in (PASSWORD, OTHER, CANARY):

@@ -171,6 +171,11 @@ class Flow:
 
     # Afterwards
 
+    def outlast(self) -> None:
+        """Wait until the leases of those who died have run out."""
+        with opendataflow.open(self.store_url) as store:
+            until(lambda: store.rescue() is not None and not store.running(), "the end of all leases")
+
     def heal(self) -> None:
         """What the schedule does anyway; nobody does anything by hand."""
         self.release_script()
