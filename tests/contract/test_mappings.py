@@ -316,6 +316,17 @@ def test_a_resubmitted_whole_waits_for_its_resubmitted_part(store: Store) -> Non
     assert drain(store, "merge", "extract") == [("extract", "2"), ("merge", "all")]
 
 
+def test_all_waits_no_longer_when_the_last_chunk_upstream_has_its_product_already(store: Store) -> None:
+    store.register(
+        [dataset(name) for name in ("raw", "mid", "low")] + [dataset("total", "text")],
+        [job("a", "raw", writes="mid"), job("b", "mid", writes="low"), job("add", "low all", writes="total")],
+    )
+    store.announce("raw", ["1"])
+    store.announce("low", ["1"])  # somebody else delivered what b would make of it
+    assert drain(store, "add") == [], "a has something to do"
+    assert drain(store, "a", "b", "add") == [("a", "1"), ("add", "all")]
+
+
 def test_a_job_with_three_inputs_waits_for_all_of_them_in_any_order(store: Store) -> None:
     store.register([dataset(name) for name in ("a", "b", "c", "out")], [job("join", "a", "b", "c", writes="out")])
     store.announce("c", ["1", "2", "3"])

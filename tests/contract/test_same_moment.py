@@ -10,7 +10,7 @@ import pytest
 import opendataflow
 from opendataflow.errors import Locked
 from opendataflow.store import queries
-from tests.support.flows import chain, change, claim_one, dataset, following, job, status
+from tests.support.flows import chain, change, claim_one, dataset, following, job, kinds, produce, status
 
 
 @pytest.mark.postgres
@@ -80,3 +80,101 @@ def test_a_job_that_is_registered_while_a_claim_folds_gets_its_candidates(postgr
         other.rollback()
         assert (claiming.result(timeout=60), len(registering.result(timeout=60))) == ([], 2)
         assert following(store, "late") == ["1"]
+
+
+@pytest.mark.postgres
+def test_what_somebody_takes_at_this_moment_is_not_derived_as_if_it_were_free(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1"])
+        # As a claim does, which nobody else sees before its commit.
+        other.execute("select 1 from candidate where jobid = 'make' and dataid = '1' for update")
+        other.execute("delete from candidate where jobid = 'make' and dataid = '1'")
+        columns = "datasetid, dataid, jobid, locktype, status, epoch, seal"
+        other.execute(
+            f"insert into datastatus ({columns}) values ('product', '1', 'make', 'OUT', 'RUNNING', 1, 1)".encode()
+        )
+        said = threads.submit(store.announce, "raw", ["1"], again=True)
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        other.commit()
+        assert said.result(timeout=60).ready == ("1",)
+        assert store.sql("select jobid, dataid from candidate")[1] == []
+
+
+@pytest.mark.postgres
+def test_a_run_that_ends_while_its_chunk_is_taken_away_has_one_end(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1"])
+        run = claim_one(store, "make")
+        other.execute("update run set status = 'READY', ended = now() where runid = %s", [run.runid])
+        said = threads.submit(store.hold, "product", ["1"], force=True)
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        other.commit()
+        said.result(timeout=60)
+        assert kinds(store, "product", "1") == ["claimed", "held"], "it was not lost"
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("verb", ["hold", "announce"])
+def test_what_is_typed_before_a_verb_gets_hold_of_the_chunk_comes_first(postgres_url: str, verb: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as other,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as person,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1"])
+        run = claim_one(store, "make")
+        if verb == "announce":  # it begins, and waits before it looks
+            other.execute("select pg_advisory_xact_lock(hashtextextended('product', 727105))")
+        else:
+            person.execute("select 1 from datastatus where datasetid = 'product' for update")
+        said = threads.submit(getattr(store, verb), "product", ["1"])
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        person.execute("delete from datastatus where datasetid = 'product' and dataid = '1' and locktype = 'OUT'")
+        person.commit()
+        other.rollback()
+        said.result(timeout=60)
+        store.fold_in()
+        assert [each.status for each in store.runs() if each.runid == run.runid] == ["LOST"]
+        assert store.breaches() == []
+
+
+@pytest.mark.postgres
+def test_a_run_that_begins_while_its_chunk_is_taken_away_is_over(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1"])
+        produce(store, "make", "1")
+        # As a claim does, which nobody else sees before its commit.
+        ((runid,),) = other.execute(
+            "insert into run (jobid, dataid, epoch, status, owner, lease, lease_until, forced, inputs) "
+            "values ('make', '1', 2, 'RUNNING', 'hand', 60, lease_now() + 60, true, '[]') returning runid"
+        ).fetchall()
+        other.execute(
+            "update datastatus set status = 'RUNNING', epoch = 2, runid = %s, seal = seal + 1 where datasetid = 'product'",
+            [runid],
+        )
+        said = threads.submit(store.resubmit, "product", ["1"], force=True)
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        other.commit()
+        said.result(timeout=60)
+        assert [each.status for each in store.runs() if each.runid == runid] == ["LOST"]

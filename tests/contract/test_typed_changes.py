@@ -151,6 +151,30 @@ def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) 
     assert reason.text.startswith("run 1 lost its lease; make 1 is taken up at 2")
 
 
+@pytest.mark.fault(37)
+def test_a_run_that_loses_its_outputs_in_two_ways_at_once_has_one_end_for_each(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "good", "bad")], [job("split", "raw", writes=("good", "bad"))])
+    store.announce("raw", ["1"])
+    claim_one(store, "split")
+    store.dml("delete from datastatus where datasetid = 'bad'")
+    store.dml("update datastatus set status = 'HOLD' where datasetid = 'good'")
+    store.fold_in()
+    assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]
+
+
+@pytest.mark.fault(37)
+def test_what_is_resubmitted_under_another_name_than_all_is_a_candidate_whoever_looks(store: Store) -> None:
+    store.register([dataset("raw"), dataset("total", "text")], [job("add", "raw all", writes="total")])
+    store.announce("raw", ["1"])
+    store.dml(
+        "insert into datastatus (datasetid, jobid, dataid, locktype, status) values ('total', 'me', 'x1', 'OUT', 'RESUBMIT')"
+    )
+    assert sorted(following(store, "add")) == ["all", "x1"]
+    store.announce("raw", ["2"])
+    store.dml("update job set modified = modified")
+    assert sorted(following(store, "add")) == ["all", "x1"]
+
+
 # Times -----------------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 from ..errors import BadDataid, BadId
-from ..model import Catalogue, Job, sort_key, takes_all
+from ..model import READY, Catalogue, Job, sort_key, takes_all
 from ..shapes import NamedTuple
 from . import alike
 from .alike import Found, decided
@@ -92,20 +92,31 @@ def settle(
     """Bring the candidates up to date after these chunks changed; done are those whose outputs are all READY now.
 
     Where they are of one dataset and all became READY, it is named as ready, so that nobody looks again.
-    What a job publishes goes on from job to job by itself; what a person decides, or delivers, may end a wait that is further
-    downstream, or begin one.
+    What a job publishes goes on from job to job by itself, to where the next one has nothing to do any more. What a person
+    decides, or delivers, may end a wait that is further downstream, or begin one.
     Returns how the chunks stand that done have read, and others.
     """
-    for datasetid in {datasetid for datasetid, _ in chunks}:
-        if dynamic_consumers(catalogue, (datasetid,)) or (
-            by_person and consumers_of_the_whole(catalogue, (datasetid,))
-        ):
-            # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
-            tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
+    datasets = {datasetid for datasetid, _ in chunks}
     pairs = touched(catalogue, chunks)
     for pair_id in done:
         pairs.pop(pair_id, None)
-    return derive(tx, catalogue, pairs, done=done, read=read, ready=ready)
+    seen = derive(tx, catalogue, pairs, done=done, read=read, ready=ready)
+    is_last = by_person or len(pairs) > _MOST_PAIR_LOCKS or _any_is_made(catalogue, pairs, seen)
+    for datasetid in datasets:
+        if dynamic_consumers(catalogue, (datasetid,)) or (is_last and consumers_of_the_whole(catalogue, (datasetid,))):
+            # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
+            tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
+    return seen
+
+
+def _any_is_made(catalogue: Catalogue, pairs: Iterable[PairId], seen: Seen) -> bool:
+    """Whether one of these is there already, so that its job does not go on with what was published."""
+    return any(
+        chunk in seen and seen[chunk].status == READY
+        for jobid, dataid in pairs
+        if jobid in catalogue.jobs
+        for chunk in ((name, dataid) for name in catalogue.jobs[jobid].outputs)
+    )
 
 
 def derive(
@@ -126,6 +137,8 @@ def derive(
     pair_ids = list(pair_ids)
     if pair_ids or done:
         lock(tx, [*done, *pair_ids])
+    if pair_ids:
+        lock_rows(tx, pair_ids)
     for jobid, dataids in _by_first(done).items():
         remove(tx, jobid, dataids)
     others = _derive_alike(tx, catalogue, pair_ids, not_before, asked_for, ready)
@@ -165,6 +178,14 @@ def lock(tx: Transaction, pairs: Sequence[PairId]) -> None:
         tx.lock("lock_jobs", jobs=compact(sorted({jobid for jobid, _ in pairs})))
     else:
         tx.lock("lock_pairs", pairs=compact(pairs))
+
+
+def lock_rows(tx: Transaction, pairs: Iterable[PairId]) -> None:
+    """Whoever takes one of these candidates right now is waited for, and nobody takes one until this transaction ends.
+
+    A claim locks what it takes before anything else. So whoever decides about candidates does it before looking at statuses.
+    """
+    tx.lock("lock_candidates", pairs=compact(list(pairs)))
 
 
 def pair_of(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> Pair | None:
@@ -262,7 +283,6 @@ def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
         return
     if takes_all(job):
         derive(tx, catalogue, [(jobid, "all")])
-        return
     output = catalogue.output_partition(job)
     if output.start is not None and all(
         item.mapping.kind == "lag" for item in job.inputs if not item.mapping.is_dynamic

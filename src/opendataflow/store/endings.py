@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import Cancelled, LeaseLost, WrongData
-from ..model import DONE, FAILED, READY, RESUBMIT, Catalogue, Consumed, Job, Manifest
+from ..model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, Consumed, Job, Manifest
 from ..model.remarks import remarks
 from ..shapes import NamedTuple
 from . import candidates, records
@@ -193,9 +193,10 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[Rescued
 
 
 def lose(tx: Transaction, runid: int | None, detail: str, *, who: str | None = None, gone: Sequence[str] = ()) -> None:
-    """End a run whose chunk is no longer its own; gone are outputs whose rows are no longer there."""
+    """End a run whose chunk is no longer its own, if it is not over; gone are outputs whose rows are no longer there."""
+    tx.lock("lock_runs", runids=compact([runid]))  # it may end by itself at this very moment
     lost = tx.first(records.run, "run_row", runid=runid)
-    if lost is not None:
+    if lost is not None and lost.status == RUNNING:
         outputs = _outputs_of_run(tx, lost)
         ended = end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
         # A row that says something else already keeps it: the history still tells how its run ended.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..errors import BadDataid, BadId
 from ..model import FAILED, IN, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
 from . import candidates, definitions, freshness, records, status_rows
-from .backend import Transaction
+from .backend import Retry, Transaction
 from .endings import lose
 from .inputs import ChunkId
 from .rows import EventRow, Note, OutRow, Reader, Standing, as_objects, compact
@@ -42,16 +43,22 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
         for job in (
             candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_the_whole(catalogue, changed)
         ).values():
-            waiting = ["all"] if takes_all(job) else tx.values("candidate_dataids", jobid=job.jobid)
-            candidates.derive(tx, catalogue, [(job.jobid, dataid) for dataid in waiting])
+            waiting = {*(["all"] if takes_all(job) else []), *tx.values("candidate_dataids", jobid=job.jobid)}
+            candidates.derive(tx, catalogue, [(job.jobid, dataid) for dataid in sorted(waiting)])
+
+
+def check(tx: Transaction, changed: Iterable[Sequence[Any]]) -> None:
+    """What was changed after a fold is what people saw: if somebody typed before that came first, all is done again."""
+    chunks = [change[:2] for change in changed]
+    if chunks and tx.value("typed_given", chunks=compact(chunks)):
+        raise Retry
 
 
 def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -> None:
     if not notes:
         return
     chunks = list(dict.fromkeys(_chunk(note) for note in notes if note.locktype == OUT))
-    # Candidates before status rows, as a claim takes them.
-    tx.rows("deferred_given", pairs=compact(list(candidates.touched(catalogue, chunks))))
+    candidates.lock_rows(tx, candidates.touched(catalogue, chunks))
     rows = list(status_rows.standing(tx, chunks).values())
     notes, unfit = _sorted_out(tx, notes, rows)
     events = [
@@ -67,9 +74,9 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
     tx.run("remake_drop", chunks=compact(chunks))  # a person decides anew
     _keep_recalled(tx, rows)
-    _end_lost_runs(tx, notes, rows)
     deleted = {_chunk(note): note for note in notes if _is_deletion(note)}
-    _forget_deleted_runs(tx, catalogue, deleted)
+    _end_lost_runs(tx, notes, rows, deleted)
+    _forget_readings(tx, catalogue, deleted)
     gone = deleted.keys() - set(map(_id, rows))
     siblings = _siblings(tx, catalogue, {*(_id(row) for row in rows if row.status == RESUBMIT), *gone})
     status_rows.put(
@@ -139,12 +146,21 @@ def _siblings(tx: Transaction, catalogue: Catalogue, given: set[ChunkId]) -> lis
     return [row for row in status_rows.standing(tx, sorted(wanted)).values() if row.status in (READY, FAILED)]
 
 
-def _end_lost_runs(tx: Transaction, notes: Sequence[Note], rows: Sequence[Standing]) -> None:
+def _end_lost_runs(
+    tx: Transaction, notes: Sequence[Note], rows: Sequence[Standing], deleted: Mapping[ChunkId, Note]
+) -> None:
     """A chunk that was taken away from its running attempt: the attempt is over, and can neither commit nor fail."""
     who = {_chunk(note): note.who for note in notes}
     lost = {row.runid: who.get(_id(row)) for row in rows if row.run_status == RUNNING and row.status != RUNNING}
+    gone: dict[int | None, list[str]] = {}
+    for (datasetid, dataid), note in deleted.items():
+        for run in tx.fetch(records.run, "runs_of_dataid", jobid=note.jobid, dataid=dataid):
+            if run.status == RUNNING:
+                lost.setdefault(run.runid, note.who)
+                gone.setdefault(run.runid, []).append(datasetid)
     for runid, by in lost.items():
-        lose(tx, runid, "the status was changed from outside", who=by)
+        told = "its row was deleted from outside" if runid in gone else "the status was changed from outside"
+        lose(tx, runid, told, who=by, gone=gone.get(runid, ()))
 
 
 def _keep_recalled(tx: Transaction, rows: Sequence[Standing]) -> None:
@@ -166,12 +182,9 @@ def _is_deletion(note: Note) -> bool:
     return note.locktype == OUT and note.who is not None and note.after is None
 
 
-def _forget_deleted_runs(tx: Transaction, catalogue: Catalogue, deleted: Mapping[ChunkId, Note]) -> None:
+def _forget_readings(tx: Transaction, catalogue: Catalogue, deleted: Iterable[ChunkId]) -> None:
     """Somebody deleted the row of a chunk: it was never produced, and what its run read is as if it had never been."""
-    for (datasetid, dataid), note in deleted.items():
-        for run in tx.fetch(records.run, "runs_of_dataid", jobid=note.jobid, dataid=dataid):
-            if run.status == RUNNING:
-                lose(tx, run.runid, "its row was deleted from outside", who=note.who, gone=[datasetid])
+    for datasetid, dataid in deleted:
         producer = catalogue.producer(datasetid)
         if producer is not None:
             try:

@@ -71,7 +71,7 @@ def recall(
 def _keep_from_claims(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId]) -> None:
     """Claims of what is made from these chunks are waited for, and wait; candidates first, as a claim takes them."""
     pairs = list(candidates.touched(catalogue, chunks))
-    tx.rows("deferred_given", pairs=compact(pairs))
+    candidates.lock_rows(tx, pairs)
     candidates.lock(tx, pairs)
 
 

@@ -112,7 +112,9 @@ class Recovery(Session):
             rescued: list[Rescued] = []
             while not dry_run and (ended := endings.rescue(tx, catalogue)):
                 rescued += ended
-            return _recover(tx, catalogue, wanted, rescued, Act(self._who, why), dry_run)
+            recovered = _recover(tx, catalogue, wanted, rescued, Act(self._who, why), dry_run)
+            folding.check(tx, recovered.changed)
+            return recovered
 
         return self._do_or_try(work, dry_run)
 
@@ -126,8 +128,7 @@ def _recover(
         if chunk[0] in catalogue.datasets
     }
     everything = sorted({chunk for group in groups.values() for chunk in group})
-    # Candidates before status rows, as a claim takes them.
-    tx.rows("deferred_given", pairs=compact(list(candidates.touched(catalogue, everything))))
+    candidates.lock_rows(tx, candidates.touched(catalogue, everything))
     there = status_rows.standing(tx, everything)
     changes: dict[ChunkId, Standing] = {}
     skipped: list[Steered] = []

@@ -70,6 +70,7 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             act = Act(self._who, why)
             changed = steering.steer(tx, catalogue, verb, datasetid, wanted, act, force=force, dry_run=dry_run)
+            folding.check(tx, changed)
             if not dry_run:
                 freshness.restore(tx, catalogue, [change[:2] for change in changed if change.after == READY], act.who)
             return changed
@@ -150,6 +151,7 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             act = Act(self._who, why)
             changed = versions.rollback(tx, catalogue, datasetid, dataid, to, act, dry_run=dry_run)
+            folding.check(tx, changed)
             if not dry_run:
                 freshness.rolled_back(tx, catalogue, changed, act)
             return changed
@@ -175,7 +177,9 @@ class SteerVerbs(Session):
             catalogue = self._known(tx)
             folding.fold(tx, catalogue)
             how = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
-            return recalling.recall(tx, catalogue, (datasetid, dataid), Act(self._who, why), **how)
+            recall = recalling.recall(tx, catalogue, (datasetid, dataid), Act(self._who, why), **how)
+            folding.check(tx, recall.changed)
+            return recall
 
         return self._do_or_try(work, dry_run)
 
@@ -191,7 +195,9 @@ class SteerVerbs(Session):
         def work(tx: Transaction) -> list[Steered]:
             catalogue = self._known(tx)
             folding.fold(tx, catalogue)
-            return freshness.remake(tx, catalogue, wanted, Act(self._who, why), dry_run=dry_run)
+            changed = freshness.remake(tx, catalogue, wanted, Act(self._who, why), dry_run=dry_run)
+            folding.check(tx, changed)
+            return changed
 
         return self._do_or_try(work, dry_run)
 

@@ -84,8 +84,8 @@ def steer(
         after = _after(verb, row, name, dataid, force)
         if row is not None and after == READY and (name, dataid, row.version) in recalled:
             after = RESUBMIT  # nobody reads again what was recalled
-        if row is not None and before == RUNNING and row.run_status == RUNNING:
-            lost.append(row.runid)
+        if row is not None and before == RUNNING:
+            lost.append(row.runid)  # whatever became of it: it may have begun at this very moment
         # To say RESUBMIT again ends the pause before the next try, as an UPDATE by SQL does.
         is_due = verb == "resubmit" and producer is not None and (producer.jobid, dataid) in deferred
         if before == after and not is_due:

@@ -55,6 +55,12 @@ select count(*) from (
 select count(*) from (
     select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
 
+-- name: lock_candidates
+-- Whoever takes one of given candidates right now is waited for; in one order, so that nobody waits in a circle.
+select count(*) from (
+    select 1 from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
+    cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) c) locked
+
 -- name: lock_readers
 -- Claims that read a dataset with a limit are counted one after the other; announcing its chunks waits for nobody.
 select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))

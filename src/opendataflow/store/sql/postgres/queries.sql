@@ -321,6 +321,19 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid
 select s.datasetid, s.dataid, s.jobid, s.status from json_array_elements(:chunks::json) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.locktype = 'IN' offset 0) s
 
+-- name: changed_since
+-- What a row was before each of its later changes: those that are still to be folded in, and announcements, which fold nothing in.
+-- PostgreSQL: an event has the time at which its transaction began, and that may have waited for the row.
+select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
+union all
+select before from event where datasetid = :datasetid and dataid = :dataid and kind = 'announced' and at >= cast(:at as timestamptz) - interval '1 minute'
+
+-- name: typed_given
+-- Whether somebody changed one of given chunks, and it is still to be folded in.
+-- PostgreSQL: a list has json values.
+select exists (select 1 from note n where n.who is not null
+               and (n.datasetid, n.dataid) in (select c ->> 0, c ->> 1 from json_array_elements(:chunks::json) c)) as typed
+
 -- name: deferred_given
 -- Which of given candidates are deferred.
 -- PostgreSQL: the candidates are locked before the status rows, in one order, as a claim does: so that nobody waits in a circle.

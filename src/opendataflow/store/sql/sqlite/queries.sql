@@ -303,6 +303,18 @@ left join run r on r.runid = s.runid
 select s.datasetid, s.dataid, s.jobid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'IN'
 
+-- name: changed_since
+-- What a row was before each of its later changes: those that are still to be folded in, and announcements, which fold nothing in.
+-- SQLite: one transaction writes at a time, so that times are in order.
+select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
+union all
+select before from event where datasetid = :datasetid and dataid = :dataid and kind = 'announced' and at >= :at
+
+-- name: typed_given
+-- Whether somebody changed one of given chunks, and it is still to be folded in.
+-- SQLite: a list is read by json_each.
+select exists (select 1 from json_each(:chunks) c join note n on n.datasetid = c.value ->> 0 and n.dataid = c.value ->> 1 and n.who is not null) as typed
+
 -- name: deferred_given
 -- Which of given candidates are deferred.
 -- SQLite: a list is read by json_each, and the candidates need no lock.
