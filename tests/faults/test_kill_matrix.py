@@ -41,8 +41,10 @@ def held(flow: Flow, step: str, door: str) -> tuple[subprocess.Popen[str], int |
     return worker, flow.writing(worker) if step in WITH_A_SCRIPT else None
 
 
-def dead(flow: Flow, worker: subprocess.Popen[str], script: int | None) -> None:
-    """A worker is killed; what it started goes with it, and its point is forgotten."""
+def dead(flow: Flow, worker: subprocess.Popen[str], script: int | None, *, both: bool = False) -> None:
+    """A worker is killed, alone or with its script; what it started goes with it, and its point is forgotten."""
+    if both and script is not None:
+        kill(script)
     worker.kill()
     worker.wait()
     if script is not None:
@@ -53,9 +55,10 @@ def dead(flow: Flow, worker: subprocess.Popen[str], script: int | None) -> None:
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_worker_that_dies_at_any_step_loses_nothing(flow: Flow, door: str, repetition: int) -> None:
-    flow.prepare(range(len(STEPS)), retries=len(STEPS))
-    for step in STEPS:
-        dead(flow, *held(flow, step, door))
+    victims = [(step, False) for step in STEPS] + [(step, True) for step in WITH_A_SCRIPT]
+    flow.prepare(range(len(victims)), retries=len(victims))
+    for step, both in victims:
+        dead(flow, *held(flow, step, door), both=both)
     flow.heal()
     flow.audit()
 
