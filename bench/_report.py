@@ -26,7 +26,8 @@ def say(what: str) -> None:
 def figure(name: str, value: float, unit: str) -> None:
     """Print one measured figure."""
     _head()
-    print(f"{name} {value:.4g} {unit}", flush=True)
+    shown = value if isinstance(value, int) else f"{value:.4g}"
+    print(f"{name} {shown} {unit}", flush=True)
 
 
 def bar(name: str, value: float, limit: float, *, at_least: bool) -> None:

@@ -181,6 +181,16 @@ def test_a_heartbeat_keeps_the_chunk(store: Store, open_again: Callable[..., Sto
     assert status(store, "product", "1") == "READY"
 
 
+def test_nobody_waits_for_a_chunk_that_was_given_back(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "make")
+    assert store.claim("use", dataid="1") == [], "it waits for what is being made"
+    store.give_back(claim, None, "nobody began it", wait=0)
+    assert store.candidate_counts() == {"make": {"CLAIMABLE": 1}}
+    assert store.breaches() == []
+
+
 def test_epochs_only_grow(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -28,8 +29,11 @@ def chance() -> random.Random:
     return random.Random(seed)
 
 
-def assert_only_the_dead_lost_chunks(flow: Flow, killed: list[int]) -> None:
-    """Each attempt too many is one that a killed worker held, and each worker held only as many as it could run or claim."""
+def assert_only_the_dead_lost_chunks(flow: Flow, killed: list[int]) -> int:
+    """Each attempt too many is one that a killed worker held, and each worker held only as many as it could run or claim.
+
+    Returns how many there are.
+    """
     rows = flow.shell.odf(
         "sql",
         "select owner, jobid, dataid, epoch, outcome, detail from run where outcome not in ('READY', 'GIVEN_BACK')",
@@ -40,16 +44,17 @@ def assert_only_the_dead_lost_chunks(flow: Flow, killed: list[int]) -> None:
     failed = [row for row in rows if row["outcome"] != "LEASE_LOST"]
     assert not failed, failed
     extra = flow.attempts() - 2 * len(flow.dataids)
-    print(f"chunks {2 * len(flow.dataids)}")
-    print(f"kills {len(killed)}")
-    bar = len(killed) + len(rows)
-    print(f"extra attempts {extra} (bar {bar}: kills + chunks that were running) {'ok' if extra <= bar else 'MISS'}")
-    assert extra <= bar
+    assert extra <= len(killed) + len(rows), "kills + chunks that were running"
+    return extra
 
 
 @pytest.mark.timeout(LONGEST)
 def test_every_chunk_is_made_while_workers_die_every_2_s_and_the_server_every_10(
-    flow: Flow, chance: random.Random, soak: bool, request: pytest.FixtureRequest
+    flow: Flow,
+    chance: random.Random,
+    soak: bool,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Each of the first processes also dies after so many points of its own, wherever that is."""
     chunks, workers, at_points = (500, 4, 40) if soak else (40, 3, 9)
@@ -77,8 +82,10 @@ def test_every_chunk_is_made_while_workers_die_every_2_s_and_the_server_every_10
             server.start()
             servers, server_died = servers + 1, time.monotonic()
         time.sleep(0.05)
-    print(f"drained {time.monotonic() - began:.0f} s")
-    print(f"server killed {servers} times")
+    seconds = time.monotonic() - began
     assert len(crew.killed) >= workers
-    assert_only_the_dead_lost_chunks(flow, crew.killed)
+    extra = assert_only_the_dead_lost_chunks(flow, crew.killed)
+    figures = {"chunks": 2 * len(flow.dataids), "seconds": round(seconds), "worker_kills": len(crew.killed)}
+    for name, value in (figures | {"server_kills": servers, "extra_attempts": extra}).items():
+        record_property(f"{'postgres' if server else 'sqlite'}_{name}", value)
     flow.audit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -14,15 +15,15 @@ PROCESSES = 16
 LONGEST = 3600.0
 
 
-def stampede(store: Store, url: str, chunks: int, at_a_time: int) -> None:
-    """All of them claim and publish until nothing is left; a worker that hears of any error fails the test."""
+def stampede(store: Store, url: str, chunks: int, at_a_time: int) -> float:
+    """All of them claim and publish until nothing is left; a worker that hears of any error fails the test. Returns the seconds."""
     chain(store, lease=300.0)  # longer than a busy machine takes: only a mistake takes a chunk away
     expected = [str(n) for n in range(chunks)]
     store.announce("raw", expected)
     workers = Workers(url, *[("drain", "make", str(at_a_time))] * PROCESSES)
     began = time.monotonic()
     answers = workers.go(LONGEST)
-    print(f"{chunks} chunks by {PROCESSES} processes, {at_a_time} at a time: {time.monotonic() - began:.0f} s")
+    seconds = time.monotonic() - began
     published = [dataid for answer in answers for dataid, _ in answer]
     assert sorted(published, key=int) == expected
     assert {epoch for answer in answers for _, epoch in answer} == {1}
@@ -34,6 +35,7 @@ def stampede(store: Store, url: str, chunks: int, at_a_time: int) -> None:
     assert store.damage() == []
     assert store.running() == []
     assert store.breaches() == []
+    return seconds
 
 
 @pytest.mark.slow
@@ -41,9 +43,10 @@ def stampede(store: Store, url: str, chunks: int, at_a_time: int) -> None:
 @pytest.mark.fault(4)
 @pytest.mark.parametrize("at_a_time", [10, 1])
 def test_16_processes_race_and_every_chunk_is_published_once(
-    store: Store, store_url: str, at_a_time: int, soak: bool
+    store: Store, store_url: str, at_a_time: int, soak: bool, record_property: Callable[[str, object], None]
 ) -> None:
-    stampede(store, store_url, 10_000 if soak else 50 * at_a_time + 250, at_a_time)
+    seconds = stampede(store, store_url, 10_000 if soak else 50 * at_a_time + 250, at_a_time)
+    record_property(f"{store_url.partition(':')[0]}_{at_a_time}_at_a_time_seconds", round(seconds))
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ BLOCK = 50
 HISTORIES = {"sqlite": 1000, "postgres": 250}
 STORMS = {"sqlite": 100, "postgres": 50}
 SOAKED = 10_000  # histories of each store, and a tenth of that as storms
+Record = Callable[[str, object], None]
 STORES = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
@@ -55,8 +56,10 @@ def told(what: str, store: str, seed: str, full: Told, short: Told | None = None
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("store", "block"), blocks(HISTORIES))
-def test_no_history_leads_astray(stage: Stage, store: str, block: int, soak: bool) -> None:
-    for seed in seeds(store, block, HISTORIES[store], SOAKED, soak):
+def test_no_history_leads_astray(stage: Stage, store: str, block: int, soak: bool, record_property: Record) -> None:
+    played = seeds(store, block, HISTORIES[store], SOAKED, soak)
+    record_property(f"{store}_histories", len(played))
+    for seed in played:
         history = stage.history(seed)
         if history.problem:
             pytest.fail(told("history", store, seed, history, stage.shortest(history)))
@@ -66,9 +69,11 @@ def test_no_history_leads_astray(stage: Stage, store: str, block: int, soak: boo
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("store", "block"), blocks(STORMS))
 def test_whatever_several_processes_do_at_once_nothing_is_lost(
-    stage: Stage, store: str, block: int, soak: bool
+    stage: Stage, store: str, block: int, soak: bool, record_property: Record
 ) -> None:
-    for seed in seeds(store, block, STORMS[store], SOAKED // 10, soak):
+    played = seeds(store, block, STORMS[store], SOAKED // 10, soak)
+    record_property(f"{store}_storms", len(played))
+    for seed in played:
         storm = stage.storm(seed)
         if storm.problem:
             pytest.fail(told("storm", store, seed, storm))
