@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opendataflow import Manifest, Pool, Store
-from tests.support.flows import chain, claim_one, dataset, drain, following, job, produce
+from tests.support.flows import chain, claim_one, dataset, drain, following, job, produce, put, status
 
 
 def all_of_it(store: Store) -> None:
@@ -38,6 +38,13 @@ def test_a_forced_run_that_is_given_back_leaves_its_readers_what_they_had(store:
     produce(store, "make")
     store.give_back(claim_one(store, "make", dataid="1", force=True), None, "nobody began it", wait=0)
     assert store.next_dataids("use") == ["1"]
+
+
+def test_a_forced_run_that_is_given_back_leaves_each_output_as_it_was(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "good", "bad")], [job("split", "raw", writes=("good", "bad"))])
+    put(store, "bad", "1", "PENDING")
+    store.give_back(claim_one(store, "split", dataid="1", force=True), None, "nobody began it", wait=0)
+    assert [status(store, name, "1") for name in ("good", "bad")] == [None, "PENDING"]
 
 
 def test_whoever_reads_all_waits_for_what_is_forced_upstream(store: Store) -> None:

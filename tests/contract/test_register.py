@@ -10,7 +10,7 @@ import pytest
 from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob
 from opendataflow.model import Retry
-from tests.support.flows import chain, claim_one, dataset, drain, dump, job, produce, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, following, job, produce, status
 
 
 def flow() -> dict[str, Any]:
@@ -322,6 +322,17 @@ def test_a_store_belongs_to_one_environment(store: Store) -> None:
     with pytest.raises(InvalidPath):
         store.stamp("dev")
     assert store.environment() == "prod"
+
+
+def test_a_run_of_before_a_changed_mapping_keeps_no_other_output_from_its_input(store: Store) -> None:
+    store.register([dataset("raw"), dataset("late")], [job("shift", "raw lag 1", writes="late")])
+    store.announce("raw", ["1"])
+    run = claim_one(store, "shift", dataid="2")
+    store.register([], [job("shift", "raw lag 2", writes="late")])
+    assert following(store, "shift") == ["3"], "raw 1 is read for 2, by a mapping of before"
+    store.fail(run)
+    assert following(store, "shift") == ["3"]
+    assert store.breaches() == []
 
 
 def test_what_a_changed_mapping_makes_possible_is_found_at_once(store: Store) -> None:

@@ -222,8 +222,8 @@ class Model(Folding):
             raise Refused("UNKNOWN_JOB")
         if run.status != RUNNING:
             raise Refused("LEASE_LOST")
-        row = self.out.get((self.jobs[run.jobid].writes[0], run.dataid))
-        return row.tries if row else 1
+        rows = [self.out.get((name, run.dataid)) for name in self.jobs[run.jobid].writes]
+        return max((row.tries for row in rows if row), default=1)
 
     def cancel(self, runid: int) -> None:
         """A person ends a run."""

@@ -229,11 +229,10 @@ class World:
         reading = self.read.get((*chunk, work.name))
         if reading is None or reading.status == FAILED:
             return True
-        if reading.status != DONE:
-            return False
         run = self.runs.get(reading.runid) if reading.runid is not None else None
-        for_another = run is not None and run.dataid != dataid  # by a mapping of before
-        return is_again or for_another
+        if run is not None and run.dataid != dataid:
+            return True  # for another one, by a mapping of before
+        return reading.status == DONE and is_again
 
     def claimable(self, jobid: str) -> list[str]:
         """What a job may take, in order, deferred or not."""

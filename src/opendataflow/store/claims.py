@@ -202,11 +202,11 @@ def give_back(
     )
     if is_ours is None:
         raise lease_lost(claim)
-    if forced_from:
-        status_rows.put(tx, forced_from)
-    elif not claim.was_resubmit:
-        outputs = [StatusKey(datasetid, claim.dataid, claim.jobid, OUT) for datasetid in claim.outputs]
-        status_rows.remove(tx, outputs + _read_by(tx, claim))
+    status_rows.put(tx, forced_from)
+    if claim.forced or not claim.was_resubmit:
+        were = {row.datasetid for row in forced_from}
+        new = [StatusKey(name, claim.dataid, claim.jobid, OUT) for name in claim.outputs if name not in were]
+        status_rows.remove(tx, new if were else new + _read_by(tx, claim))
     about: dict[str, Any] = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
     if receipt is None:
         chunk = claim.dataid, claim.jobid

@@ -157,7 +157,7 @@ class RunVerbs(Session):
             if run is None:
                 raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
             job = catalogue.job(run.jobid)
-            chunk = tx.first(records.chunk, "chunk", datasetid=job.outputs[0], dataid=run.dataid)
+            chunks = [tx.first(records.chunk, "chunk", datasetid=name, dataid=run.dataid) for name in job.outputs]
             facts = Facts(
                 run.jobid,
                 run.dataid,
@@ -174,7 +174,7 @@ class RunVerbs(Session):
                 run.inputs,
                 job.outputs,
                 0.0,
-                chunk.tries if chunk else 1,
+                max((chunk.tries for chunk in chunks if chunk), default=1),
                 False,
                 run.forced,
                 run.owner,

@@ -251,13 +251,13 @@ for update of r skip locked
 
 -- name: reads_of_pairs
 -- The IN rows that jobs hold on given chunks, for one dataid of the job each.
--- An input that was consumed for another dataid, by a mapping of before, is not consumed for this one.
+-- An input that is or was consumed for another dataid, by a mapping of before, is not consumed for this one.
 -- PostgreSQL: a list is joined by LATERAL.
 select p.jobid, p.dataid, s.status
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p ->> 2 as in_datasetid, p ->> 3 as in_dataid from json_array_elements(:reads::json) p offset 0) p
 cross join lateral (select d.status from datastatus d
                     where d.datasetid = p.in_datasetid and d.dataid = p.in_dataid and d.jobid = p.jobid and d.locktype = 'IN'
-                      and (d.status <> 'DONE' or not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false)) offset 0) s
+                      and not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false) offset 0) s
 
 -- name: ready_inputs_alike
 -- How many inputs of many dataids of one job are READY, without those of one dataset, each of which has the dataid of the output; null when anything of them was made or read before.
@@ -282,7 +282,7 @@ from (select p.key as dataid, p.value as sort_key,
               cross join lateral (select d.status from datastatus d where d.datasetid = o and d.dataid = p.key and d.locktype = 'OUT' offset 0) s) as outputs,
              (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
               cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.jobid = :jobid and d.locktype = 'IN'
-                                  and (d.status <> 'DONE' or coalesce((select r.dataid from run r where r.runid = d.runid), p.key) = p.key) offset 0) s) as reads
+                                  and coalesce((select r.dataid from run r where r.runid = d.runid), p.key) = p.key offset 0) s) as reads
       from json_each_text(:pairs::json) p) f
 group by f.inputs, f.outputs, f.reads
 
@@ -414,7 +414,7 @@ select s.datasetid, s.dataid, s.status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN'
-                      and (d.status <> 'DONE' or not coalesce((select r.dataid <> :consumed_for::text from run r where r.runid = d.runid), false)) offset 0) s
+                      and not coalesce((select r.dataid <> :consumed_for::text from run r where r.runid = d.runid), false) offset 0) s
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.

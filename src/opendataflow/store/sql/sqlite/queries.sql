@@ -233,11 +233,11 @@ from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r
 
 -- name: reads_of_pairs
 -- The IN rows that jobs hold on given chunks, for one dataid of the job each.
--- An input that was consumed for another dataid, by a mapping of before, is not consumed for this one.
+-- An input that is or was consumed for another dataid, by a mapping of before, is not consumed for this one.
 -- SQLite: a list is read by json_each.
 select p.value ->> 0 as jobid, p.value ->> 1 as dataid, s.status from json_each(:reads) p
 cross join datastatus s on s.datasetid = p.value ->> 2 and s.dataid = p.value ->> 3 and s.jobid = p.value ->> 0 and s.locktype = 'IN'
-where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)
+where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)
 
 -- name: ready_inputs_alike
 -- How many inputs of many dataids of one job are READY, without those of one dataset, each of which has the dataid of the output; null when anything of them was made or read before.
@@ -262,7 +262,7 @@ from (select p.key as dataid, p.value as sort_key,
               cross join datastatus s on s.datasetid = o.value and s.dataid = p.key and s.locktype = 'OUT') as outputs,
              (select group_concat(s.status) from json_each(:inputs) i
               cross join datastatus s on s.datasetid = i.value and s.dataid = p.key and s.jobid = :jobid and s.locktype = 'IN'
-              where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.key)) as reads
+              where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.key)) as reads
       from json_each(:pairs) p) f
 group by f.inputs, f.outputs, f.reads
 
@@ -388,7 +388,7 @@ where datasetid = :datasetid and dataid in (select value from json_each(:dataids
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
-where s.status <> 'DONE' or not exists (select 1 from run r where r.runid = s.runid and r.dataid <> :consumed_for)
+where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> :consumed_for)
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
