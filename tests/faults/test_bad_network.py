@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import opendataflow
 from tests.support.broken import Flow, alive, until
 from tests.support.postgres import Cluster
 from tests.support.proxy import COMMIT, LOSE_ANSWER, LOSE_QUESTION, PASS, Proxy
@@ -143,13 +144,17 @@ def test_a_worker_whose_store_is_silent_for_ever_can_be_ended(flow: Flow, proxy:
 @pytest.mark.fault(7)
 def test_a_drain_on_a_bad_network_publishes_everything_once(flow: Flow, proxy: Proxy, soak: bool) -> None:
     """At random moments something is held up, for less and for more than a lease, lost or cut."""
-    chunks = 200 if soak else 12
+    chunks, least = (200, 60) if soak else (12, 6)
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     flow.prepare(range(chunks), lease="3s", retries=50)
     drain = behind(proxy, flow, "drain", "--workers", "3")
     faults = dict.fromkeys(["stall", "cut", LOSE_QUESTION, LOSE_ANSWER], 0)
-    while drain.poll() is None:
+    while drain.poll() is None or sum(faults.values()) < least:
+        if drain.poll() is not None:  # a fast machine: more to do
+            ended(drain)
+            flow.arrive(range(len(flow.dataids), len(flow.dataids) + chunks))
+            drain = behind(proxy, flow, "drain", "--workers", "3")
         fault = chance.choice(list(faults))
         faults[fault] += 1
         if fault == "stall":
@@ -163,11 +168,9 @@ def test_a_drain_on_a_bad_network_publishes_everything_once(flow: Flow, proxy: P
         time.sleep(chance.uniform(0.1, 1.0))
         proxy.decide = lambda question: PASS
     ended(drain)
-    assert sum(faults.values()) > 3, "else it proves nothing"
     flow.audit()
-    print(
-        f"bad network: {chunks} chunks, {sum(faults.values())} faults {faults}, {flow.attempts() - 2 * chunks} extra attempts"
-    )
+    extra = flow.attempts() - 2 * len(flow.dataids)
+    print(f"bad network: {len(flow.dataids)} chunks, {sum(faults.values())} faults {faults}, {extra} extra attempts")
 
 
 @pytest.mark.fault(6)
@@ -176,11 +179,14 @@ def test_a_drain_whose_server_restarts_every_few_seconds_does_everything_once(
 ) -> None:
     chunks, restarts = (150, 20) if soak else (6, 2)
     flow.prepare(range(chunks), lease="120s")
-    flow.shell.script("jobs/make.sh", 'exec >"$made_location"; echo "made of"; sleep 0.3; cat "$raw_location"')
+    flow.shell.script("jobs/make.sh", 'exec >"$made_location"; echo "made of"; sleep 1; cat "$raw_location"')
     drains = [flow.start("drain", "--workers", "2") for _ in range(2)]
+    with opendataflow.open(flow.store_url) as store:
+        until(store.running, "the first run")
     done = 0
     while done < restarts and None in [drain.poll() for drain in drains]:
-        time.sleep(2.5 if done else 1.0)
+        if done:
+            time.sleep(2.5)
         cluster.kill()
         cluster.start()
         done += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.broken import Flow, alive, until
+from tests.support.broken import Flow, alive, freeze, until
 from tests.support.shell import ODF
 
 # Its first attempt writes for ever, also from a daemon that left session, group and environment.
@@ -80,7 +80,7 @@ def test_after_kill_9_nothing_of_a_script_lives_on(flow: Flow, door: str) -> Non
 @pytest.mark.parametrize("door", DOORS)
 def test_a_successor_ends_the_script_of_a_frozen_worker_before_it_starts(flow: Flow, door: str) -> None:
     first, pids = begun(flow, door)
-    first.send_signal(signal.SIGSTOP)
+    freeze(first)
     expired(flow)
     assert all(map(alive, pids)), "nobody has ended them yet"
     flow.heal()
@@ -99,7 +99,7 @@ def test_on_another_host_the_script_of_a_frozen_worker_is_harmless(flow: Flow) -
     if shutil.which("unshare") is None or subprocess.run([*host, "true"], capture_output=True).returncode:
         pytest.skip("no right to make namespaces")
     first, pids = begun(flow, "RunJob")
-    first.send_signal(signal.SIGSTOP)
+    freeze(first)
     expired(flow)
     successor = subprocess.run(
         [*host, *ODF, "drain"],
@@ -124,7 +124,7 @@ def test_who_is_frozen_at_any_moment_publishes_nothing_afterwards(flow: Flow) ->
     for number, moment in enumerate(MOMENTS):
         worker = flow.start("run", "--dataid", str(number), "jobs/make.sh", at=moment, hold=True)
         flow.reached(worker)
-        worker.send_signal(signal.SIGSTOP)
+        freeze(worker)
         flow.go_on()
         frozen.append(worker)
     expired(flow)
@@ -150,7 +150,7 @@ def test_who_is_frozen_inside_a_transaction_keeps_nobody_from_working_for_long(f
         flow.arrive([1 + number])
         frozen = flow.start("run", "--dataid", str(1 + number), "jobs/make.sh", at=moment, hold=True)
         flow.reached(frozen)
-        frozen.send_signal(signal.SIGSTOP)
+        freeze(frozen)
         flow.go_on()
         other = flow.start("drain")
         if flow.shell.store_url:

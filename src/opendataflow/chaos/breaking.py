@@ -97,7 +97,7 @@ class Breaking(Storm):
         frozen = lane.worker
         if frozen is None or not frozen.has_arrived:
             return
-        frozen.signal(signal.SIGSTOP)
+        frozen.freeze()
         struck = self._note(lane, fault)
         frozen.go_on()
         # Somebody has to take over, also where there is no other lane.

@@ -70,6 +70,12 @@ class Worker:
         if self.lives:
             send(self.pid, number)
 
+    def freeze(self) -> None:
+        """Stop it, and come back when every thread of it stands still: before that one of them may still go on."""
+        self.signal(signal.SIGSTOP)
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def kill(self) -> None:
         """End it at once."""
         self.signal(signal.SIGKILL)
