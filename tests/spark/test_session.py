@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from pyspark.sql import SparkSession
 
 from opendataflow.errors import BadConfig
 from opendataflow.spark.session import app_id, cancel, chunk_context, ui_of
@@ -77,3 +78,14 @@ def test_the_session_is_quiet_and_ours(spark):
     assert app_id(spark).startswith("local-")
     assert ui_of(spark) == ""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_py4j_puts_no_stack_on_the_screen_and_job_code_is_heard(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    logged = (
+        "import logging\ntry: 1 / 0\nexcept ZeroDivisionError: logging.exception('Exception while sending command.')"
+    )
+    for path in ("/site-packages/py4j/java_gateway.py", "/project/jobs/mine.py"):
+        exec(compile(logged, path, "exec"), {})
+    assert [record.pathname for record in caplog.records] == ["/project/jobs/mine.py"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -154,6 +155,7 @@ def _connect(builder_of: type[SparkSession], options: dict[str, str]) -> SparkSe
 def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Redact) -> SparkSession:
     from pyspark import SparkContext
 
+    logging.getLogger().addFilter(_is_not_of_py4j)
     errors = _JavaErrors()
     try:
         if SparkContext._gateway is None:
@@ -172,6 +174,11 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Re
         ) from problem
     errors.are_shown = True
     return spark
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """When Java is gone, py4j puts a stack on the screen, through the root logger; whoever asked Java tells it in a line."""
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 class _JavaErrors:
