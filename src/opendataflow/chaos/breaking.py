@@ -51,15 +51,21 @@ class Breaking(Storm):
             KILL_SPARK: self._kill_spark,
         }
         for fault in lane.faults:
-            if not self._strikes:
-                break
-            yield from ways[fault.kind](lane, fault)
+            before = self._planned_of(lane)
+            if self._strikes:
+                yield from ways[fault.kind](lane, fault)
+            if self._planned_of(lane) == before:
+                self.missed.append((lane.number, fault))
         if lane.worker is not None and lane.worker.is_armed and lane.worker.lives:
-            self._kill_now(lane, Fault(KILL_WORKER, ANY_MOMENT))  # nobody watches it later
+            self._kill_besides(lane)  # nobody watches it later
         lane.is_idle = True
         while True:
             self._keep_alive(lane)
             yield
+
+    def _planned_of(self, lane: Lane) -> int:
+        """How many faults of its plan have struck a lane."""
+        return sum(each.is_planned and each.lane == lane.number for each in self.struck)
 
     def _kill_worker(self, lane: Lane, fault: Fault) -> Steps:
         if fault.where == ANY_MOMENT:
@@ -87,7 +93,7 @@ class Breaking(Storm):
             if found:
                 pid, hit = found[0]
                 send(pid, signal.SIGKILL)
-                self._note(lane, fault, hits=[hit])
+                self._note(lane, fault, [hit])
             worker.go_on()
             if found:
                 return
@@ -118,7 +124,7 @@ class Breaking(Storm):
             self._tell(struck)
         lane.worker = frozen
         if stand_in.worker is not None and stand_in.worker.lives:
-            self._kill_now(stand_in, Fault(KILL_WORKER, ANY_MOMENT))
+            self._kill_besides(stand_in)
 
     def _damage(self, lane: Lane, fault: Fault) -> Steps:
         """A byte of what is published changes; who reads it next must say so, and a RESUBMIT heals it."""
@@ -136,7 +142,7 @@ class Breaking(Storm):
         flip(path)
         self._store.resubmit("used", [dataid], why="odf chaos: reads a file that was damaged")
         self.again += 1
-        struck = self._note(lane, fault, hits=[Hit("make", dataid, 0), Hit("use", dataid, 0)])
+        struck = self._note(lane, fault, [Hit("make", dataid, 0), Hit("use", dataid, 0)])
         struck.is_held = True  # it heals when somebody has been refused
         refused = ""
         while not refused and self.now < self._settings.seconds * 0.8:
@@ -203,21 +209,23 @@ class Breaking(Storm):
             return None
         hits = self._hands(lane)
         breaks(lane.line)
-        struck = self._note(lane, fault, hits=hits)
+        struck = self._note(lane, fault, hits)
         lane.worker.go_on()
         return struck
 
     def _kill_spark(self, lane: Lane, fault: Fault) -> Steps:
-        worker = self._keep_alive(lane)
-        while self._strikes and not self._hands_seen(lane):
+        found: list[int] = []
+        while self._strikes and not found:
             worker = self._keep_alive(lane)
-            yield
+            if self._hands_seen(lane):  # it may have a chunk and no Java yet
+                found = [each.pid for each in worker.below() if each.name == "java"]
+            if not found:
+                yield
         hits = self._hands(lane)
-        found = [each for each in worker.below() if each.name == "java"]
-        for java in found:
-            send(java.pid, signal.SIGKILL)
+        for pid in found:
+            send(pid, signal.SIGKILL)
         if found:
-            self._note(lane, fault, hits=hits)
+            self._note(lane, fault, hits)
 
 
 def _refused(worker: Worker, hits: Sequence[Hit]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +13,7 @@ from typing import IO, Any
 from ..errors import BadConfig, OdfError, StoreReadOnly, UsageError
 from ..project import Project, load
 from ..project.locations import store_address
+from ..store import schemas
 from .places import File, Place, place_of
 from .scratch import MARK, Where, is_name, records_of, remove, remove_folder
 
@@ -58,8 +60,9 @@ def _sweep(project: Project, path: Path, record: IO[str], url: str, password: st
             here = _as_used_now(left.store, url, left.id)
             if here is None:
                 remove_folder(left)
+                address = shlex.quote(schemas.split(left.store.address)[0])
                 say(
-                    f"{path}: {left.store.shown} is on another server than the store: look there, then remove this file"
+                    f"{left.store.shown}, which an earlier chaos left, is on another server; odf chaos --store {address} removes it"
                 )
                 return
             remove(left._replace(store=here), password)

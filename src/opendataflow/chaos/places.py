@@ -70,6 +70,13 @@ class File(Place):
     def shown(self) -> str:
         return str(self.path)
 
+    def check(self, password: str | None) -> None:
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise BadConfig(f"{folder} is not there, and the store of the scratch would be in it")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise BadConfig(f"{folder} cannot be written, and the store of the scratch would be in it")
+
     @property
     def removal(self) -> str:
         return f"rm {shlex.quote(str(self.path))}*"

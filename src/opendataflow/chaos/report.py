@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args, get_origin, get_type_hints
@@ -19,13 +20,16 @@ from .scratch import state_of
 from .struck import Struck
 
 SURVIVED = "SURVIVED"
-FORMAT = 2
+FORMAT = 3
 _LARGEST = 5_000_000  # bytes of a report that anybody reads
 
 
 @dataclass(frozen=True, slots=True)
 class FaultFact:
-    """One fault that struck; recovered is null where it hit nothing, or where that did not heal in time."""
+    """One fault that struck; recovered is null where it hit nothing, or where that did not heal in time.
+
+    It is not planned where it was done so that the plan could go on: a worker was in the way.
+    """
 
     kind: str
     where: str
@@ -35,7 +39,17 @@ class FaultFact:
     recovered: float | None
     within_two_leases: bool | None
     survived: bool
+    planned: bool
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissedFact:
+    """One fault that was planned and did not strike: there was no time for it, or nothing that it could hit."""
+
+    kind: str
+    where: str
+    worker: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,7 @@ class Report:
     kinds: tuple[KindFact, ...]
     promises: tuple[PromiseFact, ...]
     faults: tuple[FaultFact, ...]
+    missed: tuple[MissedFact, ...]
     kept: str
     kept_store: str
     removal: str
@@ -129,6 +144,11 @@ class Report:
         return sum(each.count for each in self.kinds)
 
     @property
+    def besides(self) -> int:
+        """Those of them that were not in the plan."""
+        return sum(not each.planned for each in self.faults)
+
+    @property
     def extra(self) -> int:
         """Attempts beyond what would have been needed without a fault."""
         return max(self.attempts - self.needed, 0)
@@ -146,32 +166,32 @@ def fault_facts(struck: list[Struck]) -> tuple[FaultFact, ...]:
             round(each.recovered, 2) if each.is_timed and each.recovered is not None else None,
             each.is_within,
             not each.is_open and each.is_refused is not False,
+            each.is_planned,
             each.note,
         )
         for each in struck
     )
 
 
-def kind_facts(faults: tuple[FaultFact, ...]) -> tuple[KindFact, ...]:
-    """The same by kind."""
+def kind_facts(faults: tuple[FaultFact, ...], kinds: Iterable[str]) -> tuple[KindFact, ...]:
+    """The same by kind, of all that were meant to strike."""
     found = []
-    for kind, meaning in MEANING.items():
+    for kind in kinds:
         of_it = [each for each in faults if each.kind == kind]
         seconds = [each.recovered for each in of_it if each.recovered is not None]
-        if of_it:
-            found.append(
-                KindFact(
-                    kind,
-                    meaning,
-                    len(of_it),
-                    sum(each.survived for each in of_it),
-                    sum(bool(each.chunks) for each in of_it),
-                    sum(each.within_two_leases is not None for each in of_it),
-                    sum(each.within_two_leases is True for each in of_it),
-                    round(median(seconds), 2) if seconds else None,
-                    max(seconds, default=None),
-                )
+        found.append(
+            KindFact(
+                kind,
+                MEANING[kind],
+                len(of_it),
+                sum(each.survived for each in of_it),
+                sum(bool(each.chunks) for each in of_it),
+                sum(each.within_two_leases is not None for each in of_it),
+                sum(each.within_two_leases is True for each in of_it),
+                round(median(seconds), 2) if seconds else None,
+                max(seconds, default=None),
             )
+        )
     return tuple(found)
 
 

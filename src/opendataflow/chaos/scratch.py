@@ -80,14 +80,19 @@ def where(project: Project, store_url: str) -> Where:
     return Where(folder / f"{MARK}-{name}", place_of(store_address(store_url, project.folder), name), note)
 
 
+def check(at: Where, password: str | None) -> None:
+    """Refuse before anything is made: a full disk, a folder that cannot be written, a store that cannot be had."""
+    folder = at.folder.parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadConfig(f"{folder} cannot be written, and the data of the scratch would be there")
+    if shutil.disk_usage(folder).free < _LEAST_SPACE:
+        raise NoSpace(f"{folder} has less than 200 MB left", hint="Chaos never fills a disk: free some space.")
+    at.store.check(password)
+
+
 @contextmanager
 def made(project: Project, at: Where, password: str | None, settings: Settings, *, keep: bool) -> Iterator[Scratch]:
     """A scratch that is removed at the end, unless somebody wants to look at it; its mark says meanwhile that we live."""
-    if shutil.disk_usage(at.folder.parent).free < _LEAST_SPACE:
-        raise NoSpace(
-            f"{at.folder.parent} has less than 200 MB left", hint="Chaos never fills a disk: free some space."
-        )
-    at.store.check(password)
     with _recorded(project, at) as record, ExitStack() as held:
         try:
             at.folder.mkdir(mode=0o700)
@@ -155,6 +160,11 @@ def records_of(project: Project) -> Path:
     return state_of(project) / "chaos"
 
 
+def is_recorded(project: Project, at: Where) -> bool:
+    """Whether something of a scratch is left, which the next chaos removes."""
+    return (records_of(project) / f"{at.id}.json").exists()
+
+
 @contextmanager
 def _recorded(project: Project, at: Where) -> Iterator[Path]:
     folder = records_of(project)
@@ -166,7 +176,12 @@ def _recorded(project: Project, at: Where) -> Iterator[Path]:
         record.write(json.dumps({"folder": str(at.folder), "store": at.store.address}))
         record.flush()
         new.rename(path)
-        yield path
+        try:
+            yield path
+        finally:
+            with suppress(OSError):  # not where the report, or another scratch, is
+                folder.rmdir()
+                folder.parent.rmdir()
 
 
 @contextmanager

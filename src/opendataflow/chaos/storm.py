@@ -7,6 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
+from ..errors import StoreUnreachable
 from ..model import READY
 from ..pause import pause
 from ..project import Project
@@ -57,6 +58,7 @@ class Storm:
         self._store, self._project, self._settings, self._tell = store, project, settings, tell
         self.workers = Workers(scratch)
         self.struck: list[Struck] = []
+        self.missed: list[tuple[int, Fault]] = []  # what was planned for a lane, and did not strike
         self._dice = random.Random(settings.seed + 1)  # for moments; what strikes is planned
         self._begin = time.monotonic()
         self._arrived: list[str] = []
@@ -106,9 +108,13 @@ class Storm:
     def _look(self) -> None:
         if time.monotonic() < self._next_look:
             return
-        with self._store.at_once():
-            running = self._store.running()
-            chunks = [chunk for name in self._outputs for chunk in self._store.all_chunks(name)]
+        try:
+            with self._store.at_once():
+                running = self._store.running()
+                chunks = [chunk for name in self._outputs for chunk in self._store.all_chunks(name)]
+        except StoreUnreachable:
+            self._store.running()  # somebody broke our own connection: this waits for the server, as workers do
+            return
         self._seen = Seen(running, {(chunk.datasetid, chunk.dataid): chunk.status for chunk in chunks})
         self._next_look = time.monotonic() + _LOOK
         at_work = {run.runid for run in running}
@@ -165,7 +171,7 @@ class Storm:
     def _armed(self, lane: Lane, fault: Fault, *, held: bool) -> Worker:
         """A new worker that breaks at a point; the last one is dead, or is killed now."""
         if lane.worker is not None and lane.worker.lives:
-            self._kill_now(lane, Fault(KILL_WORKER, ANY_MOMENT))
+            self._kill_besides(lane)
         lane.worker = self.workers.start(lane.words, lane.url, fault=fault.where, held=held)
         return lane.worker
 
@@ -177,12 +183,12 @@ class Storm:
                 worker = self._armed(lane, fault, held=True)
             yield
 
-    def _note(self, lane: Lane, fault: Fault, note: str = "", hits: Sequence[Hit] | None = None) -> Struck:
+    def _note(self, lane: Lane, fault: Fault, hits: Sequence[Hit] | None = None, *, planned: bool = True) -> Struck:
         """A fault has struck: what the worker had in its hands is what has to heal."""
         found = self._hands(lane) if hits is None else hits
         for earlier in self.struck:
             earlier.is_hit_again_by(found)
-        struck = Struck(fault, lane.number, self.now, list(found), note=note)
+        struck = Struck(fault, lane.number, self.now, list(found), planned)
         self.struck.append(struck)
         self._tell(struck)
         return struck
@@ -197,6 +203,12 @@ class Storm:
         assert lane.worker is not None
         lane.worker.kill()
         self._note(lane, fault)
+
+    def _kill_besides(self, lane: Lane) -> None:
+        """A worker is in the way of the plan: one fault more."""
+        assert lane.worker is not None
+        lane.worker.kill()
+        self._note(lane, Fault(KILL_WORKER, ANY_MOMENT), planned=False)
 
     def _hands_seen(self, lane: Lane) -> bool:
         """Whether it had something in its hands when the store was last looked at."""

@@ -24,6 +24,7 @@ class Struck:
     lane: int
     at: float
     hits: list[Hit] = field(default_factory=list)
+    is_planned: bool = True  # else it was done besides, so that the plan could go on
     recovered: float | None = None  # seconds until all that it hit was READY again
     note: str = ""
     is_refused: bool | None = None  # whether who had to be refused was; None where nobody had to

@@ -23,8 +23,20 @@ from . import scratch as scratches
 from .auditor import GOLDEN, PROMISES, breaches
 from .breaking import Breaking
 from .places import passwords_of, without_password
-from .plan import DAMAGE_FILE, FREEZE_WORKER, LEASE, Fault, Settings, plan
-from .report import FORMAT, SURVIVED, Machine, PromiseFact, Report, check, command_of, fault_facts, kind_facts, save
+from .plan import DAMAGE_FILE, FREEZE_WORKER, LEASE, Fault, Settings, kinds_of, plan
+from .report import (
+    FORMAT,
+    SURVIVED,
+    Machine,
+    MissedFact,
+    PromiseFact,
+    Report,
+    check,
+    command_of,
+    fault_facts,
+    kind_facts,
+    save,
+)
 from .scratch import Scratch, Where, golden
 from .storm import Lane
 from .struck import Struck
@@ -51,8 +63,8 @@ class Asked(NamedTuple):
     named_store: str = ""  # where the command line or ODF_STORE named it
 
 
-def check_machine(asked: Asked) -> None:
-    """Refuse before anything is made: what needs Linux, a place for the report, and a Java for Spark."""
+def check_machine(asked: Asked, at: Where) -> None:
+    """Refuse before anything is made: what needs Linux, a place for report and scratch, a store, and a Java for Spark."""
     check(asked.project)
     if not os.path.isdir("/proc/self"):
         raise MissingDependency("odf chaos looks for processes in /proc", hint="Run it on Linux.")
@@ -62,6 +74,7 @@ def check_machine(asked: Asked) -> None:
         java = find_java()
         if java.problem:
             raise MissingDependency(f"Spark cannot start: {java.problem}", hint=INSTALL_JAVA)
+    scratches.check(at, asked.password)
 
 
 def unleash(asked: Asked, at: Where, tell: Callable[[Struck], None], say: Callable[[str], None]) -> Report:
@@ -142,9 +155,10 @@ def _report(
         runs,
         outputs * settings.chunks + breaking.again,
         sum(map(len, planned)),
-        kind_facts(faults),
+        kind_facts(faults, kinds_of(settings, scratch.where.store.has_server)),
         promises,
         faults,
+        tuple(MissedFact(fault.kind, fault.where, lane) for lane, fault in breaking.missed),
         str(scratch.folder) if asked.keep else "",
         scratch.where.store.address if asked.keep else "",
         removal_of(scratch.where) if asked.keep else "",

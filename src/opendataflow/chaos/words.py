@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..insight.words import count, took
 from .plan import MEANING, Fault, Settings, kinds_of
@@ -12,19 +13,25 @@ from .scratch import Where
 from .struck import Struck
 
 
-def intent(settings: Settings, at: Where, faults: int) -> list[str]:
+def intent(settings: Settings, at: Where, faults: int, report: Path) -> list[str]:
     """What is going to happen, and where; nothing else is touched."""
     told = [
-        f"odf chaos is going to strike {count(faults, 'time')} while {count(settings.workers, 'worker')} "
-        f"{'makes' if settings.workers == 1 else 'make'} "
+        f"odf chaos is going to strike {count(faults, 'time')} while {_workers(settings)} "
+        f"{'makes' if settings.workers == 1 and not settings.spark else 'make'} "
         f"{count(settings.chunks, 'chunk')}, for {settings.minutes:g} min at most (seed {settings.seed}):",
         *(f"  {kind}: {MEANING[kind]}" for kind in kinds_of(settings, at.store.has_server)),
-        "Whoever stands in for a frozen worker is killed afterwards, which is one fault more.",
+        "A worker that is in the way of the plan is killed besides: one that stands in for a frozen one, or still waits.",
         "It works here, and touches nothing else:",
-        f"  store  {at.store.shown}",
-        f"  data   {at.folder}",
+        f"  store   {at.store.shown}",
+        f"  data    {at.folder}",
+        f"  report  {report}",
     ]
-    return told + ([f"  note   {at.note}"] if at.note else [])
+    return told + ([f"  note    {at.note}"] if at.note else [])
+
+
+def _workers(settings: Settings) -> str:
+    workers = count(settings.workers, "worker")
+    return f"{workers} and one more, with Spark (number {settings.workers + 1})," if settings.spark else workers
 
 
 def planned(lanes: tuple[tuple[Fault, ...], ...]) -> list[tuple[int, str, str]]:
@@ -53,6 +60,9 @@ def verdict(report: Report) -> str:
     faults = f"{report.survived:,} of {count(report.struck, 'fault')} survived"
     if open_yet and not report.broken:
         faults = f"{report.survived:,} of {count(report.struck, 'fault')} healed, {open_yet:,} not healed yet"
+    if report.missed:
+        names = ", ".join(dict.fromkeys(each.kind for each in report.missed))
+        faults += f", {len(report.missed):,} of {report.planned:,} planned did not strike ({names})"
     chunks = f"{report.done:,} of {count(report.chunks, 'chunk')} done"
     if report.verdict == SURVIVED:
         return f"{faults}, {chunks}, nothing lost, {_kept(report)}"
@@ -60,10 +70,7 @@ def verdict(report: Report) -> str:
         untried = f", {len(report.untried):,} not tried" if report.untried else ""
         return f"{count(len(report.broken), 'promise')} broken{untried}; {faults}, {chunks}"
     more = "Spark needs longer: give it" if report.machine.spark else "give it"
-    return (
-        f"it did not come to its end in {took(report.seconds)}: {faults}, {chunks}, {_kept(report)}; "
-        f"no promise is broken by that: {more} more --minutes"
-    )
+    return f"it did not end in {took(report.seconds)}: {faults}, {chunks}, {_kept(report)}; {more} more --minutes"
 
 
 def _kept(report: Report) -> str:
@@ -86,11 +93,18 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ("disk", f"{machine.disk}, {machine.folder}"),
         ("Spark", machine.spark),
         ("version", machine.version),
-        ("faults", f"{report.planned:,} planned, {report.struck:,} struck"),
+        ("faults", _faults(report)),
         ("attempts", attempts(report)),
         ("again", report.command),
         *kept(report.kept, report.kept_store, report.removal),
     ]
+
+
+def _faults(report: Report) -> str:
+    struck = report.struck - report.besides
+    missed = f", {len(report.missed):,} did not" if report.missed else ""
+    besides = f"; {report.besides:,} besides" if report.besides else ""
+    return f"{report.planned:,} planned: {struck:,} struck{missed}{besides}"
 
 
 def kept(folder: str, store: str, removal: str) -> list[tuple[str, str]]:
@@ -98,7 +112,7 @@ def kept(folder: str, store: str, removal: str) -> list[tuple[str, str]]:
     if not folder:
         return []
     look = f"cd {shlex.quote(folder)} && odf status --store {shlex.quote(store)}"
-    return [("kept", folder), ("kept store", store), ("look at it", look), ("remove it", removal)]
+    return [("scratch", folder), ("its store", store), ("look at it", look), ("remove it", removal)]
 
 
 def attempts(report: Report) -> str:
@@ -106,7 +120,7 @@ def attempts(report: Report) -> str:
     extra = f"{report.extra:,} more than without faults" if report.extra else "none more than without faults"
     return (
         f"{report.attempts:,} for {count(report.needed, 'run')}: {extra}, after {count(report.struck, 'fault')} "
-        "(chunks are made again and again until all faults have struck)"
+        "(chunks are made again and again while faults strike)"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -57,13 +58,14 @@ def chaos_verb(
       odf chaos --spark --yes --json
 
     \b
-    Exit codes: 0 everything was survived, 1 PROMISE_BROKEN or TIMED_OUT, 2 refused before it began, 75
-    STORE_UNREACHABLE, 130 Ctrl-C.
+    Exit codes: 0 everything that struck was survived, 1 PROMISE_BROKEN, TIMED_OUT or NO_SPACE, 2 refused before it began,
+    75 STORE_UNREACHABLE, 130 interrupted.
     """
     from ..chaos import words
     from ..chaos.leftovers import sweep
     from ..chaos.plan import Settings, plan
-    from ..chaos.scratch import where
+    from ..chaos.report import command_of, path_of
+    from ..chaos.scratch import is_recorded, where
     from ..chaos.unleash import Asked, check_machine, removal_of, unleash
 
     dice = secrets.randbelow(_SEEDS) if seed is None else seed
@@ -71,27 +73,31 @@ def chaos_verb(
     asked = Asked(
         app.project, app.url, app.password, settings, wish["keep"], app.store_url or app.taken.store_url or ""
     )
-    check_machine(asked)
     at = where(asked.project, asked.store_url)
+    check_machine(asked, at)
     planned = plan(settings, at.store.has_server)
-    intent = words.intent(settings, at, sum(map(len, planned)))
+    intent = words.intent(settings, at, sum(map(len, planned)), path_of(asked.project))
     if wish["dry_run"]:
         rows = words.planned(planned)
         facts = [{"worker": worker, "kind": kind, "where": step} for worker, kind, step in rows]
-        about = {"store": at.store.shown, "folder": at.folder, "seed": dice, "plan": facts, "dry_run": True}
+        again = command_of(settings, asked.named_store)
+        about = {"store": at.store.shown, "folder": at.folder, "seed": dice, "command": again}
+        about |= {"plan": facts, "dry_run": True}
         app.show(about, lambda: [*intent, "", *table(("worker", "fault", "where"), rows)])
         return 0
     for line in intent:
-        app.say(line)
+        click.echo(app.redact(line), err=True) if app.as_json and not wish["yes"] else app.say(line)
     confirm(app, "Begin?", wish["yes"])
     try:
-        with terminating():
+        with terminating(signal.SIGTERM, signal.SIGHUP):
             sweep(asked.project, asked.store_url, asked.password, app.say)
             report = unleash(asked, at, lambda struck: app.say(words.happened(struck)), app.say)
     except BaseException:
         if wish["keep"] and at.folder.is_dir():  # no report says it
             for name, value in words.kept(str(at.folder), at.store.address, removal_of(at)):
                 app.say(f"{name}: {value}")
+        elif is_recorded(asked.project, at):
+            app.say(f"{at.store.shown} could not be removed: the next odf chaos on this store does it")
         raise
     app.show(report, lambda: _lines(report), overview=True)
     return report.exit_code

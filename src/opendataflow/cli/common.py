@@ -36,6 +36,8 @@ item_option = click.option(
 class Within(click.FloatRange):
     """A number between two others; nan, which is neither less nor more than anything, is not."""
 
+    name = "number"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or a refusal."""
         if math.isnan(number := super().convert(value, param, ctx)):

@@ -132,17 +132,19 @@ def worker_of(app: App, *, echo: bool = False, master: str | None = None, items:
 
 
 @contextmanager
-def terminating() -> Iterator[None]:
-    """SIGTERM ends like Ctrl-C: what runs is recorded as FAILED, and nothing stays locked."""
+def terminating(*signals: signal.Signals) -> Iterator[None]:
+    """SIGTERM, or others, end like Ctrl-C: what runs is recorded as FAILED, and nothing stays locked."""
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    ends = [each for each in signals or (signal.SIGTERM,) if signal.getsignal(each) != signal.SIG_IGN]  # as nohup wants
+    before = {each: signal.signal(each, stop) for each in ends}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def report(app: App, result: Result, fail_if_none: bool) -> int:

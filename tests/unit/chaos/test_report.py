@@ -12,8 +12,8 @@ from opendataflow.chaos import unleash, words
 from opendataflow.chaos.auditor import GOLDEN
 from opendataflow.chaos.places import place_of
 from opendataflow.chaos.plan import DAMAGE_FILE, FREEZE_WORKER, KILL_WORKER, Fault, Settings
-from opendataflow.chaos.report import command_of, fault_facts, kind_facts, last, path_of, save
-from opendataflow.chaos.scratch import Where
+from opendataflow.chaos.report import MissedFact, command_of, fault_facts, kind_facts, last, path_of, save
+from opendataflow.chaos.scratch import Where, where
 from opendataflow.chaos.struck import Hit, Struck
 from opendataflow.chaos.unleash import FENCED, NAMED, TIDY, Asked
 from opendataflow.errors import BadConfig
@@ -77,7 +77,7 @@ def test_the_verdict_is_one_sentence() -> None:
     assert words.verdict(broken).startswith("1 promise broken; ")
     assert (report().exit_code, broken.exit_code) == (0, 1)
     late = replace(report(verdict="TIMED_OUT"), done=3)
-    assert words.verdict(late).startswith("it did not come to its end in 16 s")
+    assert words.verdict(late).startswith("it did not end in 16 s")
     assert late.exit_code == 1
 
 
@@ -108,7 +108,7 @@ def test_what_did_not_strike_or_was_not_asked_is_not_tried() -> None:
 
 def test_what_has_not_healed_in_time_is_not_said_to_be_lost() -> None:
     late = Struck(Fault(KILL_WORKER, "in commit"), 1, 2.5, [Hit("make", "3", 7)])
-    told = replace(report(verdict="TIMED_OUT"), kinds=kind_facts(fault_facts([late])), done=3)
+    told = replace(report(verdict="TIMED_OUT"), kinds=kind_facts(fault_facts([late]), [KILL_WORKER]), done=3)
     assert "0 of 1 fault healed, 1 not healed yet, 3 of 12 chunks done" in words.verdict(told)
     assert words.verdict(told).endswith("give it more --minutes")
     assert "Spark needs longer" in words.verdict(replace(told, machine=replace(told.machine, spark="local[1]")))
@@ -122,11 +122,11 @@ def test_the_command_of_a_report_strikes_in_the_same_way_again() -> None:
 
 
 def test_a_scratch_that_is_kept_is_named_with_its_address_and_with_what_removes_it() -> None:
-    assert "kept" not in dict(words.facts(report()))
+    assert "scratch" not in dict(words.facts(report()))
     at = Where(Path("/data/.odf-chaos-00ab12cd"), place_of("postgresql://me:s3cret@host/db", "00ab12cd"))
     told = dict(words.kept(str(at.folder), at.store.address, unleash.removal_of(at)))
     address = "postgresql://me@host/db?schema=dataflow_chaos_00ab12cd"
-    assert told["kept store"] == address
+    assert told["its store"] == address
     assert told["look at it"] == f"cd /data/.odf-chaos-00ab12cd && odf status --store '{address}'"
     assert told["remove it"].startswith("rm -r /data/.odf-chaos-00ab12cd; psql postgresql://me@host/db -c 'DROP SCHEMA")
     told = dict(words.facts(replace(report(), kept="/a b", kept_store="sqlite:////x.db", removal="rm")))
@@ -136,16 +136,34 @@ def test_a_scratch_that_is_kept_is_named_with_its_address_and_with_what_removes_
 def test_a_folder_in_the_place_of_the_report_is_refused_before_anything_is_broken(tmp_path: Path) -> None:
     project = without_file(tmp_path, None)
     asked = Asked(project, f"sqlite:///{tmp_path}/dataflow.db", None, Settings())
-    unleash.check_machine(asked)
+    at = where(project, asked.store_url)
+    unleash.check_machine(asked, at)
     path_of(project).mkdir(parents=True)
     with pytest.raises(BadConfig, match="is a folder"):
-        unleash.check_machine(asked)
+        unleash.check_machine(asked, at)
+
+
+def test_a_place_that_is_not_there_is_refused_before_anything_is_broken(tmp_path: Path) -> None:
+    project = without_file(tmp_path, None)
+    asked = Asked(project, f"sqlite:///{tmp_path}/nowhere/dataflow.db", None, Settings())
+    with pytest.raises(BadConfig, match="nowhere is not there"):
+        unleash.check_machine(asked, where(project, asked.store_url))
+
+
+def test_what_was_planned_and_did_not_strike_is_told_and_what_struck_besides() -> None:
+    told = report()
+    assert dict(words.facts(replace(told, planned=3)))["faults"] == "3 planned: 3 struck"
+    faults = (told.faults[0], replace(told.faults[1], planned=False), told.faults[2])
+    told = replace(told, planned=3, faults=faults, missed=(MissedFact("kill Spark", "at work", 4),))
+    assert dict(words.facts(told))["faults"] == "3 planned: 2 struck, 1 did not; 1 besides"
+    assert "1 of 3 planned did not strike (kill Spark)" in words.verdict(told)
+    assert [(kind.kind, kind.count) for kind in kind_facts((), ["kill Spark"])] == [("kill Spark", 0)]
 
 
 def test_what_is_going_to_happen_is_said_in_good_english() -> None:
     at = Where(Path("/data/.odf-chaos-00ab12cd"), place_of("sqlite:////data/x.db", "00ab12cd"))
-    assert "6 times while 1 worker makes 2 chunks" in words.intent(Settings(2, workers=1), at, 6)[0]
-    assert "6 times while 2 workers make 2 chunks" in words.intent(Settings(2, workers=2), at, 6)[0]
+    assert "6 times while 1 worker makes 2 chunks" in words.intent(Settings(2, workers=1), at, 6, Path("r"))[0]
+    assert "6 times while 2 workers make 2 chunks" in words.intent(Settings(2, workers=2), at, 6, Path("r"))[0]
 
 
 def test_a_chunk_that_is_hit_again_is_the_later_fault_s_to_time() -> None:
