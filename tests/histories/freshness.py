@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tests.histories.steering import Change, Steering
-from tests.histories.world import FAILED, READY, RESUBMIT, RUNNING, Chunk, Out, Refused, Version
+from tests.histories.world import FAILED, READY, RESUBMIT, RUNNING, SET_ASIDE, Chunk, Out, Refused, Version
 
 
 class Freshness(Steering):
@@ -81,7 +81,7 @@ class Freshness(Steering):
                 (reading.status, reading.version) == (RUNNING, version)
                 for (each, at, _), reading in self.read.items()
                 if (each, at) == (name, dataid)
-            )
+            ) or any((name, dataid, version) in run.inputs for run in self.runs.values() if run.status == RUNNING)
             if not is_read and not (row and row.version == version):
                 free.append((dataid, version))
                 self.vacuumed.add((name, dataid, version))
@@ -203,11 +203,16 @@ class Freshness(Steering):
                 wanted.setdefault(name, []).append(dataid)
         changed = []
         for name, dataids in wanted.items():
-            ready = [dataid for dataid in dataids if (name, dataid) in self.out and self.is_ready((name, dataid))]
+            ready = [dataid for dataid in dataids if self.is_ready((name, dataid)) and self._may_be_made(name, dataid)]
             changed += self.steered("resubmit", name, ready)
         for name, dataid, *_ in changed:
             self.remade[name, dataid] = self.out[name, dataid].version
         return changed
+
+    def _may_be_made(self, name: str, dataid: str) -> bool:
+        """Whether nothing that the same run writes is set aside, or running."""
+        rows = [self.out.get((each, dataid)) for each in self.written_together(name)]
+        return all(row is None or row.status not in (RUNNING, *SET_ASIDE) for row in rows)
 
     def restore(self, chunks: Sequence[Chunk]) -> None:
         """What waits to be made again, and was made from exactly what stands now, is READY as it is; and so on downstream."""
@@ -218,6 +223,8 @@ class Freshness(Steering):
                 inputs = self.made.get(chunk, {}).get(version)
                 if row is None or (row.status, row.version) != (RESUBMIT, version) or inputs is None:
                     continue
+                if any((note.what, note.datasetid, note.dataid) == ("OUT", *chunk) for note in self.notes):
+                    continue  # somebody decided anew, and it is still to be folded in
                 if any(item[:2] in chunks for item in inputs.inputs) and all(map(self._is_as_read, inputs.inputs)):
                     kept.append(chunk)
             kept = [chunk for chunk in kept if self._is_whole(chunk, kept)]

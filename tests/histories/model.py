@@ -116,8 +116,7 @@ class Model(Folding):
         is_superseded = any(item[:2] in self.out and self.out[item[:2]].version != item[2] for item in read)
         if not are_new or is_superseded:
             self.renewed(chunks)
-        if not are_new:
-            self.look_at_the_whole(chunks)
+        self.look_at_the_whole(chunks)
 
     def keep(self, chunk: Chunk, version: int, made: Made) -> None:
         """Remember a version and what it was made from; once, whoever says it again."""
@@ -199,9 +198,8 @@ class Model(Folding):
                 del self.out[chunk]
         self.runs[runid] = run._replace(status=REFUSED)
         work = self.jobs.get(run.jobid)
-        was_something = [chunk for chunk, row in was.items() if run.forced and row.held]
-        if was_something:
-            self.settle_candidates(was_something, by_person=True)
+        if not was_resubmit:
+            self.settle_candidates(list(was), by_person=True)
         self.deferred.discard((run.jobid, run.dataid))
         if wait and work is not None and self.is_claimable(work, run.dataid):
             self.deferred.add((run.jobid, run.dataid))

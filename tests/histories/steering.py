@@ -102,9 +102,9 @@ class Steering(World):
         lost: list[int] = []
         for chunk in chunks:
             row = self.out.get(chunk)
-            if row is None and chunk[0] != name:
-                continue
             before = row.status if row else None
+            if chunk[0] != name and (row is None or (verb == "release" and before not in SET_ASIDE)):
+                continue
             after = self._after(verb, chunk, row, force)
             if row is not None and row.runid is not None and before == RUNNING and self.is_running(row.runid):
                 lost.append(row.runid)
@@ -160,4 +160,7 @@ class Steering(World):
         for read in producer.reads if producer else ():
             if not read.is_shared:
                 for each in self.mapped(read, dataid):
-                    self.read.pop((read.name, each, producer.name if producer else ""), None)
+                    key = (read.name, each, producer.name if producer else "")
+                    run = self.runs.get(self.read[key].runid or 0) if key in self.read else None
+                    if run is None or run.dataid == dataid:  # else for another one, by a mapping of before
+                        self.read.pop(key, None)

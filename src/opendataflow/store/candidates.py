@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 from ..errors import BadDataid, BadId
-from ..model import READY, Catalogue, Job, sort_key, takes_all
+from ..model import CLAIMABLE, Catalogue, Job, sort_key, takes_all
 from ..shapes import NamedTuple
 from . import alike
 from .alike import Found, decided
@@ -16,6 +16,9 @@ from .rows import CandidateRow, PairRead, Status, compact
 
 _BATCH = 20_000
 _MOST_PAIR_LOCKS = 200
+
+# By dataset, the jobs that wait for all of something that it has a part in; of the catalogue that was last asked about.
+_whole: tuple[Mapping[str, Job] | None, dict[str, dict[str, Job]]] = (None, {})
 
 PairId = tuple[str, str]
 Seen = Mapping[ChunkId, Status]  # chunks as they stood after the candidates were locked
@@ -30,6 +33,13 @@ class Pair(NamedTuple):
     inputs: list[ChunkId]
     exclusive: list[ChunkId]
     is_resolved: bool
+
+
+class Derived(NamedTuple):
+    """How the chunks stand that decided, and those that were read; and whether all of what was derived can be taken now."""
+
+    seen: Seen
+    are_claimable: bool
 
 
 def touched(catalogue: Catalogue, chunks: Iterable[ChunkId]) -> dict[PairId, None]:
@@ -68,15 +78,18 @@ def dynamic_consumers(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[s
 
 def consumers_of_the_whole(catalogue: Catalogue, datasetids: Iterable[str]) -> dict[str, Job]:
     """Jobs that wait for all chunks of something that these datasets have a part in, however far upstream."""
-    changed = set(datasetids)
-    waiting = {}
-    for job in catalogue.jobs.values():
-        for item in job.inputs:
-            if item.mapping.kind == "all":
-                for upstream in map(catalogue.job, catalogue.upstream(item.datasetid)):
-                    if changed & {*upstream.outputs, *(read.datasetid for read in upstream.inputs)}:
-                        waiting[job.jobid] = job
-    return waiting
+    global _whole
+    jobs, waiting = _whole
+    if jobs is not catalogue.jobs:
+        waiting = {}
+        for job in catalogue.jobs.values():
+            for item in job.inputs:
+                if item.mapping.kind == "all":
+                    for upstream in map(catalogue.job, catalogue.upstream(item.datasetid)):
+                        for part in (*upstream.outputs, *(read.datasetid for read in upstream.inputs)):
+                            waiting.setdefault(part, {})[job.jobid] = job
+        _whole = catalogue.jobs, waiting
+    return {jobid: job for name in datasetids if name in waiting for jobid, job in waiting[name].items()}
 
 
 def settle(
@@ -92,31 +105,27 @@ def settle(
     """Bring the candidates up to date after these chunks changed; done are those whose outputs are all READY now.
 
     Where they are of one dataset and all became READY, it is named as ready, so that nobody looks again.
-    What a job publishes goes on from job to job by itself, to where the next one has nothing to do any more. What a person
-    decides, or delivers, may end a wait that is further downstream, or begin one.
+    What a job publishes goes on from job to job by itself, as long as the next one can take it. Where it cannot, and where a
+    person decides or delivers something, a wait that is further downstream may end, or begin.
     Returns how the chunks stand that done have read, and others.
     """
-    datasets = {datasetid for datasetid, _ in chunks}
     pairs = touched(catalogue, chunks)
     for pair_id in done:
         pairs.pop(pair_id, None)
-    seen = derive(tx, catalogue, pairs, done=done, read=read, ready=ready)
-    is_last = by_person or len(pairs) > _MOST_PAIR_LOCKS or _any_is_made(catalogue, pairs, seen)
-    for datasetid in datasets:
-        if dynamic_consumers(catalogue, (datasetid,)) or (is_last and consumers_of_the_whole(catalogue, (datasetid,))):
+    seen, are_claimable = derive(tx, catalogue, pairs, done=done, read=read, ready=ready)
+    for datasetid in {datasetid for datasetid, _ in chunks}:
+        goes_on = are_claimable and not by_person and _each_has_an_output(catalogue, datasetid)
+        if dynamic_consumers(catalogue, (datasetid,)) or (
+            not goes_on and consumers_of_the_whole(catalogue, (datasetid,))
+        ):
             # Which outputs this touches depends on what others publish meanwhile: the next claim looks, after this commit.
             tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
     return seen
 
 
-def _any_is_made(catalogue: Catalogue, pairs: Iterable[PairId], seen: Seen) -> bool:
-    """Whether one of these is there already, so that its job does not go on with what was published."""
-    return any(
-        chunk in seen and seen[chunk].status == READY
-        for jobid, dataid in pairs
-        if jobid in catalogue.jobs
-        for chunk in ((name, dataid) for name in catalogue.jobs[jobid].outputs)
-    )
+def _each_has_an_output(catalogue: Catalogue, datasetid: str) -> bool:
+    """Whether each chunk of a dataset is an input of some output, for every job that reads it: none lies beyond a bound."""
+    return not any(catalogue.output_partition(job).has_bounds for job, _ in catalogue.consumers(datasetid))
 
 
 def derive(
@@ -129,11 +138,8 @@ def derive(
     done: Sequence[PairId] = (),
     read: Iterable[ChunkId] = (),
     ready: str = "",
-) -> Seen:
-    """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate; done may not.
-
-    Returns how the chunks stand that this depends on, and those that were read.
-    """
+) -> Derived:
+    """Derive for each (job, dataid) whether it may be taken now, and write or remove its candidate; done may not."""
     pair_ids = list(pair_ids)
     if pair_ids or done:
         lock(tx, [*done, *pair_ids])
@@ -144,10 +150,13 @@ def derive(
     others = _derive_alike(tx, catalogue, pair_ids, not_before, asked_for, ready)
     pairs = [known for pair_id in others if (known := pair_of(tx, catalogue, *pair_id)) is not None]
     seen: dict[ChunkId, Status] = {}
+    are_claimable = bool(pairs) and len(pairs) == len(pair_ids)
     for start in range(0, max(len(pairs), 1), _BATCH):
-        seen |= _derive(tx, catalogue, pairs[start : start + _BATCH], read, not_before, asked_for)
+        part = _derive(tx, catalogue, pairs[start : start + _BATCH], read, not_before, asked_for)
+        seen |= part.seen
+        are_claimable = are_claimable and part.are_claimable
         read = ()
-    return seen
+    return Derived(seen, are_claimable)
 
 
 def _derive_alike(
@@ -208,13 +217,13 @@ def _derive(
     read: Iterable[ChunkId],
     not_before: float,
     asked_for: bool,
-) -> dict[ChunkId, Status]:
+) -> Derived:
     chunks = dict.fromkeys(read)
     for pair in pairs:
         chunks.update(dict.fromkeys([(name, pair.dataid) for name in catalogue.jobs[pair.jobid].outputs]))
         chunks.update(dict.fromkeys(pair.inputs))
     if not chunks:
-        return {}
+        return Derived({}, False)
     exclusive = [(pair.jobid, pair.dataid, *chunk) for pair in pairs for chunk in pair.exclusive]
     statuses_of = tx.ask("statuses_given", chunks=compact(list(chunks)))
     reads: dict[PairId, list[str]] = {}
@@ -237,7 +246,7 @@ def _derive(
     for jobid, dataids in _by_first(drop).items():
         remove(tx, jobid, dataids)
     write(tx, put)
-    return seen
+    return Derived(seen, not drop and all(row.state == CLAIMABLE for row in put))
 
 
 def write(tx: Transaction, candidates: Sequence[CandidateRow]) -> None:

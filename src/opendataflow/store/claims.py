@@ -215,11 +215,8 @@ def give_back(
         events = receipt_events("refused", claim.outputs, receipt, claim.owner, **about)
     tx.run("events_put", events=as_objects(events))
     chunks = [(name, claim.dataid) for name in claim.outputs]
-    if claim.forced or not claim.inputs:  # who reads it began to wait when it was taken
+    if not claim.was_resubmit:  # it is as it was before: nobody waits for it any more, or for all that there is
         candidates.settle(tx, catalogue, chunks, by_person=True)
-    elif not claim.was_resubmit:  # it is not there any more: nobody waits for it whom somebody named meanwhile
-        others = candidates.touched(catalogue, chunks).keys() - {(claim.jobid, claim.dataid)}
-        candidates.derive(tx, catalogue, sorted(others))
     not_before = tx.value("lease_clock") + wait if wait else 0.0
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
 

@@ -11,7 +11,7 @@ from ..model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, Consumed,
 from ..model.remarks import remarks
 from ..shapes import NamedTuple
 from . import candidates, records
-from .backend import Answer, Transaction
+from .backend import Answer, Retry, Transaction
 from .inputs import ChunkId
 from .records import Claim, Rescued, Run
 from .rows import EventRow, Expired, as_objects, compact, manifest_data
@@ -184,7 +184,10 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[Rescued
         status = RESUBMIT if again else FAILED
         detail = f"the lease of {expired.owner} ran out"
         outputs = _outputs_of_run(tx, expired)
-        end(tx, expired, outputs, Ending("rescued", LOST, status, FAILED, LeaseLost.name, detail))
+        _end_whole(tx, expired, outputs, Ending("rescued", LOST, status, FAILED, LeaseLost.name, detail))
+        chunks = [(name, expired.dataid) for name in {*outputs, *(job.outputs if job else ())}]
+        if tx.value("typed_given", chunks=compact(chunks)):
+            raise Retry  # somebody took it away meanwhile: that is folded in first
         if job is not None and again:
             # The pause begins at its last sign of life.
             _come_back(tx, catalogue, job, expired.dataid, expired.tries, waited=expired.lease)
@@ -197,16 +200,19 @@ def lose(tx: Transaction, runid: int | None, detail: str, *, who: str | None = N
     tx.lock("lock_runs", runids=compact([runid]))  # it may end by itself at this very moment
     lost = tx.first(records.run, "run_row", runid=runid)
     if lost is not None and lost.status == RUNNING:
-        outputs = _outputs_of_run(tx, lost)
-        ended = end(tx, lost, outputs, Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail))
-        # A row that says something else already keeps it: the history still tells how its run ended.
-        taken = [
-            EventRow("lost", name, lost.dataid, lost.jobid, who=who, why=detail, epoch=lost.epoch, runid=lost.runid)
-            for name in (*outputs, *gone)
-            if name not in ended
-        ]
-        if taken:
-            tx.run("events_put", events=as_objects(taken))
+        ending = Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail)
+        _end_whole(tx, lost, [*_outputs_of_run(tx, lost), *gone], ending, who)
+
+
+def _end_whole(
+    tx: Transaction, run: Run | Expired, outputs: Sequence[str], ending: Ending, who: str | None = None
+) -> None:
+    """End a run; an output whose row says something else by now keeps it, and the history still tells how its run ended."""
+    ended = end(tx, run, outputs, ending)
+    about: dict[str, Any] = {"who": who, "why": ending.detail, "epoch": run.epoch, "runid": run.runid}
+    taken = [EventRow(ending.kind, name, run.dataid, run.jobid, **about) for name in outputs if name not in ended]
+    if taken:
+        tx.run("events_put", events=as_objects(taken))
 
 
 def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:

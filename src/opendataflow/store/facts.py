@@ -48,7 +48,10 @@ def of_chunk(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str) -> Fa
     reads: list[ReadFact] = []
     if needed.exclusive:
         reads = tx.fetch(
-            ReadFact._make, "readings_given", jobid=job.jobid, consumed_for=dataid, chunks=compact(needed.exclusive)
+            ReadFact._make,
+            "readings_given",
+            jobid=job.jobid,
+            chunks=compact([(*chunk, dataid) for chunk in needed.exclusive]),
         )
     return Facts(
         job.jobid,

@@ -49,9 +49,13 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
 
 def check(tx: Transaction, changed: Iterable[Sequence[Any]]) -> None:
     """What was changed after a fold is what people saw: if somebody typed before that came first, all is done again."""
-    chunks = [change[:2] for change in changed]
-    if chunks and tx.value("typed_given", chunks=compact(chunks)):
+    if is_typed(tx, [change[:2] for change in changed]):
         raise Retry
+
+
+def is_typed(tx: Transaction, chunks: Sequence[Sequence[Any]]) -> bool:
+    """Whether somebody changed one of these chunks since the last fold."""
+    return bool(chunks and tx.value("typed_given", chunks=compact(chunks)))
 
 
 def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..model import READY, RERUN, Catalogue, Job
+from ..model import HOLD, PENDING, READY, RERUN, RUNNING, Catalogue, Job
+from ..model.partition import fitting
 from . import candidates, status_rows, steering
 from .announcing import Act
 from .backend import Transaction
@@ -17,6 +18,7 @@ from .records import Current, Link, RolledBack, Steered, current, link
 from .rows import EventRow, OutRow, as_objects, compact
 
 KEPT = "kept"
+SET_ASIDE_OR_RUNNING = (HOLD, PENDING, RUNNING)
 Made = tuple[str, str, int, str, str, int]  # a version, and the version of an input that it was made from
 
 
@@ -107,11 +109,6 @@ def published(
     unread = [link for link in links if link[5] == 0 and link[:2] in forced]
     if unread:  # a forced run did without: stale as soon as it is there, for then nobody looks who read it
         tx.run("stale_put", marks=compact(unread))
-    if not are_new:
-        for datasetid in dict.fromkeys(datasetid for datasetid, _ in chunks):
-            # Whoever waits for all of something further down may find nothing else that ends the wait.
-            if candidates.consumers_of_the_whole(catalogue, (datasetid,)):
-                tx.run("note_put", datasetid=datasetid, dataid=None, after=None)
 
 
 def rolled_back(tx: Transaction, catalogue: Catalogue, changed: Sequence[RolledBack], act: Act) -> None:
@@ -134,13 +131,25 @@ def remake(
         by_dataset.setdefault(datasetid, []).append(dataid)
     changed = []
     for datasetid, dataids in by_dataset.items():
-        there = status_rows.standing(tx, [(datasetid, dataid) for dataid in dataids])
-        ready = [dataid for (_, dataid), row in there.items() if row.status == READY]
+        ready = _that_may(tx, catalogue, datasetid, dataids)
         changed += steering.steer(tx, catalogue, "resubmit", datasetid, ready, act, force=False, dry_run=dry_run)
     if changed and not dry_run:
         there = status_rows.standing(tx, [(change.datasetid, change.dataid) for change in changed])
         tx.run("remake_put", chunks=compact([(*chunk, row.version) for chunk, row in there.items()]))
     return changed
+
+
+def _that_may(tx: Transaction, catalogue: Catalogue, datasetid: str, dataids: Iterable[str]) -> list[str]:
+    """Those of these READY chunks that can be made again: they fit, and nothing that their run writes is set aside or running."""
+    fit = list(fitting(catalogue.dataset(datasetid).partition, dataids))
+    group = catalogue.written_together(datasetid)
+    there = status_rows.standing(tx, [(name, dataid) for dataid in fit for name in group])
+    kept = {dataid for (_, dataid), row in there.items() if row.status in SET_ASIDE_OR_RUNNING}
+    return [
+        dataid
+        for dataid in fit
+        if dataid not in kept and (row := there.get((datasetid, dataid))) and row.status == READY
+    ]
 
 
 def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], who: str) -> None:

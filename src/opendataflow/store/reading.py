@@ -212,7 +212,10 @@ class Reading(Session):
 
     def locations_in_use(self, datasetid: str) -> list[str]:
         """Where the current versions of a dataset's chunks lie, and those that are being read."""
-        return list(map(self.roots().found, self._values("locations_in_use", datasetid=datasetid)))
+        current = map(self.roots().found, self._values("locations_in_use", datasetid=datasetid))
+        read = {item for run in self.running() for item in run.inputs if item.datasetid == datasetid}
+        versions = [self.manifest(*item) for item in sorted(read)]
+        return [*current, *(each.manifest.location for each in versions if each and each.manifest.location)]
 
     def _found(self, published: Published) -> Published:
         """A version with the location that its manifest means."""

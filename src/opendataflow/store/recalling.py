@@ -69,10 +69,10 @@ def recall(
 
 
 def _keep_from_claims(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId]) -> None:
-    """Claims of what is made from these chunks are waited for, and wait; candidates first, as a claim takes them."""
+    """Claims of what is made from these chunks are waited for, and wait; nobody makes a candidate of it meanwhile."""
     pairs = list(candidates.touched(catalogue, chunks))
-    candidates.lock_rows(tx, pairs)
     candidates.lock(tx, pairs)
+    candidates.lock_rows(tx, pairs)
 
 
 def _found(tx: Transaction, catalogue: Catalogue, first: VersionId, cascade: bool) -> tuple[list[VersionId], list[Run]]:

@@ -30,13 +30,13 @@ def put(tx: Transaction, rows: Sequence[OutRow]) -> None:
 def readings_of(tx: Transaction, catalogue: Catalogue, job: Job, dataids: Iterable[str]) -> list[StatusKey]:
     """The IN rows of a job's runs for these dataids, where the input belongs to that output alone."""
     needed = [
-        (item.datasetid, input_id)
+        (item.datasetid, input_id, dataid)
         for item in job.inputs
         if not item.mapping.is_shared
         for dataid in dataids
         for input_id in catalogue.needed(job, item, dataid)
     ]
-    read = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, consumed_for=None, chunks=compact(needed))
+    read = tx.fetch(ReadFact._make, "readings_given", jobid=job.jobid, chunks=compact(needed))
     return [StatusKey(row.datasetid, row.dataid, job.jobid, IN) for row in read]
 
 

@@ -68,9 +68,12 @@ class SteerVerbs(Session):
         def work(tx: Transaction) -> list[Steered]:
             catalogue = self._known(tx)
             folding.fold(tx, catalogue)
+            if datasetid in catalogue.datasets and folding.is_typed(
+                tx, steering.lock(tx, catalogue, datasetid, wanted)
+            ):
+                folding.fold(tx, catalogue)  # what came while we waited for the rows; from here on nothing does
             act = Act(self._who, why)
             changed = steering.steer(tx, catalogue, verb, datasetid, wanted, act, force=force, dry_run=dry_run)
-            folding.check(tx, changed)
             if not dry_run:
                 freshness.restore(tx, catalogue, [change[:2] for change in changed if change.after == READY], act.who)
             return changed

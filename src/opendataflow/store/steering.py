@@ -79,7 +79,7 @@ def steer(
     for name, dataid in chunks:
         row = there.get((name, dataid))
         before = row.status if row else None
-        if before is None and name != datasetid:
+        if name != datasetid and (before is None or (verb == "release" and before not in (HOLD, PENDING))):
             continue
         after = _after(verb, row, name, dataid, force)
         if row is not None and after == READY and (name, dataid, row.version) in recalled:
@@ -116,6 +116,14 @@ def steer(
         tx.run("events_put", events=as_objects(events))
         candidates.settle(tx, catalogue, chunks, by_person=True)
     return changed
+
+
+def lock(tx: Transaction, catalogue: Catalogue, datasetid: str, dataids: Iterable[str]) -> list[ChunkId]:
+    """Nobody takes or changes these chunks, nor what is written with them, until this transaction ends; returns them."""
+    chunks = [(name, dataid) for dataid in dataids for name in catalogue.written_together(datasetid)]
+    candidates.lock_rows(tx, candidates.touched(catalogue, chunks))
+    status_rows.standing(tx, chunks)
+    return chunks
 
 
 def recalled_versions(tx: Transaction, chunks: Sequence[ChunkId]) -> dict[tuple[str, str, int], Recalled]:

@@ -149,12 +149,13 @@ def vacuumed(tx: Transaction, datasetid: str, versions: Sequence[tuple[str, int]
     From here on nobody can roll back to them.
     """
     there = status_rows.standing(tx, sorted({(datasetid, dataid) for dataid, _ in versions}))
+    read = {tuple(item) for run in tx.fetch(records.run, "runs_running") for item in run.inputs}
     free, events = [], []
     for dataid, version in versions:
         row = there.get((datasetid, dataid))
         readers = tx.fetch(records.input_row, "readers_of_chunk", datasetid=datasetid, dataid=dataid)
         is_read = any(reader.status == RUNNING and reader.version == version for reader in readers)
-        if is_read or (row and row.version == version):
+        if is_read or (datasetid, dataid, version) in read or (row and row.version == version):
             continue
         free.append((dataid, version))
         if version not in removed(tx, datasetid, dataid):

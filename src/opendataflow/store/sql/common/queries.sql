@@ -186,6 +186,12 @@ insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :
 delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
 returning noteid, at, datasetid, dataid, jobid, locktype, before, after, who
 
+-- name: changed_since
+-- What a row was before each of its later changes: those that are still to be folded in, and what we did since without folding.
+select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
+union all
+select before from event where datasetid = :datasetid and dataid = :dataid and kind in ('announced', 'resubmitted', 'kept') and at >= :at
+
 -- Runs ------------------------------------------------------------------------------------------------------------
 
 -- name: slots_taken

@@ -321,13 +321,6 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid
 select s.datasetid, s.dataid, s.jobid, s.status from json_array_elements(:chunks::json) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.locktype = 'IN' offset 0) s
 
--- name: changed_since
--- What a row was before each of its later changes: those that are still to be folded in, and announcements, which fold nothing in.
--- PostgreSQL: an event has the time at which its transaction began, and that may have waited for the row.
-select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
-union all
-select before from event where datasetid = :datasetid and dataid = :dataid and kind = 'announced' and at >= cast(:at as timestamptz) - interval '1 minute'
-
 -- name: typed_given
 -- Whether somebody changed one of given chunks, and it is still to be folded in.
 -- PostgreSQL: a list has json values.
@@ -359,7 +352,7 @@ select count(*) as written from outs
 
 -- name: chunks_announce
 -- Chunks are there, all with the same version: their OUT rows, and the events that say so. Answers how many rows were written.
--- PostgreSQL: a row that somebody wrote since it was looked for is not written over; one statement is one round trip; timestamps have their default.
+-- PostgreSQL: a row that somebody wrote since it was looked for is not written over; one statement is one round trip; the event has the time at which the row was ours, not that at which the transaction began.
 with c as materialized (
     select c ->> 0 as dataid, c ->> 1 as sort_key, c ->> 2 as lower, c ->> 3 as upper from json_array_elements(:chunks::json) c
 ), outs as (
@@ -370,10 +363,10 @@ with c as materialized (
         lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
         seal = d.seal + 1, modified = now()
     where d.status = :before
-    returning 1
+    returning d.dataid
 ), told as (
-    insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
-    select 'announced', :datasetid, c.dataid, :jobid, :runid::bigint, :version::bigint, :before, 'READY', :who, :why from c
+    insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
+    select 'announced', :datasetid, outs.dataid, :jobid, :runid::bigint, :version::bigint, :before, 'READY', :who, :why, clock_timestamp() from outs
 )
 select count(*) as written from outs
 
@@ -408,13 +401,13 @@ delete from datastatus
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
 -- name: readings_given
--- The IN rows that one job holds on given chunks; not what it consumed for another dataid than a given one.
+-- The IN rows that one job holds on given chunks, each for a given dataid of its own; not what it consumed for another one.
 -- PostgreSQL: a list is joined by LATERAL.
 select s.datasetid, s.dataid, s.status
-from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
+from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as made from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN'
-                      and not coalesce((select r.dataid <> :consumed_for::text from run r where r.runid = d.runid), false) offset 0) s
+                      and not coalesce((select r.dataid <> c.made from run r where r.runid = d.runid), false) offset 0) s
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
@@ -749,15 +742,16 @@ on conflict (datasetid, dataid) do update set version = excluded.version
 delete from remake r using json_array_elements(:chunks::json) c where r.datasetid = c ->> 0 and r.dataid = c ->> 1
 
 -- name: remakes_from_given
--- The chunks that wait to be made again, and were made from given chunks.
--- PostgreSQL: a list is joined by LATERAL.
-select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
-from json_array_elements(:chunks::json) c
-cross join lateral (select * from made_from m where m.in_datasetid = c ->> 0 and m.in_dataid = c ->> 1 offset 0) f
-cross join lateral (select * from remake r where r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version offset 0) r
-cross join lateral (select * from datastatus d where d.datasetid = r.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
-                    and d.status = 'RESUBMIT' and d.version = r.version offset 0) s
-order by 1, 2
+-- The chunks that wait to be made again, and were made from given chunks; not where somebody typed something that is still to be folded in.
+-- PostgreSQL: a list is joined by LATERAL, and the rows are locked, in one order.
+select r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
+from (select distinct r.datasetid, r.dataid, r.version from json_array_elements(:chunks::json) c
+      cross join lateral (select * from made_from m where m.in_datasetid = c ->> 0 and m.in_dataid = c ->> 1 offset 0) f
+      cross join lateral (select * from remake r where r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version offset 0) r
+      order by 1, 2) r
+cross join lateral (select d.jobid, d.epoch, d.sort_key from datastatus d where d.datasetid = r.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
+                    and d.status = 'RESUBMIT' and d.version = r.version offset 0 for update) s
+where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.who is not null)
 
 -- name: recalled_put
 -- Remember that versions were called back.

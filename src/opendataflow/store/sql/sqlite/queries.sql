@@ -303,13 +303,6 @@ left join run r on r.runid = s.runid
 select s.datasetid, s.dataid, s.jobid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'IN'
 
--- name: changed_since
--- What a row was before each of its later changes: those that are still to be folded in, and announcements, which fold nothing in.
--- SQLite: one transaction writes at a time, so that times are in order.
-select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
-union all
-select before from event where datasetid = :datasetid and dataid = :dataid and kind = 'announced' and at >= :at
-
 -- name: typed_given
 -- Whether somebody changed one of given chunks, and it is still to be folded in.
 -- SQLite: a list is read by json_each.
@@ -384,11 +377,11 @@ delete from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
 -- name: readings_given
--- The IN rows that one job holds on given chunks; not what it consumed for another dataid than a given one.
+-- The IN rows that one job holds on given chunks, each for a given dataid of its own; not what it consumed for another one.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
-where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> :consumed_for)
+where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> c.value ->> 2)
 
 -- name: chunk_sort_keys_put
 -- Give chunks their positions in the order.
@@ -703,13 +696,14 @@ insert or replace into remake (datasetid, dataid, version) select r.value ->> 0,
 delete from remake where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
 
 -- name: remakes_from_given
--- The chunks that wait to be made again, and were made from given chunks.
+-- The chunks that wait to be made again, and were made from given chunks; not where somebody typed something that is still to be folded in.
 -- SQLite: a list is read by json_each.
 select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
 from json_each(:chunks) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
 cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
 cross join datastatus s on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
+where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.who is not null)
 order by 1, 2
 
 -- name: recalled_put
