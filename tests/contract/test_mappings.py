@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from opendataflow import Store
 from tests.support.flows import change, claim_one, dataset, drain, following, in_status, job, produce, status
 
@@ -325,6 +327,47 @@ def test_all_waits_no_longer_when_the_last_chunk_upstream_has_its_product_alread
     store.announce("low", ["1"])  # somebody else delivered what b would make of it
     assert drain(store, "add") == [], "a has something to do"
     assert drain(store, "a", "b", "add") == [("a", "1"), ("add", "all")]
+
+
+@pytest.mark.parametrize("why", ["another input never comes", "it lies beyond the end"])
+def test_all_waits_no_longer_for_what_the_flow_cannot_make(store: Store, why: str) -> None:
+    beside = ["other"] if why == "another input never comes" else []
+    low = dataset("low", end="1") if why == "it lies beyond the end" else dataset("low")
+    store.register(
+        [*(dataset(name) for name in ("raw", "mid", "other")), low, dataset("total", "text")],
+        [job("a", "raw", writes="mid"), job("b", "mid", *beside, writes="low"), job("add", "low all", writes="total")],
+    )
+    store.announce("raw", ["1", "2"])
+    store.announce("other", ["1"])
+    assert drain(store, "a", "b", "add") == [("a", "1"), ("a", "2"), ("b", "1"), ("add", "all")]
+    assert store.breaches() == []
+
+
+def test_all_waits_no_longer_for_a_month_that_is_not_whole(store: Store) -> None:
+    store.register(
+        [dataset("raw", "day"), dataset("day", "day"), dataset("month", "month"), dataset("total", "text")],
+        [
+            job("a", "raw", writes="day"),
+            job("b", "day rollup", writes="month"),
+            job("add", "month all", writes="total"),
+        ],
+    )
+    store.announce("raw", [*(f"2025-02-{day:02}" for day in range(1, 29)), "2025-03-01"])
+    assert drain(store, "a", "b", "add")[-2:] == [("b", "2025-02"), ("add", "all")]
+
+
+def test_all_waits_no_longer_for_a_run_that_is_given_back_and_cannot_begin_again(store: Store) -> None:
+    store.register(
+        [dataset("raw"), dataset("mid"), dataset("total", "text")],
+        [job("a", "raw", writes="mid"), job("add", "mid all", writes="total")],
+    )
+    store.announce("raw", ["1", "2"])
+    produce(store, "a", "1")
+    claim = claim_one(store, "a")
+    store.hold("raw", ["2"])
+    assert store.claim("add") == []
+    store.give_back(claim, None, "nobody began it", wait=0)
+    assert read(store, "add") == ("all", ["mid 1"])
 
 
 def test_a_job_with_three_inputs_waits_for_all_of_them_in_any_order(store: Store) -> None:

@@ -191,6 +191,18 @@ def refused(store: Store, to: int | None = None) -> None:
     assert dump(store) == dumped
 
 
+def test_what_one_of_two_runs_reads_is_not_vacuumed(store: Store) -> None:
+    """Both read raw 1, and only the later one has the row that says so."""
+    store.register([dataset("raw"), dataset("sum")], [job("add", "raw window 2", writes="sum")])
+    store.announce("raw", ["0", "1"], manifests={"1": Manifest(fingerprint="a")})
+    first = claim_one(store, "add", dataid="1")
+    store.announce("raw", ["1", "2"], manifests={"1": Manifest(fingerprint="b")})
+    second = claim_one(store, "add", dataid="2")
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="c")})
+    assert [("raw", "1", version) in run.inputs for run, version in ((first, 1), (second, 2))] == [True, True]
+    assert store.vacuumed("raw", [("1", 1), ("1", 2)]) == []
+
+
 def test_what_is_current_or_being_read_is_never_vacuumed(store: Store) -> None:
     three_versions(store)
     store.rollback("product", "1", 2)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import opendataflow
+from opendataflow import Manifest
 from opendataflow.errors import Locked
 from opendataflow.store import queries
 from tests.support.flows import chain, change, claim_one, dataset, following, job, kinds, produce, status
@@ -178,3 +179,66 @@ def test_a_run_that_begins_while_its_chunk_is_taken_away_is_over(postgres_url: s
         other.commit()
         said.result(timeout=60)
         assert [each.status for each in store.runs() if each.runid == runid] == ["LOST"]
+
+
+@pytest.mark.postgres
+def test_a_hold_that_is_typed_stays_when_the_input_comes_out_the_same_meanwhile(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as person,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store, options={"on_new_version": "rerun"})
+        first, second = ({"1": Manifest(fingerprint=letter)} for letter in "ab")
+        store.announce("raw", ["1"], manifests=first)
+        produce(store, "make", "1")
+        store.announce("raw", ["1"], manifests=second)
+        assert status(store, "product", "1") == "RESUBMIT"
+        person.execute("update datastatus set status = 'HOLD' where datasetid = 'product' and locktype = 'OUT'")
+        said = threads.submit(store.announce, "raw", ["1"], manifests=first)
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        person.commit()
+        said.result(timeout=60)
+        assert status(store, "product", "1") == "HOLD"
+        store.fold_in()
+        assert store.unfit_notes(9) == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("how", ["update datastatus set status = 'HOLD'", "delete from datastatus"])
+def test_a_run_that_is_rescued_while_somebody_takes_its_chunk_away_has_one_end(postgres_url: str, how: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow") as person,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        store.announce("raw", ["1"])
+        run = claim_one(store, "make")
+        store.dml(f"update run set lease_until = 1 where runid = {run.runid}")
+        person.execute(f"{how} where datasetid = 'product' and locktype = 'OUT'".encode())
+        said = threads.submit(store.claim, "use")
+        with pytest.raises(TimeoutError):
+            said.result(timeout=1)
+        person.commit()
+        assert said.result(timeout=60) == []
+        store.fold_in()
+        assert [kind for kind in kinds(store, "product", "1") if kind in ("lost", "rescued")] == ["lost"]
+        assert store.breaches() == []
+
+
+@pytest.mark.postgres
+def test_a_verb_on_many_chunks_comes_to_its_end_while_somebody_types_on_them(postgres_url: str) -> None:
+    with (
+        opendataflow.open(postgres_url, create=True) as store,
+        psycopg.connect(postgres_url, options="-c search_path=dataflow", autocommit=True) as person,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        chain(store)
+        dataids = [str(number) for number in range(2000)]
+        store.announce("raw", dataids)
+        said = threads.submit(store.hold, "raw", dataids)
+        while not said.done():
+            person.execute("update datastatus set status = 'READY' where datasetid = 'raw' and dataid = '7'")
+        assert len(said.result()) == len(dataids)

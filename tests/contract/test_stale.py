@@ -243,6 +243,38 @@ def test_a_chunk_is_kept_when_its_input_is_rolled_back_to_what_it_was_made_from(
     assert kinds(store, "product", "1")[-1] == "kept"
 
 
+def test_a_resubmit_that_is_typed_is_not_undone_by_an_input_that_comes_out_the_same(store: Store) -> None:
+    made(store, options={"on_new_version": "rerun"})
+    deliver(store, "1", "raw 1 b")
+    store.dml("update job_status set status = 'RESUBMIT' where datasetid = 'product' and dataid = '1'")
+    deliver(store, "1", "raw 1 a")  # folds nothing in
+    assert status(store, "product", "1") == "RESUBMIT"
+    assert publish(store, "make") == "1"
+    assert store.unfit_notes(9) == []
+
+
+@pytest.mark.parametrize("word", ["HOLD", "RUNNING"])
+def test_what_upstream_publishes_takes_nothing_along_that_is_set_aside_or_runs(store: Store, word: str) -> None:
+    store.register(
+        [dataset(name) for name in ("raw", "good", "bad")],
+        [job("split", "raw", writes=("good", "bad"), options={"on_new_version": "rerun"})],
+    )
+    deliver(store, "1", "a")
+    store.commit(claim_one(store, "split"))
+    store.dml(f"update datastatus set status = '{word}' where datasetid = 'bad'")
+    store.rescue()  # folds it in
+    deliver(store, "1", "b")
+    assert [status(store, name, "1") for name in ("good", "bad")] == ["READY", word]
+    assert ("good", "1", True) in stale(store), "it is shown"
+
+
+def test_what_upstream_publishes_is_not_refused_because_of_a_bound_downstream(store: Store) -> None:
+    made(store, options={"on_new_version": "rerun"})
+    store.register([dataset("product", start="2"), dataset("report", start="2")], [])
+    deliver(store, "1", "raw 1 b")
+    assert status(store, "product", "1") == "READY"
+
+
 def test_whoever_says_resubmit_gets_a_run_also_where_nothing_changed(store: Store) -> None:
     made(store)
     deliver(store, "1", "raw 1 b")

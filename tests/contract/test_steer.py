@@ -11,10 +11,19 @@ from opendataflow.errors import BadTransition, UnknownPool, UnknownRun, UsageErr
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
 from opendataflow.steer import foreseen
-from tests.support.flows import chain, claim_one, drain, dump, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, job, status
 
 NOWHERE = without_file(Path("/data"), None)
 ONE = Selector(("product",), ("1",))
+
+
+def test_one_output_that_was_set_aside_by_sql_can_be_released(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "good", "bad")], [job("split", "raw", writes=("good", "bad"))])
+    store.announce("raw", ["1"])
+    store.commit(claim_one(store, "split"))
+    store.dml("update datastatus set status = 'HOLD' where datasetid = 'bad'")
+    assert [change[:2] for change in store.release("bad", ["1"])] == [("bad", "1")]
+    assert [status(store, name, "1") for name in ("good", "bad")] == ["READY", "READY"]
 
 
 def made(store: Store) -> None:
