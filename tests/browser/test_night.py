@@ -107,7 +107,9 @@ def test_a_plan_of_recovery_is_read_ticked_started_and_followed_to_its_end(visit
     for tick in page.locator("#causes").get_by_role("checkbox").all():
         tick.uncheck()
     page.locator("#causes").get_by_label(re.compile("db1 is unreachable")).check()
-    expect(page.locator("#plan")).to_contain_text(FAILED[1])
+    left = [day for day in FAILED if statuses(shop)["loaded", day] == "FAILED"]  # one is healed, whichever failed first
+    for day in left:
+        expect(page.locator("#plan")).to_contain_text(day)
     page.get_by_label("Reason").fill("the network is back for good")
     page.get_by_role("button", name=re.compile("Start: RESUBMIT")).click()
     progress = page.locator("#progress")
