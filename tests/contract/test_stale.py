@@ -253,6 +253,16 @@ def test_a_resubmit_that_is_typed_is_not_undone_by_an_input_that_comes_out_the_s
     assert store.unfit_notes(9) == []
 
 
+def test_what_is_typed_on_the_row_of_a_reader_decides_nothing_about_the_chunk(store: Store) -> None:
+    made(store, options={"on_new_version": "rerun"})
+    deliver(store, "1", "raw 1 b")
+    store.dml(
+        "update datastatus set status = 'FAILED' where datasetid = 'product' and dataid = '1' and locktype = 'IN'"
+    )
+    deliver(store, "1", "raw 1 a")
+    assert status(store, "product", "1") == "READY"
+
+
 @pytest.mark.parametrize("word", ["HOLD", "RUNNING"])
 def test_what_upstream_publishes_takes_nothing_along_that_is_set_aside_or_runs(store: Store, word: str) -> None:
     store.register(

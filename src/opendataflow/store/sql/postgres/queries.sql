@@ -324,7 +324,7 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and
 -- name: typed_given
 -- Whether somebody changed one of given chunks, and it is still to be folded in.
 -- PostgreSQL: a list has json values.
-select exists (select 1 from note n where n.who is not null
+select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
                and (n.datasetid, n.dataid) in (select c ->> 0, c ->> 1 from json_array_elements(:chunks::json) c)) as typed
 
 -- name: deferred_given
@@ -751,7 +751,7 @@ from (select distinct r.datasetid, r.dataid, r.version from json_array_elements(
       order by 1, 2) r
 cross join lateral (select d.jobid, d.epoch, d.sort_key from datastatus d where d.datasetid = r.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
                     and d.status = 'RESUBMIT' and d.version = r.version offset 0 for update) s
-where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.who is not null)
+where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 
 -- name: recalled_put
 -- Remember that versions were called back.

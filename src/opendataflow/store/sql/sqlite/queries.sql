@@ -306,7 +306,7 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 -- name: typed_given
 -- Whether somebody changed one of given chunks, and it is still to be folded in.
 -- SQLite: a list is read by json_each.
-select exists (select 1 from json_each(:chunks) c join note n on n.datasetid = c.value ->> 0 and n.dataid = c.value ->> 1 and n.who is not null) as typed
+select exists (select 1 from json_each(:chunks) c join note n on n.datasetid = c.value ->> 0 and n.dataid = c.value ->> 1 and n.locktype = 'OUT' and n.who is not null) as typed
 
 -- name: deferred_given
 -- Which of given candidates are deferred.
@@ -703,7 +703,7 @@ from json_each(:chunks) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
 cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
 cross join datastatus s on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
-where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.who is not null)
+where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 order by 1, 2
 
 -- name: recalled_put
