@@ -48,7 +48,7 @@ def fold(tx: Transaction, catalogue: Catalogue) -> None:
 
 
 def check(tx: Transaction, changed: Iterable[Sequence[Any]]) -> None:
-    """What was changed after a fold is what people saw: if somebody typed before that came first, all is done again."""
+    """Begin again where somebody changed one of these chunks by SQL before we got hold of it, after the fold: that came first."""
     if is_typed(tx, [change[:2] for change in changed]):
         raise Retry
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ..model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue
+from ..model import FAILED, RESUBMIT, Catalogue
 from ..shapes import NamedTuple
 from . import candidates, endings, folding, records, status_rows
 from .announcing import Act
 from .backend import Transaction
+from .freshness import SET_ASIDE_OR_RUNNING
 from .inputs import ChunkId
 from .records import Event, Rescued, Steered
 from .rows import EventRow, OutRow, Standing, as_objects, compact
@@ -17,7 +18,6 @@ from .session import Session
 
 _MOST = 100_000
 _LAST_RUNS = 20_000
-_NOT_OURS = (HOLD, PENDING, RUNNING)
 
 
 class Unsettled(NamedTuple):
@@ -135,7 +135,7 @@ def _recover(
     for chunk in wanted:
         rows = [there[each] for each in groups.get(chunk, ()) if each in there]
         # One run writes them all: what somebody set aside, or runs now, keeps the others.
-        if any(row.status == FAILED for row in rows) and all(row.status not in _NOT_OURS for row in rows):
+        if any(row.status == FAILED for row in rows) and all(row.status not in SET_ASIDE_OR_RUNNING for row in rows):
             changes |= {(row.datasetid, row.dataid): row for row in rows if row.status != RESUBMIT}
         else:
             now = there.get(chunk)
