@@ -356,6 +356,22 @@ def test_all_waits_no_longer_for_a_month_that_is_not_whole(store: Store) -> None
     assert drain(store, "a", "b", "add")[-2:] == [("b", "2025-02"), ("add", "all")]
 
 
+def test_all_waits_again_for_what_a_job_that_was_removed_still_publishes(store: Store) -> None:
+    store.register(
+        [*(dataset(name) for name in ("raw", "mid", "low")), dataset("total", "text")],
+        [job("a", "raw", writes="mid"), job("b", "mid", writes="low"), job("add", "low all", writes="total")],
+    )
+    store.announce("raw", ["1", "2"])
+    produce(store, "a", "1")
+    produce(store, "b", "1")
+    last = claim_one(store, "a")
+    store.dml("delete from job where jobid = 'a'")
+    assert following(store, "add") == ["all"], "nobody upstream has anything to do"
+    store.commit(last)
+    assert following(store, "add") == [], "b has"
+    assert store.breaches() == []
+
+
 def test_all_waits_no_longer_for_a_run_that_is_given_back_and_cannot_begin_again(store: Store) -> None:
     store.register(
         [dataset("raw"), dataset("mid"), dataset("total", "text")],

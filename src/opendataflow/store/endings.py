@@ -130,7 +130,8 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm:
         if claim.jobid in catalogue.jobs and catalogue.jobs[claim.jobid].outputs == claim.outputs
     ]
     read = {item[:2]: None for claim, _, _ in done for item in claim.inputs}
-    seen = candidates.settle(tx, catalogue, chunks, whole, read)
+    # What a job publishes that is no longer there begins something anew, as if a person had delivered it.
+    seen = candidates.settle(tx, catalogue, chunks, whole, read, by_person=len(whole) < len(done))
     confirm()  # a consumer that was registered meanwhile must get its candidates too
     _check_ended(done, held())
     return seen
