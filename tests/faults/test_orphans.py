@@ -76,6 +76,31 @@ def test_after_kill_9_nothing_of_a_script_lives_on(flow: Flow, door: str) -> Non
     flow.audit()
 
 
+DIES_AT_ONCE = """
+import os, signal, subprocess, sys, time
+from opendataflow.run.process import reaper
+folder, above = sys.argv[1], os.getpid()
+def begin(**how):
+    line = f"env -i setsid sleep 1000 & echo $! >{folder}/daemon.new; mv {folder}/daemon.new {folder}/daemon; sleep 1000"
+    script = subprocess.Popen(["bash", "-c", line], **how)
+    while not os.path.exists(f"{folder}/daemon"):
+        time.sleep(0.01)
+    os.kill(above, signal.SIGKILL)
+    while os.getppid() == above:
+        time.sleep(0.01)
+    return script
+reaper.start(begin, None, "")
+"""
+
+
+@pytest.mark.fault(12, 28)
+def test_a_worker_that_dies_before_it_hears_of_its_script_leaves_nothing_behind(tmp_path: Path) -> None:
+    died = subprocess.run([sys.executable, "-c", DIES_AT_ONCE, str(tmp_path)], timeout=240)
+    assert died.returncode == -signal.SIGKILL
+    daemon = int((tmp_path / "daemon").read_text())
+    until(lambda: not alive(daemon), "the end of its daemon")
+
+
 @pytest.mark.fault(3, 12, 28)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_successor_ends_the_script_of_a_frozen_worker_before_it_starts(flow: Flow, door: str) -> None:

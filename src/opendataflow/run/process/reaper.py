@@ -161,11 +161,15 @@ def _reap(
         except OSError as error:
             os.write(report, b"error %d\n" % (error.errno or errno.EIO))
             os._exit(0)
-        os.write(report, b"begun %d %d\n" % (script.pid, adopts))
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for handle in {0, 1, 2, *handles} - {report}:
-            os.dup2(nowhere, handle)
-        _watch(script.pid, report, above.pid)
+        try:
+            with suppress(OSError):  # we may be dead already: then nobody hears it, and what began has to end
+                os.write(report, b"begun %d %d\n" % (script.pid, adopts))
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for handle in {0, 1, 2, *handles} - {report}:
+                os.dup2(nowhere, handle)
+            _watch(script.pid, report, above.pid)
+        except BaseException:  # whatever it is, nothing outlives us
+            signal_each(_below(), signal.SIGKILL)
     finally:
         os._exit(0)
 
