@@ -231,7 +231,9 @@ class Apart(Played):
 
 
 def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: Store) -> None:
-    store.announce("gate", [str(n) for n in range(1, 201)])
+    store.announce(
+        "gate", [str(n) for n in range(1, 1501)]
+    )  # so many that not all are claimed before the first is published
     counting: Any = Counting(store)
     is_apart = threading.Event()
     waited: list[bool] = []
@@ -249,7 +251,7 @@ def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: St
             super().end(batches)
 
     worker = Waiting(store, lambda claim: "READY" if claim.dataid != "5" or is_apart.wait(30) else "FAILED")
-    assert drain(counting, worker, "open", workers=1) == {"READY": 200}
+    assert drain(counting, worker, "open", workers=1) == {"READY": 1500}
     assert waited == [True]
 
 
