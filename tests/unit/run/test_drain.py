@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -177,14 +178,12 @@ class Counting:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.asked: list[int] = []
-        self.again = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
     def claim(self, jobid: str, n: int = 1) -> list[Claim]:
         self.asked.append(n)
-        self.again.set()
         return self.store.claim(jobid, n)
 
 
@@ -231,12 +230,11 @@ class Apart(Played):
 
 
 def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: Store) -> None:
-    store.announce(
-        "gate", [str(n) for n in range(1, 1501)]
-    )  # so many that not all are claimed before the first is published
+    """Not every time: whoever claims may have enough in hand, or be done."""
+    store.announce("gate", [str(n) for n in range(1, 601)])
     counting: Any = Counting(store)
     is_apart = threading.Event()
-    waited: list[bool] = []
+    was_asked: list[bool] = []
 
     class Waiting(Apart):
         def beside(self) -> Apart:
@@ -244,15 +242,15 @@ def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: St
             return super().beside()
 
         def end(self, batches: Sequence[Batch]) -> None:
-            if self.store is not store and not waited:
-                asked = len(counting.asked)
-                counting.again.clear()
-                waited.append(len(counting.asked) > asked or counting.again.wait(30))
+            before, until = len(counting.asked), time.monotonic() + 0.5
+            while self.store is not store and not any(was_asked) and time.monotonic() < until:
+                was_asked.append(len(counting.asked) > before)
+                time.sleep(0.005)
             super().end(batches)
 
     worker = Waiting(store, lambda claim: "READY" if claim.dataid != "5" or is_apart.wait(30) else "FAILED")
-    assert drain(counting, worker, "open", workers=1) == {"READY": 1500}
-    assert waited == [True]
+    assert drain(counting, worker, "open", workers=1) == {"READY": 600}
+    assert any(was_asked)
 
 
 def test_long_chunks_need_no_second_connection(store: Store) -> None:
