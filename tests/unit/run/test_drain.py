@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -178,12 +177,14 @@ class Counting:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.asked: list[int] = []
+        self.again = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
     def claim(self, jobid: str, n: int = 1) -> list[Claim]:
         self.asked.append(n)
+        self.again.set()
         return self.store.claim(jobid, n)
 
 
@@ -242,10 +243,9 @@ def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: St
             return super().beside()
 
         def end(self, batches: Sequence[Batch]) -> None:
-            before, until = len(counting.asked), time.monotonic() + 0.5
-            while self.store is not store and not any(was_asked) and time.monotonic() < until:
-                was_asked.append(len(counting.asked) > before)
-                time.sleep(0.005)
+            if self.store is not store and not any(was_asked):
+                counting.again.clear()
+                was_asked.append(counting.again.wait(0.5))
             super().end(batches)
 
     worker = Waiting(store, lambda claim: "READY" if claim.dataid != "5" or is_apart.wait(30) else "FAILED")
