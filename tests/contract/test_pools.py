@@ -10,14 +10,14 @@ import pytest
 from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Receipt, Retry
-from tests.support.flows import chain, claim_one, dataset, job
+from tests.support.flows import chain, claim_one, dataset, end_leases, job
 from tests.support.workers import Workers
 
 
 @pytest.fixture
 def pooled(store: Store) -> Store:
     """A store with ten chunks to make in a pool of two slots."""
-    chain(store, pools=[Pool("db", 2)], pool="db", lease=0.5)
+    chain(store, pools=[Pool("db", 2)], pool="db")
     store.announce("raw", [str(n) for n in range(10)])
     return store
 
@@ -46,7 +46,7 @@ def test_places_come_back(pooled: Store) -> None:
 def test_places_of_the_dead_come_back(pooled: Store) -> None:
     pooled.claim("make", n=2)
     assert pooled.claim("make") == []
-    time.sleep(0.6)
+    end_leases(pooled)
     assert len(pooled.claim("make", n=5)) == 2
 
 
@@ -149,8 +149,8 @@ def limited(store: Store) -> Store:
     store.register(
         [dataset("db", options={"readers": 3}), *map(dataset, ("other", "a", "b", "c"))],
         [
-            job("one", "db", writes="a", lease=0.5),
-            job("two", "db", "other", writes="b", pool="etl", lease=0.5),
+            job("one", "db", writes="a"),
+            job("two", "db", "other", writes="b", pool="etl"),
             job("free", "other", writes="c"),
         ],
         [Pool("etl", 2)],
@@ -178,14 +178,14 @@ def test_a_dataset_has_as_many_readers_as_it_says(limited: Store) -> None:
 
 def test_places_of_dead_readers_come_back(limited: Store) -> None:
     assert len(limited.claim("one", n=9)) == 3
-    time.sleep(0.6)
+    end_leases(limited)
     assert len(limited.claim("one", n=9)) == 3
 
 
 def test_the_limit_of_readers_can_be_changed_at_any_time(limited: Store, open_again: Callable[..., Store]) -> None:
-    assert len(limited.claim("one", n=9, lease=60)) == 3
+    assert len(limited.claim("one", n=9)) == 3
     open_again().register([dataset("db", options={"readers": 5})])
-    assert len(limited.claim("one", n=9, lease=60)) == 2
+    assert len(limited.claim("one", n=9)) == 2
     open_again().register([dataset("db", options={"readers": 0})])
     assert limited.claim("one") == []
     open_again().register([dataset("db")])

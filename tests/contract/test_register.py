@@ -10,7 +10,7 @@ import pytest
 from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob
 from opendataflow.model import Retry
-from tests.support.flows import chain, claim_one, dataset, drain, dump, following, job, produce, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, end_leases, following, job, produce, status
 
 
 def flow() -> dict[str, Any]:
@@ -268,16 +268,14 @@ def test_a_removed_job_loses_its_candidates(store: Store) -> None:
 
 
 def test_the_run_of_a_removed_job_ends_when_its_lease_does(store: Store) -> None:
-    import time
-
-    chain(store, lease=0.05)
+    chain(store)
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     catalogue = store.catalogue()
     store.register(
         [each for each in catalogue.datasets.values() if each.datasetid != "today"], [catalogue.jobs["use"]], prune=True
     )
-    time.sleep(0.1)
+    end_leases(store)
     assert store.rescue() == [(claim.runid, "make", "1", "FAILED")]
     assert status(store, "product", "1") == "FAILED"
 

@@ -83,6 +83,16 @@ def following(store: Store, jobid: str, n: int = 100) -> list[str]:
     return store.next_dataids(jobid, n)
 
 
+def end_leases(store: Store) -> None:
+    """The leases of all that runs are over, as after a long silence."""
+    store.dml("update run set lease_until = 1 where status = 'RUNNING'")
+
+
+def end_waits(store: Store) -> None:
+    """What is to wait before it is tried again has waited long enough."""
+    store.dml("update candidate set not_before = 1 where not_before > 1")
+
+
 def put(
     store: Store, datasetid: str, dataid: str, status: str, *, jobid: str = "somebody", locktype: str = "OUT"
 ) -> None:
