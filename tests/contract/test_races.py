@@ -38,7 +38,8 @@ def test_inputs_that_are_published_by_two_jobs_never_lose_the_candidate(store: S
         [job("l", "raw", writes="left"), job("r", "raw", writes="right"), job("join", "left", "right", writes="out")],
     )
     store.announce("raw", [str(n) for n in range(200)])
-    answers = Workers(store_url, ("drain", "l", "1"), ("drain", "r", "1"), ("drain", "join", "1", "1.5")).go()
+    workers = Workers(store_url, ("drain", "l", "1"), ("drain", "r", "1"), ("drain", "join", "1", "waits"))
+    answers = workers.go(in_turn=[[2]])
     assert [len(answer) for answer in answers] == [200, 200, 200]
     assert store.candidate_counts() == {}
     assert_sound(store)
@@ -50,8 +51,8 @@ def test_resubmits_typed_while_workers_drain_are_neither_lost_nor_done_twice(sto
     chunks = 300
     store.announce("raw", [str(n) for n in range(chunks)])
     *answers, hit = Workers(
-        store_url, *[("drain", "make", "2", "1.5")] * 4, ("resubmit", "product", "100", "0.01")
-    ).go()
+        store_url, *[("drain", "make", "2", "waits")] * 4, ("resubmit", "product", "100", "0.01")
+    ).go(in_turn=[range(4)])
     published = Counter(dataid for answer in answers for dataid, _ in answer)
     assert sum(published.values()) == chunks + hit
     assert hit > 0
@@ -69,9 +70,9 @@ def test_a_pipeline_drains_while_it_is_fed(store: Store, store_url: str) -> None
         store_url,
         ("publish", "raw", "0", "100"),
         ("publish", "raw", "100", "200"),
-        *[("drain", "make", "3", "1.5")] * 2,
-        *[("drain", "use", "3", "1.5")] * 2,
-    ).go()
+        *[("drain", "make", "3", "waits")] * 2,
+        *[("drain", "use", "3", "waits")] * 2,
+    ).go(in_turn=[[2, 3], [4, 5]])
     assert sum(len(answer) for answer in answers[2:4]) == 200
     assert sum(len(answer) for answer in answers[4:]) == 200
     assert store.status_counts()["report"] == {"READY": 200}
@@ -94,7 +95,7 @@ def test_announcements_of_the_same_chunk_by_several_processes_become_versions(st
 def test_the_limit_of_a_pool_holds_across_processes(store: Store, store_url: str) -> None:
     chain(store, pools=[Pool("pool", 3)], pool="pool")
     store.announce("raw", [str(n) for n in range(300)])
-    answers = Workers(store_url, *[("hold_places", "make", "10", "0.01")] * 6).go()
+    answers = Workers(store_url, *[("hold_places", "make", "10", "0.01", "3")] * 6).go()
     seen = [taken for answer in answers for taken in answer]
     assert max(seen) == 3
     assert store.slots_taken("pool") == 0

@@ -1,13 +1,14 @@
 """Real processes that work on one store at the same time: python -m tests.support.workers WHAT URL ARG…
 
 Each says "ready", waits for a line, does its work and answers with one line of JSON. So a test can start many of them,
-and let them all go at once.
+and let them all go at once. When their input ends, those that wait for more know that nothing more will come.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -21,17 +22,16 @@ from opendataflow import Manifest, Store
 ROOT = Path(__file__).parents[2]
 
 
-def drain(store: Store, jobid: str, n: str, patience: str = "0") -> list[tuple[str, int]]:
-    """Claims and publishes n at a time until there is nothing to do for a while; what it published."""
+def drain(store: Store, jobid: str, n: str, waits: str = "") -> list[tuple[str, int]]:
+    """Claims and publishes n at a time until there is nothing to do, and nothing more to wait for; what it published."""
     done: list[tuple[str, int]] = []
-    idle_since = time.monotonic()
     while True:
+        may_come = bool(waits) and not select.select([sys.stdin], [], [], 0)[0]
         claims = store.claim(jobid, n=int(n))
         if claims:
             store.commit_many([(claim, {}, 0) for claim in claims])
             done += [(claim.dataid, claim.epoch) for claim in claims]
-            idle_since = time.monotonic()
-        elif time.monotonic() - idle_since >= float(patience):
+        elif not may_come:
             return done
         else:
             time.sleep(0.005)
@@ -53,23 +53,29 @@ def contents(store: Store, datasetid: str, content: str, count: str) -> int:
 
 def resubmit(store: Store, datasetid: str, times: str, stop: str) -> int:
     """Types RESUBMIT again and again over whatever is READY, a few chunks each time; how many chunks it hit."""
-    hit = 0
-    for number in range(int(times)):
+    hit = number = 0
+    while number < int(times):
         hit += store.dml(
             f"update datastatus set status = 'RESUBMIT' where datasetid = '{datasetid}' and locktype = 'OUT' "
             f"and status = 'READY' and dataid in ('{number}', '{number + 7}', '{number * 3}')"
         )
+        number += 1 if hit else 0  # nobody types it before there is something to type it over
         time.sleep(float(stop))
     return hit
 
 
-def hold_places(store: Store, jobid: str, rounds: str, seconds: str) -> list[int]:
-    """Takes a location and keeps it for a moment, again and again; how many were taken meanwhile."""
-    seen = []
+def hold_places(store: Store, jobid: str, rounds: str, seconds: str, least: str = "1") -> list[int]:
+    """Takes a location and keeps it for a moment, again and again; how many were taken meanwhile.
+
+    The first one is kept until so many are taken.
+    """
+    seen: list[int] = []
     for _ in range(int(rounds)):
         claims = store.claim(jobid)
         if claims:
-            seen.append(store.slots_taken("pool"))
+            while (taken := store.slots_taken("pool")) < int(least) and not seen:
+                time.sleep(0.001)
+            seen.append(taken)
             time.sleep(float(seconds))
             store.commit(claims[0])
         else:
@@ -102,8 +108,13 @@ class Workers:
             for call in calls
         ]
 
-    def go(self, patience: float = 200) -> list[Any]:
-        """Lets them all go at once and returns what each answered."""
+    def go(self, patience: float = 200, *, in_turn: Sequence[Sequence[int]] = ()) -> list[Any]:
+        """Lets them all go at once and returns what each answered.
+
+        The input of those that are named in turn ends when all others have ended, and then of the next ones.
+        """
+        waiting = {number for each in in_turn for number in each}
+        turns = [[number for number in range(len(self._processes)) if number not in waiting], *in_turn]
         try:
             for process in self._processes:
                 assert process.stdout is not None
@@ -114,13 +125,20 @@ class Workers:
                 assert process.stdin is not None
                 process.stdin.write("\n")
                 process.stdin.flush()
-            answers = []
-            for process in self._processes:
-                out, err = process.communicate(timeout=patience)
-                if process.returncode != 0:
-                    raise RuntimeError(f"a worker died:\n{err}")
-                answers.append(json.loads(out))
-            return answers
+            answers: dict[int, Any] = {}
+            for turn in turns:
+                for number in turn:
+                    stdin = self._processes[number].stdin
+                    assert stdin is not None
+                    stdin.close()
+                for number in turn:
+                    process = self._processes[number]
+                    process.stdin = None  # it has ended
+                    out, err = process.communicate(timeout=patience)
+                    if process.returncode != 0:
+                        raise RuntimeError(f"a worker died:\n{err}")
+                    answers[number] = json.loads(out)
+            return [answers[number] for number in sorted(answers)]
         finally:
             for process in self._processes:
                 process.kill()
