@@ -15,7 +15,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,7 +135,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], object], longest: float = 10.0) -> None:
+def until(condition: Callable[[], object], longest: float = 240.0) -> None:
     deadline = time.monotonic() + longest
     while not condition():
         assert time.monotonic() < deadline
@@ -172,7 +174,11 @@ def test_death_by_a_signal_is_told_from_an_exit(run: Runner, number: int) -> Non
 
 
 def test_output_goes_to_the_log_and_to_our_own_streams(run: Runner, capfd: pytest.CaptureFixture[str]) -> None:
-    ended = run.sh("echo out; sleep 0.05; echo err >&2; sleep 0.05; printf end", echo=True)
+    log = run.new_log()
+    logged = f"until grep -qx {{}} {log.path}; do sleep 0.01; done"  # two pipes have no order between them
+    ended = run.sh(
+        f"echo out; {logged.format('out')}; echo err >&2; {logged.format('err')}; printf end", log=log, echo=True
+    )
     assert capfd.readouterr() == ("out\nend", "err\n")
     assert run.output() == "out\nerr\nend\n"
     assert ended.tail == "out\nerr\nend"
@@ -190,9 +196,15 @@ def test_output_reaches_whatever_stands_in_for_our_streams(run: Runner) -> None:
         assert run.sh("echo still fine", echo=True).ok
 
 
-def test_output_is_shown_while_the_command_runs(run: Runner) -> None:
+def test_output_is_shown_while_the_command_runs(run: Runner, tmp_path: Path) -> None:
     seen: list[str] = []
-    run.sh("printf 'no newline yet'; sleep 0.4", tick=lambda: seen.append(run.output()), every=0.2)
+
+    def look() -> None:
+        if shown := run.output():
+            seen.append(shown)
+            (tmp_path / "seen").touch()
+
+    run.sh("printf 'no newline yet'; until test -e seen; do sleep 0.01; done", tick=look, every=0.02)
     assert seen[0] == "no newline yet"
 
 
@@ -337,34 +349,74 @@ def test_too_large_an_environment_is_refused(run: Runner) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
+HOUR = 3600.0
+
+
+class Clock:
+    """The clock of a launch, which a test puts on by an hour as soon as something has happened."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def once(self, happened: Callable[[], object]) -> dict[str, Any]:
+        """The terms of a command whose time is over by then."""
+
+        def look() -> None:
+            self.ahead = HOUR if happened() else self.ahead
+
+        return {"timeout": HOUR, "tick": look, "every": 0.02}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
 @pytest.mark.fault(12)
 @pytest.mark.usefixtures("company")
-def test_a_timeout_ends_a_command_that_hangs(run: Runner) -> None:
-    ended = run.sh("echo begun; sleep 100 & sleep 100", timeout=0.5)
+def test_a_timeout_ends_a_command_that_hangs(run: Runner, clock: Clock) -> None:
+    ended = run.sh("echo begun; sleep 100 & sleep 100", **clock.once(lambda: "begun" in run.output()))
     assert (ended.timed_out, ended.signal, ended.tail) == (True, signal.SIGTERM, "begun")
-    assert 0.5 <= ended.seconds < 4
+    assert HOUR <= ended.seconds < HOUR + 100
     assert "timed out, ended by signal 15 (SIGTERM)" in run.text()
 
 
-def test_a_command_may_clean_up_in_its_grace(run: Runner) -> None:
-    ended = run.sh("trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done", timeout=0.5)
+def test_a_timeout_is_over_in_its_time(run: Runner) -> None:
+    ended = run.sh("sleep 100", timeout=0.5)
+    assert ended.timed_out
+    assert 0.5 <= ended.seconds < 100
+
+
+def test_a_command_may_clean_up_in_its_grace(run: Runner, clock: Clock) -> None:
+    command = "trap 'echo cleaned; exit 0' TERM; echo begun; while :; do sleep 0.05; done"
+    ended = run.sh(command, grace=240, **clock.once(lambda: "begun" in run.output()))
     assert (ended.timed_out, ended.exit_code, ended.ok) == (True, 0, False)
     assert "cleaned" in ended.tail
 
 
 @pytest.mark.fault(12)
 @pytest.mark.usefixtures("company")
-def test_a_command_that_ignores_term_is_killed_after_its_grace(run: Runner) -> None:
-    ended = run.sh("trap '' TERM; sleep 100 & while :; do sleep 0.05; done", timeout=0.5, grace=0.3)
+def test_a_command_that_ignores_term_is_killed_after_its_grace(run: Runner, clock: Clock) -> None:
+    command = "trap '' TERM; sleep 100 & echo begun; while :; do sleep 0.05; done"
+    ended = run.sh(command, grace=0.3, **clock.once(lambda: "begun" in run.output()))
     assert (ended.timed_out, ended.signal) == (True, signal.SIGKILL)
-    assert 0.8 <= ended.seconds < 5
+    assert HOUR + 0.3 <= ended.seconds < HOUR + 100
     assert "ignores TERM and is killed" in run.text()
 
 
-def test_a_stopped_command_ends_as_well(run: Runner) -> None:
-    ended = run.sh("kill -STOP $$", timeout=0.3)
+def test_a_stopped_command_ends_as_well(run: Runner, clock: Clock) -> None:
+    def is_stopped() -> bool:
+        found = tree.processes().get(int(run.output() or "0"))
+        return found is not None and found.state == "T"
+
+    ended = run.sh("echo $$; kill -STOP $$", grace=240, **clock.once(is_stopped))
     assert (ended.timed_out, ended.signal) == (True, signal.SIGTERM)
-    assert ended.seconds < 2
+    assert ended.seconds < HOUR + 100
 
 
 def test_waiting_costs_no_processor_time(run: Runner) -> None:
@@ -418,12 +470,12 @@ def test_nothing_outlives_us_however_we_die(tmp_path: Path, victim: str) -> None
     """Not even a daemon that left session, group and environment; unless who adopts it is killed with us."""
     (tmp_path / "daemon.py").write_text(DAEMON)
     quiet = "" if victim == "we" else "setsid "
-    command = f"{quiet}env -i {sys.executable} daemon.py pid quiet; echo $$ > script; sleep 100"
+    command = f"{quiet}env -i {sys.executable} daemon.py pid quiet; echo $$ > script~; mv script~ script; sleep 100"
     process = harness(tmp_path, f"""go("bash", "-c", {command!r})""")
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "script").exists())
     pids = [int((tmp_path / name).read_text()) for name in ("script", "pid")]
     between = tree.processes()[pids[0]].parent
-    assert tree.processes()[pids[1]].parent == between, "it was adopted"
+    until(lambda: tree.processes()[pids[1]].parent == between)  # it is adopted
     for pid in {"we": [process.pid], "the reaper": [between], "both": [between, process.pid]}[victim]:
         os.kill(pid, signal.SIGKILL)
     _, said = process.communicate(timeout=240)
@@ -439,9 +491,10 @@ def test_nothing_outlives_us_however_we_die(tmp_path: Path, victim: str) -> None
 
 @pytest.mark.parametrize("heard", ["at once", "late"])
 def test_what_finishes_soon_after_the_command_may_do_so(
-    run: Runner, monkeypatch: pytest.MonkeyPatch, heard: str
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: str
 ) -> None:
     begin = reaper.Reaped.begun
+    on_end(monkeypatch, (tmp_path / "heard").touch)
 
     def begun_late(child: reaper.Reaped) -> None:
         time.sleep(0.5)  # the news of the beginning and of the end come together
@@ -449,28 +502,34 @@ def test_what_finishes_soon_after_the_command_may_do_so(
 
     if heard == "late":
         monkeypatch.setattr(reaper.Reaped, "begun", begun_late)
-    monkeypatch.setattr(module, "LINGER", 10.0)
+    monkeypatch.setattr(module, "LINGER", 240.0)
     begun = time.monotonic()
-    ended = run.sh("exec > >(while kill -0 $$; do sleep 0.02; done 2> /dev/null; sleep 2; cat); echo late")
+    ended = run.sh("exec > >(until test -e heard; do sleep 0.02; done; sleep 2; cat); echo late")
     assert ended.ok
     assert ended.seconds < time.monotonic() - begun - 1
     assert run.output() == "late\n"
     assert "left-over" not in run.text()
 
 
+def on_end(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """What is done when it was heard that the command has ended."""
+    hear = module._Launch.hear
+
+    def heard(launched: module._Launch) -> None:
+        hear(launched)
+        if launched.status is not None:
+            act()
+
+    monkeypatch.setattr(module._Launch, "hear", heard)
+
+
 def test_what_had_ended_before_somebody_cancelled_was_not_cancelled(
-    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LINGER", 60.0)
-    cancel, seen = threading.Event(), []
-
-    def look() -> None:
-        if (tmp_path / "pid").exists() and not alive(int((tmp_path / "pid").read_text())):
-            seen.append(time.monotonic())
-        if len(seen) > 5:  # by then it was heard of
-            cancel.set()
-
-    ended = run.sh("sleep 300 & echo $$ > pid~; mv pid~ pid; echo done", cancel=cancel, tick=look, every=0.05)
+    monkeypatch.setattr(module, "LINGER", 240.0)
+    cancel = threading.Event()
+    on_end(monkeypatch, cancel.set)
+    ended = run.sh("sleep 300 & echo done", cancel=cancel)
     assert (ended.ok, ended.cancelled, ended.exit_code) == (True, False, 0)
     assert "left-over" in run.text()
 
@@ -501,17 +560,23 @@ def test_a_stranger_that_holds_the_output_open_does_not_hold_us(run: Runner, tmp
     )
     os.close(held[0])
     assert ended.ok
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 100
     assert "keeps the output open" in run.text()
 
 
 # -- heartbeat and cancel ----------------------------------------------------------------------------------------------
 
 
-def test_the_heartbeat_ticks_while_the_command_runs(run: Runner) -> None:
+def test_the_heartbeat_ticks_while_the_command_runs(run: Runner, tmp_path: Path) -> None:
     ticks: list[float] = []
-    run.sh("yes & sleep 0.55; kill $!", tick=lambda: ticks.append(time.monotonic()), every=0.1)
-    assert 2 <= len(ticks) <= 6
+
+    def tick() -> None:
+        ticks.append(time.monotonic())
+        if len(ticks) == 5:
+            (tmp_path / "enough").touch()
+
+    assert run.sh("yes & until test -e enough; do sleep 0.01; done; kill $!", tick=tick, every=0.1).ok
+    assert all(later - earlier >= 0.1 for earlier, later in pairwise(ticks))
 
 
 @pytest.mark.usefixtures("company")
@@ -539,8 +604,8 @@ def test_a_lost_lease_shortens_the_grace(run: Runner, monkeypatch: pytest.Monkey
 
     begun = time.monotonic()
     with pytest.raises(LeaseLost):
-        run.sh("trap '' TERM; while :; do sleep 0.05; done", tick=tick, every=0.2, grace=60)
-    assert time.monotonic() - begun < 3
+        run.sh("trap '' TERM; while :; do sleep 0.05; done", tick=tick, every=0.2, grace=600)
+    assert time.monotonic() - begun < 300
 
 
 def test_cancelling_from_another_thread(run: Runner) -> None:
@@ -548,7 +613,7 @@ def test_cancelling_from_another_thread(run: Runner) -> None:
     threading.Timer(0.2, cancel.set).start()
     ended = run.sh("sleep 100", cancel=cancel)
     assert (ended.cancelled, ended.signal, ended.ok) == (True, signal.SIGTERM, False)
-    assert ended.seconds < 2
+    assert ended.seconds < 100
 
 
 def test_of_many_at_once_in_threads_each_ends_its_own_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -691,16 +756,17 @@ def test_whoever_waits_for_all_children_steals_no_exit_status(run: Runner) -> No
 def test_after_being_stopped_ourselves_the_heartbeat_comes_first(tmp_path: Path) -> None:
     code = """
         from opendataflow.errors import LeaseLost
-        begun = time.monotonic()
         def tick():
-            if time.monotonic() - begun > 1: raise LeaseLost("successor")
+            if (folder / "successor").exists(): raise LeaseLost("successor")
         try: go("bash", "-c", "echo $$ > pid; sleep 100", tick=tick, every=0.2)
         except LeaseLost: print("lost")
         """
     process = harness(tmp_path, code)
     until((tmp_path / "pid").exists)
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.2)
+    until(lambda: tree.processes()[process.pid].state == "T")
+    (tmp_path / "successor").touch()
+    time.sleep(0.3)  # longer than between two heartbeats
     process.send_signal(signal.SIGCONT)
     assert process.communicate(timeout=240) == ("lost\n", "")
     assert not marked(str(tmp_path))
@@ -739,12 +805,16 @@ def test_a_slow_pipe_loses_nothing_and_the_heartbeat_goes_on(tmp_path: Path) -> 
 
 def test_both_outputs_into_one_pipe_that_nobody_reads_do_not_block_the_heartbeat(tmp_path: Path) -> None:
     code = """
-        def tick(): (folder / "ticks").open("a").write("x")
-        go("bash", "-c", "yes & yes >&2", tick=tick, every=0.05, timeout=1.0)
+        ticks, cancel = [], threading.Event()
+        def tick():
+            ticks.append("x")
+            if len(ticks) > 10: cancel.set()
+        ended = go("bash", "-c", "yes & yes >&2", tick=tick, every=0.05, cancel=cancel)
+        (folder / "ended").write_text(f"{ended.cancelled} {len(ticks) > 10}")
         """
     process = harness(tmp_path, code, stderr=subprocess.STDOUT)
     process.wait(timeout=240)
-    assert len((tmp_path / "ticks").read_text()) > 10
+    assert (tmp_path / "ended").read_text() == "True True"
     assert process.stdout
     process.stdout.close()
 
