@@ -63,7 +63,7 @@ def done(shell: Shell) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def wait_for(what: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 240) -> None:
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it did not happen"
@@ -100,9 +100,14 @@ def test_a_chunk_that_used_up_its_tries_is_failed_with_every_attempt_and_log(she
 
 
 def test_only_the_named_outcomes_are_tried_again(shell: Shell) -> None:
-    rules = 'retries = 2\nbackoff = 0.1\ntimeout = 0.5\nretry_on = ["TIMED_OUT"]'
-    project(shell, "[ $dataid != 1 ]; [ $dataid != 2 ] || sleep 30", chunks=2, rules=rules)
-    assert shell.odf("drain", "clean_raw", "--json", code=1).data["outcomes"] == {"JOB_FAILED": 1, "TIMED_OUT": 3}
+    rules = 'retries = 2\nbackoff = 0.1\nretry_on = ["TIMED_OUT"]'
+    hang = (
+        f'[dataset.hung]\npartition = "number"\n[job.hang]\nreads = ["raw"]\nwrites = ["hung"]\ntimeout = 0.5\n{rules}'
+    )
+    shell.script("jobs/hang.sh", "sleep 300")
+    project(shell, "exit 1", chunks=1, rules=f"{rules}\n{hang}")
+    found = shell.odf("drain", "clean_raw", "hang", "--json", code=1).data
+    assert found["outcomes"] == {"JOB_FAILED": 1, "TIMED_OUT": 3}
 
 
 def test_the_report_groups_failures_and_its_command_resubmits_them(shell: Shell) -> None:
@@ -149,10 +154,11 @@ def test_a_pause_holds_and_is_over_when_somebody_says_so(shell: Shell, started: 
 
 
 def test_a_pool_limits_all_drains_together(shell: Shell, started: list[subprocess.Popen[str]]) -> None:
-    project(shell, "echo + >> log; sleep 0.3; echo - >> log", slots=2, chunks=8)
+    met = "until [ $(grep -c + log) -ge 2 ]; do sleep 0.05; done"  # the first one waits for the second
+    project(shell, f"echo + >> log; {met}; sleep 0.3; echo - >> log", slots=2, chunks=8)
     started += [shell.start("drain", "clean_raw", "--workers", "4") for _ in range(2)]
     for process in started:
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=240) == 0
     running = most = 0
     for line in (shell.folder / "log").read_text().split():
         running += 1 if line == "+" else -1
@@ -177,9 +183,11 @@ def test_the_hours_of_a_project_file_reach_the_store(shell: Shell) -> None:
 def test_a_second_drain_needs_nothing_and_takes_other_chunks(
     shell: Shell, started: list[subprocess.Popen[str]]
 ) -> None:
-    project(shell, f"sleep 0.2; {STEP}", chunks=20, slots=8)
-    started += [shell.start("drain", "--workers", "2", "--json") for _ in range(2)]
-    answers = [json.loads(process.communicate(timeout=120)[0]) for process in started]
+    project(shell, f"until [ -e go ]; do sleep 0.05; done; {STEP}", chunks=20, slots=10)
+    started += [shell.start("drain", "--workers", "5", "--json") for _ in range(2)]
+    wait_for(lambda: Counter(statuses(shell).values())["RUNNING"] == 10)  # as many as both have hands
+    shell.write("go", "")
+    answers = [json.loads(process.communicate(timeout=240)[0]) for process in started]
     assert sum(answer["outcomes"]["READY"] for answer in answers) == 40
     assert all(answer["outcomes"]["READY"] >= 5 for answer in answers)
     assert sorted(done(shell)) == sorted({*done(shell)})

@@ -17,13 +17,14 @@ __all__ = ["store"]
 
 def test_a_thread_that_found_nothing_comes_back_when_another_one_made_more_to_do(store: Store) -> None:
     store.announce("gate", ["1"])
+    both = threading.Barrier(2)
 
     def work(claim: Claim) -> str:
         if claim.jobid == "open":
             time.sleep(0.6)  # the other threads have found nothing meanwhile
             store.announce("gate", NUMBERS)
-        elif claim.jobid == "make":
-            time.sleep(0.05)
+        elif claim.jobid == "make" and claim.dataid in NUMBERS[1:3]:
+            both.wait(240)
         return "READY"
 
     worker = Played(store, work)
@@ -48,9 +49,10 @@ def test_what_a_limit_holds_back_is_waited_for(store: Store) -> None:
 
 
 def test_a_chunk_that_gives_no_sign_of_life_is_waited_for_and_one_that_does_is_not(store: Store) -> None:
-    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), retry=Retry(1, 0), lease=3)])
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), retry=Retry(1, 0), lease=600)])
     store.announce("gate", ["1", "2"])
     dead, alive = store.claim("open", 2)
+    store.dml(f"update run set lease_until = lease_until - 597 where runid = {dead.runid}")
     stop = threading.Event()
 
     def beat() -> None:
