@@ -59,12 +59,15 @@ def test_following_shows_what_is_written_until_the_run_is_over(tmp_path: Path) -
     thread.start()
     time.sleep(0.05)  # the follower may come before the log
     with new(tmp_path) as log:
-        for byte in "grün\n".encode() * 20:
-            log.write(bytes([byte]))
-            time.sleep(0.002)
+        for number in range(1, 21):
+            for byte in "grün\n".encode():
+                log.write(bytes([byte]))
+                time.sleep(0.002)
+            while "".join(seen).count("grün\n") < number:
+                time.sleep(0.001)
         log.write(b"the end")
         over.set()
-    thread.join(5)
+    thread.join()
     assert "".join(seen) == log.path.read_text()
     assert len(seen) > 5
 
@@ -82,7 +85,7 @@ def test_following_keeps_its_position_when_the_log_is_shortened(tmp_path: Path, 
             time.sleep(0.001)
     log.close()
     over.set()
-    thread.join(10)
+    thread.join()
     numbers = [int(number) for number in re.findall(r"^line (\d{8})$", "".join(seen), re.M)]
     assert len(numbers) == len(set(numbers))
     assert numbers == sorted(numbers)
