@@ -47,6 +47,9 @@ def test_a_failed_chunk_is_found_understood_healed_and_becomes_ready_by_itself(v
     expect(now.locator(".badges .status-RESUBMIT")).to_be_visible()
     with draining(shop):
         expect(now.locator(".badges .status-READY")).to_be_visible()
+        # What is made of it next is not cut off: a run that the end of its drain interrupts has failed.
+        made = visit.open(f"/chunk/report/{failed}").locator("#now .badges .status-READY")
+        expect(made).to_be_visible()
     assert statuses(shop)["loaded", failed] == "READY"
     told = shop.odf("history", "loaded", failed, "--json").data
     assert "the network is back" in [event["why"] for event in told["events"]]
