@@ -15,6 +15,7 @@ pytestmark = BROWSER
 
 def asked(page: Page, label: str) -> Locator:
     """The dialog that a button of a page opens."""
+    page.wait_for_load_state()  # a button is there before its dialog is, and leads to a page of its own till then
     page.get_by_role("link", name=label, exact=True).click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_be_visible()
@@ -190,6 +191,7 @@ def test_a_keyboard_is_enough(visit: Visit, shop: Shell) -> None:
     page.locator("main").get_by_role("link", name=f"report {DAYS[11]}").focus()
     keys.press("Enter")
     expect(page.locator("h1")).to_contain_text(DAYS[11])
+    page.wait_for_load_state()
     tab_to(page, page.get_by_role("link", name="Hold", exact=True))
     keys.press("Enter")
     expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()

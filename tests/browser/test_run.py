@@ -33,6 +33,7 @@ def shop(chromium: Browser, shell: Shell) -> Shell:
 
 def act(page: Page, label: str) -> None:
     """Press a button of a page, and agree to what its dialog says."""
+    page.wait_for_load_state()  # a button is there before its dialog is, and leads to a page of its own till then
     page.get_by_role("link", name=label, exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name=label, exact=True).click()
