@@ -24,7 +24,7 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)

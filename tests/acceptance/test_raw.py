@@ -155,7 +155,7 @@ def test_a_statement_is_ended_after_its_time(flow: Store, odf: Odf, store_url: s
     answer = odf("sql", "--timeout", "0.5", SLOW[store_url.partition(":")[0]], code=TimedOut.exit_code)
     assert answer.err.startswith("TIMED_OUT")
     assert "--timeout" in answer.err
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 55
     with pytest.raises(TimedOut):
         flow.sql(SLOW[store_url.partition(":")[0]], timeout=0.2)
     assert flow.sql("select count(*) from event")[1], "the connection goes on"

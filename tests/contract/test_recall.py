@@ -159,11 +159,11 @@ def test_a_commit_that_happens_meanwhile_is_waited_for_and_recalled_too(store: S
 
     def wait() -> None:
         in_commit.set()
-        go_on.wait(10)
+        go_on.wait(240)
 
     with opendataflow.open(store.url) as other, ThreadPoolExecutor(2) as threads:
         publishing = threads.submit(store.commit_many, [(claim, {}, 0)], settle=[wait])
-        assert in_commit.wait(30)
+        assert in_commit.wait(240)
         recalling = threads.submit(other.recall, "raw", "1", why="bad", cascade=True)
         with pytest.raises(TimeoutError):
             recalling.result(timeout=0.5)
@@ -190,13 +190,13 @@ def test_a_claim_and_a_recall_of_what_it_reads_never_miss_each_other(
     def slowly(*given: Any) -> list[Claim]:
         taken = take(*given)
         claimed.set()
-        go_on.wait(10)
+        go_on.wait(240)
         return taken
 
     monkeypatch.setattr(claims, "take", slowly)
     with opendataflow.open(store.url) as other, ThreadPoolExecutor(2) as threads:
         claiming = threads.submit(store.claim, "make")
-        assert claimed.wait(30)
+        assert claimed.wait(240)
         recalling = threads.submit(other.recall, "ref", "1", why="bad")
         with pytest.raises(TimeoutError):
             recalling.result(timeout=0.5)

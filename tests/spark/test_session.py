@@ -59,14 +59,14 @@ def test_a_run_is_cancelled_by_its_tag_and_only_that_run(spark):
         except Exception as problem:
             failures.append((tag, problem))
 
-    threads = [threading.Thread(target=sleep, args=args) for args in (("odf-1", 60_000), ("odf-2", 100))]
+    threads = [threading.Thread(target=sleep, args=args) for args in (("odf-1", 600_000), ("odf-2", 100))]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 240
     while threads[0].is_alive() and time.monotonic() < until:
         cancel(spark, "odf-1")
         threads[0].join(0.2)
-    threads[1].join(30)
+    threads[1].join(240)
     assert [tag for tag, _ in failures] == ["odf-1"]
     assert not spark.sparkContext.getJobTags()
 

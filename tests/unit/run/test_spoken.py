@@ -22,13 +22,13 @@ def test_runs_that_speak_at_the_same_time_are_heard_apart(tmp_path: Path, capsys
 
     def speak(dataid: str) -> None:
         with log_of(tmp_path, dataid) as log, spoken(log, is_shown=False):
-            both.wait(10)
+            both.wait(240)
             print("printed by", dataid, "ses", end="")
             print("ame")
             print("to stderr by", dataid, file=sys.stderr)
             logging.getLogger("mine").info("logged by %s", dataid)
             logging.getLogger("py4j").info("of no interest")
-            both.wait(10)
+            both.wait(240)
 
     threads = [threading.Thread(target=speak, args=(dataid,)) for dataid in ("1", "2")]
     for thread in threads:
