@@ -181,6 +181,19 @@ def test_a_heartbeat_keeps_the_chunk(store: Store, open_again: Callable[..., Sto
     assert status(store, "product", "1") == "READY"
 
 
+def test_who_claims_more_does_not_lose_what_it_works_on(store: Store, open_again: Callable[..., Store]) -> None:
+    """Both stood still for longer than a lease; one of them goes on, and claims before it says that it lives."""
+    chain(store, lease=1000.0, retry=Retry(retries=1, backoff=0.0))
+    store.announce("raw", ["1", "2", "3"])
+    ours, theirs = claim_one(store, "make"), claim_one(open_again(who="other"), "make")
+    store.dml("update run set lease_until = 1")
+    store.at_work = lambda: (ours,)
+    assert [claim.dataid for claim in store.claim("make", 3)] == ["2", "3"]
+    assert (store.run(ours.runid).status, store.run(theirs.runid).status) == ("RUNNING", "LOST")
+    store.commit(ours)
+    assert status(store, "product", "1") == "READY"
+
+
 def test_nobody_waits_for_a_chunk_that_was_given_back(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])

@@ -62,6 +62,8 @@ class Drain:
         self._open = self._finished = 0  # batches
         self._publishing = threading.Lock()
         self._leases: dict[int, float | None] = {}
+        self._held: dict[int, Claim] = {}  # by runid, until it is over
+        store.at_work = lambda: tuple(self._held.values())
         self.drained = Drained()
         self._stirred = threading.Event()
         self._stop = worker.cancelled
@@ -271,6 +273,7 @@ class Drain:
             self._claimed.extend(claimed)
             for _, groups in claimed:
                 self._open += len(groups)
+                self._held |= {claim.runid: claim for group in groups for claim in group}
                 self.drained.running[groups[0][0].jobid] += sum(map(len, groups))
 
     def _admit(self, catalogue: Catalogue, groups: Sequence[Sequence[Claim]]) -> None:
@@ -333,6 +336,8 @@ class Drain:
         with self._door:
             self._open -= 1
             self._finished += 1
+            for claim in batch.claims:
+                self._held.pop(claim.runid, None)
             self.drained.running[batch.claims[0].jobid] -= len(batch.claims)
             for result in results:
                 self.drained.count(result, (now - batch.began) / len(results))

@@ -39,11 +39,15 @@ _GIVEN_BACK = "GIVEN_BACK"  # the outcome of a run that was claimed, and that no
 
 
 class How(NamedTuple):
-    """How chunks are claimed: by whom, for how long (None: as long as the job says), and whether without asking."""
+    """How chunks are claimed: by whom, for how long (None: as long as the job says), and whether without asking.
+
+    held are those that it works on already, and whose leases it would rather extend than end.
+    """
 
     owner: str
     lease: float | None
     forced: bool
+    held: Sequence[Claim] = ()
 
     @property
     def why(self) -> str | None:
@@ -53,6 +57,10 @@ class How(NamedTuple):
 
 class Stale(Exception):
     """A candidate was not what its rows say: it has to be derived anew."""
+
+
+class Overdue(Exception):
+    """A lease is over, and it may be one of ours."""
 
 
 def take(

@@ -45,6 +45,7 @@ class RunVerbs(Session):
     def __init__(self, backend: Backend, **how: Any) -> None:
         super().__init__(backend, **how)
         self._clock = time.time
+        self.at_work: Callable[[], Sequence[Claim]] = tuple  # whoever works on chunks while it claims says on which
         self._today = ("", "")  # the revision and day for which today was announced
         self._announced = ("", "")  # the same, before it is committed
         self._pinned: set[str] = set()  # datasets whose schema is remembered for sure, at this revision
@@ -70,13 +71,18 @@ class RunVerbs(Session):
             raise UsageError("force needs a dataid", hint="Name the chunk: --dataid")
         if n < 1:
             raise UsageError(f"n must be at least 1, not {n}")
-        how = claims.How(owner or self._who, lease, force)
+        held = list(self.at_work())
+        how = claims.How(owner or self._who, lease, force, held)
         was_unreadable = False
         while True:
             try:
                 taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how), is_so=claims.are_runs, step="claim")
                 self._today = self._announced  # known only now that it is committed
                 return taken
+            except claims.Overdue:
+                # Who claims is alive, however long it stood still or could not reach the store to say so.
+                self.heartbeat_many(held)
+                held.clear()
             except (claims.Stale, Unreadable) as problem:
                 # What is derived did not fit what is, or somebody wrote into it: derive it anew, then look again.
                 if was_unreadable:
@@ -116,6 +122,8 @@ class RunVerbs(Session):
                 catalogue = self._known(tx)  # a definition that comes now is folded in by whoever knows it
                 folding.fold(tx, catalogue)
                 is_prepared = False
+            elif state.expired and how.held:
+                raise claims.Overdue
             elif state.expired:
                 if not endings.rescue(tx, catalogue):
                     raise Retry  # somebody ends them right now, who may wait for a lock that we have

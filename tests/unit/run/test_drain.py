@@ -203,6 +203,24 @@ def test_one_thread_claims_for_all_that_are_idle(store: Store) -> None:
     assert seen[:4] == [[4]] * 4
 
 
+def test_a_drain_that_claims_more_takes_nothing_away_from_itself(store: Store) -> None:
+    """It stood still for longer than a lease, and its next claim comes before its next heartbeat."""
+    store.announce("raw", NUMBERS)
+    is_over, has_more = threading.Event(), threading.Event()
+
+    def play(claim: Claim) -> str:
+        if claim.dataid == "1":
+            store.dml(f"update run set lease_until = 1 where runid = {claim.runid}")
+            is_over.set()
+            assert has_more.wait(60)
+        elif is_over.wait(60) and int(claim.dataid) > 2:  # the first two are claimed together
+            has_more.set()
+        return "READY"
+
+    assert drain(store, Played(store, play), "make", workers=2) == {"READY": 12}
+    assert len(store.runs(jobid="make")) == 12
+
+
 def test_a_job_with_batches_gets_several_chunks_together(store: Store) -> None:
     store.register(jobs=[Job("open", (Input("gate"),), ("raw",), options={"batch": 5})])
     store.announce("gate", NUMBERS)
