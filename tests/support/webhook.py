@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,7 @@ class Webhook:
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
-        self.asked = 0
+        self.asked = self.answered = 0
         self.code = 200
         self.came, self.let_go = threading.Event(), threading.Event()
         self.let_go.set()
@@ -37,6 +38,12 @@ class Webhook:
         """From now on nobody gets an answer before `let_go` is set."""
         self.came.clear()
         self.let_go.clear()
+
+    def go_on(self) -> None:
+        """From now on everybody gets an answer; when this comes back, whoever waited for one has it, or is gone."""
+        self.let_go.set()
+        while self.answered < self.asked:
+            time.sleep(0.01)
 
     def close(self) -> None:
         self.let_go.set()
@@ -61,6 +68,8 @@ class Webhook:
                     self.end_headers()
                 except OSError:
                     pass  # who asked is gone
+                with hook._lock:
+                    hook.answered += 1
 
             def log_message(self, format: str, *arguments: Any) -> None:
                 pass
