@@ -137,7 +137,11 @@ class Cluster(Server):
         _wait_until_ready(self, self._log)
 
     def start_soon(self) -> None:
-        """Start it, without waiting."""
+        """Start it, without waiting until it answers."""
+        while _works_in(
+            self._data
+        ):  # what is left of one that was killed: as long as it is there, the next one refuses to start
+            time.sleep(0.01)
         with self._log.open("ab") as log:
             # Ctrl-C is for the tests; they still need the server to tear down.
             own: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "start_new_session": True}
@@ -173,6 +177,15 @@ class Cluster(Server):
         """End it, and wait for that."""
         if self._process.returncode is None:
             self._process.communicate(b"\n", timeout=240)
+
+
+def _works_in(folder: Path) -> bool:
+    """Whether a process is there whose folder this is, as that of every process of a server is its data."""
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):  # it ended meanwhile, or is not ours
+            if path.readlink() == folder.resolve():
+                return True
+    return False
 
 
 def _is_listening(port: int) -> bool:
