@@ -187,8 +187,7 @@ def test_who_claims_more_does_not_lose_what_it_works_on(store: Store, open_again
     store.announce("raw", ["1", "2", "3"])
     ours, theirs = claim_one(store, "make"), claim_one(open_again(who="other"), "make")
     store.dml("update run set lease_until = 1")
-    store.at_work = lambda: (ours,)
-    assert [claim.dataid for claim in store.claim("make", 3)] == ["2", "3"]
+    assert [claim.dataid for claim in store.claim("make", 3, held=[ours])] == ["2", "3"]
     assert (store.run(ours.runid).status, store.run(theirs.runid).status) == ("RUNNING", "LOST")
     store.commit(ours)
     assert status(store, "product", "1") == "READY"

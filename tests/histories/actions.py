@@ -58,6 +58,8 @@ def called(action: Action, flow: Flow, claims: Sequence[Claim]) -> tuple[Any, ..
         return "sql", f"delete from job where jobid = '{jobid}'"
     if kind in SQL:
         return "sql", SQL[kind](*of)
+    if kind == "claim":
+        return kind, *of[:-1], list(claims) if of[-1] else []
     return kind, *of
 
 

@@ -110,8 +110,8 @@ def _claim(scene: Scene) -> Action:
     jobid, dataid = scene.job()
     how = scene.rng.random()
     if how < 0.7:
-        return Action("claim", (jobid, scene.rng.choice([1, 1, 2, 3]), None, False))
-    return Action("claim", (jobid, 1, dataid, how > 0.9))
+        return Action("claim", (jobid, scene.rng.choice([1, 1, 2, 3]), None, False, how < 0.2))
+    return Action("claim", (jobid, 1, dataid, how > 0.9, False))
 
 
 def _commit(scene: Scene) -> Action:

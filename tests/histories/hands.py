@@ -89,7 +89,7 @@ def _look(store: Store) -> tuple[dict[str, list[str]], set[tuple[str, str, bool]
 
 
 VERBS: dict[str, Callable[..., Any]] = {
-    "claim": lambda store, jobid, n, dataid, force: store.claim(jobid, n, dataid=dataid, force=force),
+    "claim": lambda store, jobid, n, dataid, force, held: store.claim(jobid, n, dataid=dataid, force=force, held=held),
     "commit": _commit,
     "fail": lambda store, claim, outcome: store.fail(claim, outcome),
     "give_back": _give_back,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
@@ -195,6 +196,15 @@ def _give_back(model: Typed, history: History, k: int, wait: float, refused: boo
     model.give_back(claim.runid, claim.outputs, claim.was_resubmit, wait)
 
 
+def _claim(
+    model: Typed, history: History, jobid: str, n: int, dataid: str | None, force: bool, holds: bool
+) -> list[Any]:
+    for claim in history.claims if holds else ():
+        with suppress(Refused):
+            model.heartbeat(claim.runid)
+    return model.claim(jobid, n, dataid, force)
+
+
 def _heartbeat(model: Typed, history: History, k: int) -> bool:
     model.heartbeat(kth(history.claims, k).runid)
     return True
@@ -284,7 +294,7 @@ def _slots(model: Typed, history: History, slots: int | None) -> None:
 
 
 EXPECT: dict[str, Callable[..., Any]] = {
-    "claim": lambda model, _, jobid, n, dataid, force: model.claim(jobid, n, dataid, force),
+    "claim": _claim,
     "commit": _commit,
     "fail": _fail,
     "give_back": _give_back,

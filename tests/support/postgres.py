@@ -138,9 +138,7 @@ class Cluster(Server):
 
     def start_soon(self) -> None:
         """Start it, without waiting until it answers."""
-        while _works_in(
-            self._data
-        ):  # what is left of one that was killed: as long as it is there, the next one refuses to start
+        while _works_in(self._data):  # what is left of a killed one: while it is there, the next one refuses to start
             time.sleep(0.01)
         with self._log.open("ab") as log:
             # Ctrl-C is for the tests; they still need the server to tear down.

@@ -63,7 +63,6 @@ class Drain:
         self._publishing = threading.Lock()
         self._leases: dict[int, float | None] = {}
         self._held: dict[int, Claim] = {}  # by runid, until it is over
-        store.at_work = lambda: tuple(self._held.values())
         self.drained = Drained()
         self._stirred = threading.Event()
         self._stop = worker.cancelled
@@ -222,8 +221,8 @@ class Drain:
                 with self._door:
                     if self._admitted:
                         return
-                    seen, free = self._finished, self._idle + 1
-                if claimed := self._claim(free):
+                    seen, free, held = self._finished, self._idle + 1, list(self._held.values())
+                if claimed := self._claim(free, held):
                     self._take(claimed)
                     return
                 if self._is_over(seen):
@@ -236,12 +235,12 @@ class Drain:
                 self._is_asking = False
                 self._door.notify_all()
 
-    def _claim(self, free: int) -> list[tuple[Catalogue, list[Sequence[Claim]]]]:
+    def _claim(self, free: int, held: Sequence[Claim]) -> list[tuple[Catalogue, list[Sequence[Claim]]]]:
         """Claimed chunks, as many for each thread; those that a job takes together are a group."""
         for jobid in self._worth_asking():
             try:
                 job = self._store.known.job(jobid)
-                claims = self._store.claim(jobid, free * job.batch * self._ahead(job, free))
+                claims = self._store.claim(jobid, free * job.batch * self._ahead(job, free), held=held)
             except Unreadable as problem:
                 # Neither its candidates nor its definition are to blame. Who follows asks again: somebody may mend it.
                 if jobid not in self.drained.left_out:

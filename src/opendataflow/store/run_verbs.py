@@ -45,7 +45,6 @@ class RunVerbs(Session):
     def __init__(self, backend: Backend, **how: Any) -> None:
         super().__init__(backend, **how)
         self._clock = time.time
-        self.at_work: Callable[[], Sequence[Claim]] = tuple  # whoever works on chunks while it claims says on which
         self._today = ("", "")  # the revision and day for which today was announced
         self._announced = ("", "")  # the same, before it is committed
         self._pinned: set[str] = set()  # datasets whose schema is remembered for sure, at this revision
@@ -62,16 +61,17 @@ class RunVerbs(Session):
         force: bool = False,
         owner: str | None = None,
         lease: float | None = None,
+        held: Sequence[Claim] = (),
     ) -> list[Claim]:
         """Take the next chunk of a job, or up to n, or one given dataid; an empty list when there is none to take.
 
         force takes a given dataid without asking, unless it is running now; lease is the job's unless one is given.
+        held is what the caller works on already: if a lease is over, these are extended before others are ended.
         """
         if force and dataid is None:
             raise UsageError("force needs a dataid", hint="Name the chunk: --dataid")
         if n < 1:
             raise UsageError(f"n must be at least 1, not {n}")
-        held = list(self.at_work())
         how = claims.How(owner or self._who, lease, force, held)
         was_unreadable = False
         while True:
@@ -82,7 +82,7 @@ class RunVerbs(Session):
             except claims.Overdue:
                 # Who claims is alive, however long it stood still or could not reach the store to say so.
                 self.heartbeat_many(held)
-                held.clear()
+                how = how._replace(held=())
             except (claims.Stale, Unreadable) as problem:
                 # What is derived did not fit what is, or somebody wrote into it: derive it anew, then look again.
                 if was_unreadable:

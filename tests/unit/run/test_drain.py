@@ -182,10 +182,10 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def claim(self, jobid: str, n: int = 1) -> list[Claim]:
+    def claim(self, jobid: str, n: int = 1, **how: Any) -> list[Claim]:
         self.asked.append(n)
         self.again.set()
-        return self.store.claim(jobid, n)
+        return self.store.claim(jobid, n, **how)
 
 
 def test_one_thread_claims_for_all_that_are_idle(store: Store) -> None:
