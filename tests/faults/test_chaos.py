@@ -74,7 +74,7 @@ def scratches(shell: Shell) -> list[Path]:
 def begun(shell: Shell, *more: str) -> subprocess.Popen[str]:
     """A chaos in the middle of its work."""
     before = set(shell.folder.rglob("workers/*.log"))
-    process = shell.start("chaos", *SMALL, "--chunks", "20", *more)
+    process = shell.start("chaos", *SMALL, "--chunks", "100", *more)
     until(lambda: process.poll() is not None or set(shell.folder.rglob("workers/*.log")) - before, "its workers")
     assert process.poll() is None, process.communicate()
     return process
@@ -89,15 +89,15 @@ def test_everything_is_survived_and_nothing_is_left_or_touched(shell: Shell) -> 
     expected = kinds_of(Settings(), has_server=shell.store_url is not None)
     assert [kind["kind"] for kind in told["kinds"]] == list(expected)
     assert {fault["kind"] for fault in told["faults"]} | {fault["kind"] for fault in told["missed"]} == set(expected)
-    assert len(told["faults"]) >= len(told["kinds"])
+    assert len(told["faults"]) + len(told["missed"]) >= len(told["kinds"])
     assert all(kind["count"] == kind["survived"] for kind in told["kinds"])
     # On a busy machine nobody may replace a frozen worker in time, or read a damaged file: then it was not tried.
     assert [promise["promise"] for promise in told["promises"] if promise["kept"] is False] == []
     assert len([promise for promise in told["promises"] if promise["kept"]]) >= len(told["promises"]) - 2
     assert (told["done"], told["chunks"]) == (8, 8)
     notes = {fault["kind"]: fault["note"] for fault in told["faults"]}
-    assert notes["damage file"] in ("refused NOT_VALIDATED by name", "")
-    assert notes["freeze worker"] in ("refused LEASE_LOST when it woke up", "")
+    assert notes.get("damage file", "") in ("refused NOT_VALIDATED by name", "")
+    assert notes.get("freeze worker", "") in ("refused LEASE_LOST when it woke up", "")
     assert mine(shell) == before
     assert left_running(shell) == []
     assert not (shell.folder / ".odf/chaos").exists()
