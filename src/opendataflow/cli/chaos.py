@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import App, Line, named_facts, table
-from .common import Within, confirm, verb
+from .common import Whole, Within, confirm, verb
 from .running import terminating
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _SEEDS = 1_000_000
 
 
 @verb("chaos")
-@click.option("--chunks", type=click.IntRange(2, 1000), default=40, show_default=True, help="How many chunks flow.")
+@click.option("--chunks", type=Whole(2, 1000), default=40, show_default=True, help="How many chunks flow.")
 @click.option(
     "--minutes",
     type=Within(0.2, 60),
@@ -28,10 +28,8 @@ _SEEDS = 1_000_000
     show_default=True,
     help="The longest that it breaks and drains.",
 )
-@click.option("--workers", type=click.IntRange(1, 16), default=3, show_default=True, help="How many drains at once.")
-@click.option(
-    "--seed", type=click.IntRange(0, _SEEDS), metavar="N", help="Plan the faults of the report with this seed."
-)
+@click.option("--workers", type=Whole(1, 16), default=3, show_default=True, help="How many drains at once.")
+@click.option("--seed", type=Whole(0, _SEEDS), metavar="N", help="Plan the faults of the report with this seed.")
 @click.option("--spark", is_flag=True, help="Also run and break a Spark job, with the project's own [spark].")
 @click.option("--keep", is_flag=True, help="Leave the scratch store and data there, to look at.")
 @click.option("--dry-run", is_flag=True, help="Say what would be broken and where, and do nothing.")

@@ -45,6 +45,12 @@ class Within(click.FloatRange):
         return number
 
 
+class Whole(click.IntRange):
+    """A whole number between two others."""
+
+    name = "whole number"
+
+
 class StoreName(click.types.StringParamType):
     """A text that names something in the store, for the completion of a shell."""
 

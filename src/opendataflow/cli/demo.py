@@ -22,7 +22,7 @@ import click
 from ..errors import BadConfig, JobFailed, MissingDependency, UsageError, install_command
 from ..shapes import dataclass, field
 from .app import App, has_colour
-from .common import verb
+from .common import Whole, verb
 from .running import terminating
 from .serve import require_web
 from .setup import TEMPLATES
@@ -39,7 +39,7 @@ _PATIENCE = 120.0  # seconds; a lease is ten
 
 
 @verb("demo")
-@click.option("--days", type=click.IntRange(5, 365), default=31, show_default=True, help="How many days of 2013.")
+@click.option("--days", type=Whole(5, 365), default=31, show_default=True, help="How many days of 2013.")
 @click.option("--again", is_flag=True, help="Start an earlier demo over; its results are removed first.")
 @click.option("--dry-run", is_flag=True, help="Tell the story, and run nothing.")
 @click.option("--serve", is_flag=True, help="Look at the result in the console at the end, until Ctrl-C.")

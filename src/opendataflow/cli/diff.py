@@ -10,7 +10,7 @@ import click
 from ..errors import UsageError
 from ..model import check_id
 from .app import App, Line, one_line, table
-from .common import verb
+from .common import Whole, verb
 
 if TYPE_CHECKING:
     from ..insight.diff import Diff
@@ -27,7 +27,7 @@ _MOST_CELLS = 12  # of a row
 @click.option(
     "--rows",
     "examples",
-    type=click.IntRange(1, _MOST_EXAMPLES),
+    type=Whole(1, _MOST_EXAMPLES),
     metavar="N",
     help="Compare the rows too, on Spark, and show up to N that were added, removed and changed.",
 )
@@ -35,8 +35,8 @@ _MOST_CELLS = 12  # of a row
 @click.option("--master", metavar="URL", help="Where Spark runs, for --rows.")
 @click.argument("dataset")
 @click.argument("dataid")
-@click.argument("v1", type=click.IntRange(1), required=False)
-@click.argument("v2", type=click.IntRange(1), required=False)
+@click.argument("v1", type=Whole(1), required=False)
+@click.argument("v2", type=Whole(1), required=False)
 def diff_verb(
     app: App,
     dataset: str,

@@ -14,7 +14,7 @@ import click
 from ..errors import BadDefinition, OdfError, StoreUnreachable, UsageError, exit_code_of
 from ..model import READY, BrokenDefinition
 from .app import App, Line, clean, one_line, table, up_to_date
-from .common import verb
+from .common import Whole, verb
 from .running import known_job, terminating, worker_of
 from .tell import telling
 
@@ -30,7 +30,7 @@ _SUMMARY = 60.0  # a line in the log at least this often
 
 @verb("drain")
 @click.option("--all", "everything", is_flag=True, help="Every job whose code is here: the same as naming none.")
-@click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="How many chunks at once.")
+@click.option("--workers", type=Whole(min=1), default=4, show_default=True, help="How many chunks at once.")
 @click.option("--follow", is_flag=True, help="Wait for more when nothing is left, instead of ending.")
 @click.option("--master", metavar="URL", help="Where Spark runs.")
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed first, and change nothing.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import App, Line, one_line
-from .common import verb
+from .common import Whole, verb
 from .selectors import selectors
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ _WIDTH = 118
 
 
 @verb("history")
-@click.option("-n", "most", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most this many.")
-@click.option(
-    "--before", type=click.IntRange(1), metavar="EVENT", help="Only events older than this one: the next page."
-)
+@click.option("-n", "most", type=Whole(1, 10_000), default=50, show_default=True, help="At most this many.")
+@click.option("--before", type=Whole(1), metavar="EVENT", help="Only events older than this one: the next page.")
 @click.option(
     "--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind of event: failed, published, resubmitted, …"
 )

@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from .app import App, Line, one_line, up_to_date
-from .common import verb
+from .common import Whole, verb
 from .selectors import selectors
 from .tell import tell_late
 
@@ -24,7 +24,7 @@ _LATE = 1
 @selectors("--since", "--until", "--by", "--cause", "--all")
 @click.option("--notify", is_flag=True, help="Tell people by the rules of [notify] in dataflow.toml. For cron.")
 @click.option("--fail-if-late", is_flag=True, help="Exit with 1 when anything is late or missing.")
-@click.option("-n", "most", type=click.IntRange(1), default=200, show_default=True, help="At most this many chunks.")
+@click.option("-n", "most", type=Whole(1), default=200, show_default=True, help="At most this many chunks.")
 def late_verb(app: App, selector: Selector, notify: bool, fail_if_late: bool, most: int) -> int:
     """What should be READY by now and is not, with the chain that holds it up and when it can be expected.
 

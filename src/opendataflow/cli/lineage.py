@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..model import check_id
 from .app import App, Line, Segment, up_to_date
 from .at import at_option, moment_of, remark_lines
-from .common import verb
+from .common import Whole, verb
 
 if TYPE_CHECKING:
     from ..insight.flow_of import Flow, Node, Reach
@@ -24,8 +24,8 @@ _WIDTH = 20  # children of one node
 @verb("lineage")
 @click.option("--up", is_flag=True, help="Only what it came from.")
 @click.option("--down", is_flag=True, help="Only what came out of it.")
-@click.option("--depth", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many jobs far.")
-@click.option("--version", type=click.IntRange(1), help="This version of the chunk instead of the current one.")
+@click.option("--depth", type=Whole(1, 1000), default=10, show_default=True, help="So many jobs far.")
+@click.option("--version", type=Whole(1), help="This version of the chunk instead of the current one.")
 @click.option("--mermaid", is_flag=True, help="As a Mermaid flowchart, for a page or a ticket.")
 @at_option
 @click.argument("dataset", required=False)

@@ -9,7 +9,7 @@ import click
 
 from ..errors import JobFailed, UsageError
 from .app import App, Line, one_line, plain
-from .common import verb
+from .common import Whole, verb
 from .tell import tell_now
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _STYLES = {"SENT": "yes", "WAITING": "", "SENDING": "", "DROPPED": "faint"}
 
 
 @verb("notify")
-@click.option("-n", "most", type=click.IntRange(1), default=20, show_default=True, help="At most this many incidents.")
+@click.option("-n", "most", type=Whole(1), default=20, show_default=True, help="At most this many incidents.")
 @click.argument("action", type=click.Choice(["send", "test", "list"]), default="send")
 @click.argument("name", required=False)
 def notify_verb(app: App, action: str, name: str | None, most: int) -> int:

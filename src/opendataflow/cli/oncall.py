@@ -7,7 +7,7 @@ import click
 from ..errors import OdfError, UsageError
 from ..model import check_id
 from .app import App, plain, table
-from .common import verb
+from .common import Whole, verb
 
 _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _UNKNOWN = 3
@@ -132,9 +132,7 @@ def where_verb(app: App, dataset: str, dataid: str) -> int:
 
 
 @verb("head")
-@click.option(
-    "-n", "most", type=click.IntRange(1, 10_000), default=10, show_default=True, help="At most this many rows."
-)
+@click.option("-n", "most", type=Whole(1, 10_000), default=10, show_default=True, help="At most this many rows.")
 @click.argument("dataset")
 @click.argument("dataid")
 def head_verb(app: App, dataset: str, dataid: str, most: int) -> int:

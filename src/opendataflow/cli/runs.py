@@ -11,7 +11,7 @@ import click
 from ..errors import UnknownRun, UsageError
 from ..model import RUNNING, check_id
 from .app import App, Line, clean, one_line, table
-from .common import verb
+from .common import Whole, verb
 
 if TYPE_CHECKING:
     from ..insight.run_log import LogPart, LogSearch
@@ -25,7 +25,7 @@ _how_a_script_ended = re.compile(r"^exit code -?[0-9]+ after [0-9.]+ s: ")
 
 @verb("runs")
 @click.option("--failed", is_flag=True, help="Only attempts that did not end well.")
-@click.option("-n", "most", type=click.IntRange(1), default=20, show_default=True, help="At most this many.")
+@click.option("-n", "most", type=Whole(1), default=20, show_default=True, help="At most this many.")
 @click.option("--before", type=int, metavar="RUN", help="Only runs older than this one: the next page.")
 @click.argument("job", required=False)
 def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | None) -> int:
@@ -86,9 +86,7 @@ def _took(run: Run) -> str:
 
 @verb("log")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run is over.")
-@click.option(
-    "-n", "last", type=click.IntRange(1), metavar="LINES", help="Only the last lines, at most 64 KiB of them."
-)
+@click.option("-n", "last", type=Whole(1), metavar="LINES", help="Only the last lines, at most 64 KiB of them.")
 @click.option("--search", "wanted", metavar="TEXT", help="Only the lines that hold this text, with their numbers.")
 @click.argument("run_or_job", metavar="RUN|JOB")
 @click.argument("dataid", required=False)

@@ -11,7 +11,7 @@ from ..errors import SchemaOlder, StoreMissing, UsageError
 from ..model import Dataset, check_id
 from ..shapes import NamedTuple, dataclass
 from .app import App, table
-from .common import confirm, verb
+from .common import Whole, confirm, verb
 
 if TYPE_CHECKING:
     from ..secrets import Key
@@ -100,7 +100,7 @@ def _stored(app: App, name: str) -> Dataset | None:
 @click.option("--for-lineage", is_flag=True, help="The key of the server that [lineage] in dataflow.toml names.")
 @click.option("--all", "everything", is_flag=True, help="With rekey: every dataset's password.")
 @click.option("--hostname", metavar="HOST", help="Where the dataset will be, if nothing says so yet: its hostname,")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="its port,")
+@click.option("--port", type=Whole(1, 65535), metavar="N", help="its port,")
 @click.option("--database", metavar="NAME", help="its database,")
 @click.option("--username", metavar="USER", help="its user,")
 @click.option("--url", metavar="URL", help="and for JDBC its url.")

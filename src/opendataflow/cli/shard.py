@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..model.bounds import Size
 from ..shapes import dataclass
 from .app import App, Line, plain, table
-from .common import confirm, verb
+from .common import Whole, confirm, verb
 from .running import worker_of
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class _Cut:
 
 @verb("shard")
 @click.option("--by", metavar="COLUMN", help="The key column (default: the dataset's).")
-@click.option("--count", type=click.IntRange(1, _MOST_CHUNKS), metavar="N", help="Into this many chunks.")
-@click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Chunks of this many rows.")
+@click.option("--count", type=Whole(1, _MOST_CHUNKS), metavar="N", help="Into this many chunks.")
+@click.option("--rows", type=Whole(min=1), metavar="N", help="Chunks of this many rows.")
 @click.option("--size", metavar="100MB", help="Chunks of about this many bytes, as stored.")
 @click.option("--extend", is_flag=True, help="Add chunks for rows beyond the existing ones, which stay as they are.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")

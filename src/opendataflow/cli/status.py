@@ -11,7 +11,7 @@ from ..errors import BadDefinition
 from ..model import check_id
 from .app import App, Line, one_line, plain, table, up_to_date
 from .at import at_option, moment_of
-from .common import verb
+from .common import Whole, verb
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--chunks", is_flag=True, help="A line for each chunk instead of the matrix.")
 @click.option("--exact", is_flag=True, help="Count every chunk, however many there are.")
 @click.option(
-    "-n", "most", type=click.IntRange(1), default=1000, show_default=True, help="At most this many lines with --chunks."
+    "-n", "most", type=Whole(1), default=1000, show_default=True, help="At most this many lines with --chunks."
 )
 @at_option
 @click.argument("datasets", metavar="[DATASET]…", nargs=-1)

@@ -6,14 +6,14 @@ import click
 
 from ..errors import InvalidPath
 from .app import App, table
-from .common import confirm, verb
+from .common import Whole, confirm, verb
 from .running import worker_of
 
 _LISTED = 50
 
 
 @verb("rollback")
-@click.option("--to", type=click.IntRange(min=1), metavar="VERSION", help="This version, instead of the previous one.")
+@click.option("--to", type=Whole(min=1), metavar="VERSION", help="This version, instead of the previous one.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.argument("dataset")
@@ -46,7 +46,7 @@ def rollback_verb(app: App, dataset: str, dataid: str, to: int | None, why: str 
 @verb("vacuum")
 @click.option(
     "--keep",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     metavar="N",
     help="How many of the newest versions of each chunk stay (default: the dataset's keep, or 2). The current one always stays.",
 )
