@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from opendataflow import Dataset, Store
 from opendataflow.errors import BadDefinition
 from opendataflow.insight.recovery import plan
+from opendataflow.store import Claim, claims
+from opendataflow.store.backend import Retry
 from tests.support.flows import chain, claim_one, dataset, drain, following, job, produce
 
 # What a hand wrote → the jobs that it concerns.
@@ -109,6 +112,39 @@ def test_what_arrived_while_a_job_was_broken_is_found_when_it_is_put_right(store
     store.announce("here", ["1"])
     store.dml("update " + where.replace("where", "set options = '{}' where"))
     assert claim_one(store, "other").dataid == "1"
+
+
+def put_right(store: Store) -> None:
+    """A job was broken, its input arrived, and it was put right."""
+    flow(store)
+    assert store.claim("other") == []  # by now all of it is folded in
+    store.dml("update jobrule set options = 'x' where jobid = 'other'")
+    with pytest.raises(BadDefinition):
+        store.claim("other")
+    store.announce("here", ["1"])
+    store.dml("update jobrule set options = '{}' where jobid = 'other'")
+
+
+def test_it_is_found_although_somebody_looked_at_the_definitions_first(store: Store) -> None:
+    put_right(store)
+    assert store.catalogue().broken == {}
+    assert claim_one(store, "other").dataid == "1"
+
+
+@pytest.mark.parametrize("problem", [Retry, claims.Overdue])
+def test_it_is_found_although_the_first_claim_was_undone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
+) -> None:
+    put_right(store)
+    take = claims.take
+
+    def refused(*given: Any) -> list[Claim]:
+        monkeypatch.setattr(claims, "take", take)
+        raise problem
+
+    monkeypatch.setattr(claims, "take", refused)
+    assert claim_one(store, "other").dataid == "1"
+    assert claims.take is take
 
 
 def test_whoever_reads_all_of_it_waits_for_a_broken_producer(store: Store) -> None:

@@ -82,7 +82,7 @@ class RunVerbs(Session):
             except claims.Overdue:
                 # Who claims is alive, however long it stood still or could not reach the store to say so.
                 self.heartbeat_many(held)
-                how = how._replace(held=())
+                return self.claim(jobid, n, dataid=dataid, force=force, owner=owner, lease=lease)
             except (claims.Stale, Unreadable) as problem:
                 # What is derived did not fit what is, or somebody wrote into it: derive it anew, then look again.
                 if was_unreadable:
@@ -115,7 +115,7 @@ class RunVerbs(Session):
             else:
                 picked = tx.fetch(Picked._make, "claim_pick_dataid", jobid=jobid, dataid=dataid)
             state = picked[0]
-            if state.revision != self._revision:
+            if state.revision != self._caught_up:
                 catalogue = self._known(tx)
                 is_prepared = False
             elif state.notes:

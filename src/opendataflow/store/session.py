@@ -103,6 +103,8 @@ class Session:
         self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
+        self._caught_up = ""  # the revision at which what a broken definition kept back was last caught up on
+        self._has_learned = False  # whether the transaction that writes now loaded definitions, or caught up
         self._identity = ""
         self._open: Transaction | None = None  # in which everything is read, until it is undone
         self._asked = 0.0  # since when an answer of the database is waited for; 0 when none is
@@ -191,6 +193,8 @@ class Session:
         answer: _T | None = None
         if reading:
             step = "look"
+        else:
+            self._has_learned = False
         faults.point("before", step)
         try:
             with self._backend.reading() if reading else self._backend.writing() as transaction:
@@ -198,8 +202,11 @@ class Session:
                     self._compare_stamp(transaction)
                 answer = work(transaction)
                 faults.point("in", step)
-        except ConnectionLost as lost:
-            lost.answer = answer
+        except BaseException as error:
+            if isinstance(error, ConnectionLost):
+                error.answer = answer
+            if self._has_learned and not reading:
+                self._forget()  # nobody wrote what it knows
             raise
         faults.point("after", step)
         return answer
@@ -212,15 +219,11 @@ class Session:
         def tried(tx: Transaction) -> _T:
             raise _Undone(work(tx))
 
-        with self._lock:
-            before = self._catalogue, self._revision
-            try:
-                return self._do(tried)
-            except _Undone as undone:
-                what: _T = undone.what
-                return what
-            finally:
-                self._catalogue, self._revision = before  # what was loaded may not have been committed
+        try:
+            return self._do(tried)
+        except _Undone as undone:
+            what: _T = undone.what
+            return what
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -262,7 +265,7 @@ class Session:
                 except ConnectionLost as lost:
                     waiting = waiting or Waiting(self._say, self.url)
                     if not (self._came_back(lost, waiting) and confirm(lost.answer)):
-                        self._catalogue = None  # it may be what only the lost transaction knew
+                        self._forget()
                         continue
                     answer = lost.answer
                 finally:
@@ -338,7 +341,7 @@ class Session:
 
         def confirm() -> None:
             if revision()[0][0] != self._revision:
-                self._catalogue = None
+                self._forget()
                 raise Retry
 
         return presumed, confirm
@@ -354,7 +357,12 @@ class Session:
                 self._catalogue = self._catalogue._replace(implicit=())
                 revision = tx.value("revision")
             self._revision = revision
+            self._has_learned = True
+        if revision != self._caught_up:
             candidates.catch_up(tx, self._catalogue)
-        elif self._catalogue.broken:
-            candidates.catch_up(tx, self._catalogue)  # what was written when it was loaded may have been undone
+            self._caught_up, self._has_learned = revision, True
         return self._catalogue
+
+    def _forget(self) -> None:
+        """What is known of the definitions is looked at anew."""
+        self._catalogue, self._caught_up = None, ""

@@ -330,7 +330,8 @@ class SteerVerbs(Session):
                 if is_open:
                     raise
             finally:
-                self._open, self._catalogue = None, None  # what was read may not have been committed
+                self._open = None
+                self._forget()  # it may not have been committed
             yield False
 
 

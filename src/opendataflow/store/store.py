@@ -175,7 +175,7 @@ class Store(
                 return transfer.load(tx, file, self._schema())
 
         counts = self._do_or_try(work, dry_run)
-        self._catalogue = None
+        self._forget()
         return counts
 
     def load_original(self, found: dict[str, list[dict[str, Any]]], *, dry_run: bool = False) -> Imported:
