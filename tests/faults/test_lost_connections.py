@@ -101,28 +101,6 @@ def test_a_commit_whose_answer_is_lost_happens_exactly_once(
     assert facts(store) == expected_facts
 
 
-def test_a_connection_that_breaks_as_soon_as_it_is_made_is_made_again(
-    cluster: Cluster, proxy: Proxy, said: list[str]
-) -> None:
-    """The server restarts while a worker begins: that one waits like those that began before it."""
-    url = cluster.create_database().replace(str(cluster.port), str(proxy.port))
-    left = 3
-
-    def decide(question: bytes) -> str:
-        nonlocal left
-        if left and b"set search_path" in question:
-            left -= 1
-            return LOSE_QUESTION
-        return PASS
-
-    proxy.decide = decide
-    with opendataflow.open(url, create=True, say=said.append) as store:
-        chain(store)
-    assert left == 0
-    assert said[0].startswith("waiting for the store: ")
-    assert " is back after " in said[-1]
-
-
 def test_a_claim_whose_answer_was_lost_can_be_published(store: Store, proxy: Proxy) -> None:
     proxy.lose_commit(LOSE_ANSWER)
     claimed = claim_one(store, "make")

@@ -82,21 +82,16 @@ class PostgresBackend(Backend):
         self._password = password
         self._prepared: Prepared = {}
         self._patience = _CONNECT
-        with suppress(
-            ConnectionLost
-        ):  # made, and broken again: the first transaction finds out, and waits for the server
-            self._connect()
+        self._connect()
 
     def _connect(self) -> None:
         extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
-        is_made = False
         try:
             given = {**parameters(self._address), **extra}
             if given.get("password") and "require_auth" not in given and pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
             self._connection = connect(self._address, patience=self._patience, application_name="opendataflow", **extra)
-            is_made = True
             # Every query of ours looks up a handful of rows by their keys. Telling the planner so once keeps its plans the
             # same at ten chunks and at ten million, whatever its statistics say and however old they are.
             run_now(
@@ -116,8 +111,6 @@ class PostgresBackend(Backend):
                 hint="It looks like postgresql://user@host:5432/database.",
             ) from None
         except errors.Error as error:
-            if is_made and is_gone(error):
-                raise ConnectionLost(first_line(error)) from error
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
                     f"there is no store at {self.shown_url}: {first_line(error)}",
