@@ -191,6 +191,17 @@ def test_an_operator_steers(site: Site) -> None:
     assert [site.status(each) for each in ("12", "13")] == ["RESUBMIT", "HOLD"]
 
 
+def test_an_operator_steers_after_a_job_was_put_right_which_no_worker_has_seen(site: Site) -> None:
+    site.produced("14")
+    site.sql(OWNER, "UPDATE dataflow.jobrule SET options = 'x' WHERE jobid = 'report'")
+    with site.store(WORKER) as worker:
+        worker.claim("clean_raw")  # and marks the other one as broken
+    site.sql(OWNER, "UPDATE dataflow.jobrule SET options = '{}' WHERE jobid = 'report'")
+    for verb, after in (("hold", "HOLD"), ("release", "READY")):
+        site.by(OPERATOR).odf(verb, "clean", "14")
+        assert site.status("14") == after
+
+
 def test_a_reader_looks_at_everything(site: Site) -> None:
     site.produced("21")
     reader = site.by(READER)

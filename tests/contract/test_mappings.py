@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opendataflow import Store
+from opendataflow.store import Claim, claims
 from tests.support.flows import change, claim_one, dataset, drain, following, in_status, job, produce, status
 
 
@@ -480,3 +483,22 @@ def test_today_goes_into_a_dataset_without_a_declared_partition(store: Store) ->
     assert store.claim("pull") == [], "once a day"
     assert store.claim("pull", dataid="not-a-day") == []
     assert "not-a-day" in store.facts("pull", "not-a-day").malformed
+
+
+def test_today_is_there_although_the_first_claim_of_it_was_undone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.register(
+        [dataset("out", "day"), dataset("plain")], [job("daily", "today", writes="out"), job("a", writes="plain")]
+    )
+    take = claims.take
+
+    def refused(*given: Any) -> list[Claim]:
+        monkeypatch.setattr(claims, "take", take)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claims, "take", refused)
+    with pytest.raises(KeyboardInterrupt):
+        store.claim("daily")
+    assert store.claim("a") == []
+    assert claim_one(store, "daily").inputs[0].datasetid == "today"

@@ -10,6 +10,7 @@ import pytest
 from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob
 from opendataflow.model import Retry
+from opendataflow.store import definitions
 from tests.support.flows import chain, claim_one, dataset, drain, dump, end_leases, following, job, produce, status
 
 
@@ -342,3 +343,28 @@ def test_what_a_changed_mapping_makes_possible_is_found_at_once(store: Store) ->
     store.register([], [job("make", "raw", writes="product")])
     assert store.facts("make", "1").reads == (), "raw 1 was consumed for product 2"
     assert [claim.dataid for claim in store.claim("make", n=9)] == ["1"]
+
+
+def test_definitions_that_were_undone_are_not_taken_for_those_of_somebody_else(
+    store: Store, open_again: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would have had the same number."""
+    other = open_again()
+    chain(store)
+    store.register([dataset("more")])
+    store.announce("raw", ["1"])
+    # The output of such a job is stored by whoever writes next.
+    other.dml("insert into job (jobid, itemtype, datasetid) values ('marker', 'IN', 'raw')")
+    store.hold("raw", ["1"], dry_run=True)
+    store_implicit = definitions.store_implicit
+
+    def refused(*given: Any) -> None:
+        monkeypatch.setattr(definitions, "store_implicit", store_implicit)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(definitions, "store_implicit", refused)
+    with pytest.raises(KeyboardInterrupt):
+        store.hold("raw", ["1"])
+    for item in ("'IN', 'raw'", "'OUT', 'more'"):
+        other.dml(f"insert into job (jobid, itemtype, datasetid) values ('late', {item})")
+    assert set(store.catalogue().jobs) == {"late", "make", "marker", "use"}

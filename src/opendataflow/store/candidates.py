@@ -269,10 +269,13 @@ def remove(tx: Transaction, jobid: str, dataids: Sequence[str]) -> None:
 def catch_up(tx: Transaction, catalogue: Catalogue) -> None:
     """Mark the jobs that are broken, since nobody derives their candidates meanwhile; those that no longer are get theirs.
 
-    A worker of a hardened store may add marks and change none, so what was put right gets a mark of its own.
+    A worker of a hardened store may add marks and change none, so what was put right gets a mark of its own. An operator
+    of one may not even do that, and leaves it to the next worker.
     """
     marks = {mark.partition(" ")[0]: mark for mark in tx.values("broken_marks")}
     now = {name for what, name in catalogue.broken if what == "job"}
+    if now == marks.keys() or not tx.value("may_mark"):
+        return
     for jobid in sorted(now - marks.keys()):
         tx.run("meta_put_once", name=f"broken {jobid} {tx.value('revision')}", value="since")
     for jobid in sorted(marks.keys() - now):

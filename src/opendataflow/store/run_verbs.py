@@ -75,6 +75,7 @@ class RunVerbs(Session):
         how = claims.How(owner or self._who, lease, force, held)
         was_unreadable = False
         while True:
+            self._announced = self._today  # what an undone claim announced is not there
             try:
                 taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how), is_so=claims.are_runs, step="claim")
                 self._today = self._announced  # known only now that it is committed

@@ -351,18 +351,19 @@ class Session:
         tx.lock("lock_definitions")
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
+            self._has_learned = True
             self._catalogue = loading.load(tx)
             if self._catalogue.implicit and tx.value("may_define"):
                 definitions.store_implicit(tx, self._catalogue)
                 self._catalogue = self._catalogue._replace(implicit=())
                 revision = tx.value("revision")
             self._revision = revision
-            self._has_learned = True
         if revision != self._caught_up:
+            self._has_learned = True
             candidates.catch_up(tx, self._catalogue)
-            self._caught_up, self._has_learned = revision, True
+            self._caught_up = revision
         return self._catalogue
 
     def _forget(self) -> None:
         """What is known of the definitions is looked at anew."""
-        self._catalogue, self._caught_up = None, ""
+        self._catalogue, self._revision, self._caught_up = None, "", ""

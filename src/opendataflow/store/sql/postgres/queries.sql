@@ -34,6 +34,11 @@ create table if not exists migration (number integer primary key, name text not 
 -- PostgreSQL: a role may be allowed to work and not to define.
 select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
 
+-- name: may_mark
+-- Whether whoever is connected may mark a job as broken, or as put right.
+-- PostgreSQL: a role may be allowed to steer and not to mark.
+select has_table_privilege('meta', 'INSERT') as may
+
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
 -- PostgreSQL: claims run at the same time, so each locks what it picks and skips what others have.

@@ -32,6 +32,11 @@ create table if not exists migration (number integer primary key, name text not 
 -- SQLite: whoever may write the file may write everything in it.
 select true as may
 
+-- name: may_mark
+-- Whether whoever is connected may mark a job as broken, or as put right.
+-- SQLite: whoever may write the file may write everything in it.
+select true as may
+
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
 -- SQLite: a writing transaction is alone, so the candidates need no lock.
