@@ -189,12 +189,14 @@ def _kill(story: Story) -> None:
     story.say(
         "One worker takes all that can be done, several days at once, on one Spark. In the middle of it: kill -9."
     )
-    story.prompt("odf drain &")
+    # Of a few days not all at once: there is to be work left when the broken day has failed.
+    words = ["drain"] if story.days >= 8 else ["drain", "--workers", str(story.days // 2)]
+    story.prompt(f"odf {' '.join(words)} &")
     if story.dry_run:
         story.prompt("kill -9 %1")
         return
     worker = subprocess.Popen(
-        [sys.executable, "-m", "opendataflow", "drain"],
+        [sys.executable, "-m", "opendataflow", *words],
         cwd=story.folder,
         env=_environment(),
         stdin=subprocess.DEVNULL,
