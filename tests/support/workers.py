@@ -67,15 +67,15 @@ def resubmit(store: Store, datasetid: str, times: str, stop: str) -> int:
 def hold_places(store: Store, jobid: str, rounds: str, seconds: str, least: str = "1") -> list[int]:
     """Takes a location and keeps it for a moment, again and again; how many were taken meanwhile.
 
-    The first one is kept until so many are taken.
+    The first one is kept until so many were taken: whoever looks first after that sees them all.
     """
     seen: list[int] = []
     for _ in range(int(rounds)):
         claims = store.claim(jobid)
         if claims:
-            while (taken := store.slots_taken("pool")) < int(least) and not seen:
+            while not seen and len(store.runs(jobid=jobid)) < int(least):
                 time.sleep(0.001)
-            seen.append(taken)
+            seen.append(store.slots_taken("pool"))
             time.sleep(float(seconds))
             store.commit(claims[0])
         else:
