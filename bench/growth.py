@@ -1,4 +1,4 @@
-"""Growth: what claim, commit, announce, status, why and a chunk on disk cost from 1,000 to 1,000,000 chunks, and from 1 to 1,000 jobs.
+"""Growth: what claim, commit, announce, status, why, check-lease, prove of one chunk and a chunk on disk cost from 1,000 to 1,000,000 chunks, and from 1 to 1,000 jobs.
 
 Nothing may grow faster than the logarithm of what there is: a figure at 1,000,000 chunks is at most twice that at 1,000, since
 log(1,000,000) / log(1,000) = 2, and at 1,000 jobs at most three times that at 10. A claim may grow by a fifth. Where the answer
@@ -34,7 +34,9 @@ from bench._growth import SHAPES, SOURCE, Size, dataid, filled, names, project
 from bench._growth_picture import Curve, Plot, picture
 from bench._report import bar, figure, finish
 from opendataflow.insight.matrix import overview
+from opendataflow.insight.prove import prove
 from opendataflow.insight.why import why
+from opendataflow.project import without_file
 from opendataflow.store import Store, open_store
 from tests.support.postgres import Server, start_postgres
 
@@ -84,11 +86,14 @@ class Grown:
         self._times: dict[str, list[float]] = {}
         self._newest = size.done + size.waiting
         self.clock = Clock(self.store)
+        self._runid = 0
+        self._project = without_file(Path(tempfile.gettempdir()), url)
 
     def work(self) -> None:
         """One run, and one chunk that arrives, as it goes all day."""
         jobid = names(self.size)[0].jobid
         (claim,) = self._timed("claim", self.clock, lambda: self.store.claim(jobid))
+        self._runid = claim.runid
         self._timed("commit", self.clock, lambda: self.store.commit(claim))
         self._newest += 1
         self._timed("announce", self.clock, lambda: self.store.announce(SOURCE, [dataid(self.size, self._newest)]))
@@ -106,6 +111,8 @@ class Grown:
                 self._timed("status", clock, lambda: overview(store, width=WIDTH))
                 self._timed("why", clock, lambda: why(store, jobid))
                 self._timed("why_chunk", clock, lambda: why(store, jobid, done))
+            self._timed("holds", clock, lambda: store.holds(self._runid))
+            self._timed("prove_chunk", clock, lambda: prove(store, self._project, flow[0].made, done))
 
     def _timed(self, name: str, clock: Clock, act: Callable[[], _T]) -> _T:
         start = clock.now()
@@ -150,7 +157,7 @@ def by_chunks(label: str, urls: Iterator[str], most: int) -> dict[str, Curve]:
     stores = grown(urls, [Size("chain", 2, chunks // 4, chunks // 4, period="hour") for chunks in counts])
     curves = {
         name: [(each.chunks, each.ms(name)) for each in stores]
-        for name in ("claim", "commit", "announce", "status", "why", "why_chunk")
+        for name in ("claim", "commit", "announce", "status", "why", "why_chunk", "holds", "prove_chunk")
     }
     curves["disk"] = [(each.chunks, each.disk) for each in stores]
     for name, curve in curves.items():

@@ -15,7 +15,8 @@
     │   ├── NoSpace             NO_SPACE           1   a disk or quota is full
     │   └── TimedOut            TIMED_OUT          1   the job ran longer than its timeout
     ├── PromiseBroken           PROMISE_BROKEN     1   odf chaos found that a promise was not kept
-    ├── Cancelled               CANCELLED        130   the run was interrupted, and its processes were ended
+    ├── Cancelled               CANCELLED        130   a person cancelled the run, and its processes were ended
+    ├── Stopped                 STOPPED          130   a signal stopped the worker; its chunk is RESUBMIT, and no try is used up
     ├── Aborted                 ABORTED          130   the command was interrupted, or a person answered a question with no
     ├── Internal                INTERNAL          70   a bug in OpenDataFlow
     ├── StoreUnreachable        STORE_UNREACHABLE 75   the store cannot be reached, is busy for too long, or has no space left
@@ -35,6 +36,7 @@
         │   ├── TwoProducers    TWO_PRODUCERS      2   two jobs write one dataset
         │   └── Cycle           CYCLE              2   jobs wait for one another in a circle
         ├── BadConfig           BAD_CONFIG         2   the project file or a setting is wrong
+        ├── BadJob              BAD_JOB            2   the code of a job would share a Spark session or name between chunks
         ├── BadTransition       BAD_TRANSITION     2   the lock table does not allow this change of status
         ├── StoreMissing        STORE_MISSING      2   there is no store at this address
         ├── StoreTaken          STORE_TAKEN        2   somebody else's tables are where the store's would be
@@ -140,6 +142,10 @@ class Cancelled(OdfError):
     name, exit_code = "CANCELLED", 130
 
 
+class Stopped(OdfError):
+    name, exit_code = "STOPPED", 130
+
+
 class Aborted(OdfError):
     name, exit_code = "ABORTED", 130
 
@@ -214,6 +220,10 @@ class Cycle(BadDefinition):
 
 class BadConfig(UsageError):
     name = "BAD_CONFIG"
+
+
+class BadJob(UsageError):
+    name = "BAD_JOB"
 
 
 class BadTransition(UsageError):

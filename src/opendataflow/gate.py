@@ -16,6 +16,7 @@ from .project.hosts import outside_hosts
 if TYPE_CHECKING:
     from .store import Claim
 
+GONE = "gone"  # the evidence that names an input chunk that is not where it should be
 CHANGED = "changed"  # the evidence that names a chunk whose files are not what was published
 NO_LOCATION = "no location is declared"
 NO_CHECKS = "no checks are declared, and there is no manifest to compare with"
@@ -103,7 +104,8 @@ def place_of_input(environment: Environment, dataset: Dataset, chunk: InputChunk
     )
     if not problem and not location and not dataset.hostname:
         return NO_LOCATION
-    return Look(problem, {"location": location or dataset.hostname})
+    gone = {GONE: f"{chunk.datasetid} {chunk.dataid}"} if problem else {}
+    return Look(problem, {"location": location or dataset.hostname, **gone})
 
 
 def _place(
@@ -115,7 +117,7 @@ def _place(
             seen = place_of_input(environment, catalogue.dataset(chunk.datasetid), chunk)
             looked[f"{chunk.datasetid} {chunk.dataid}"] = seen if isinstance(seen, str) else seen.evidence["location"]
             if isinstance(seen, Look) and seen.problem:
-                return Look(seen.problem, {"environment": environment.name, **looked})
+                return Look(seen.problem, {"environment": environment.name, **looked, **seen.evidence})
         for name in job.outputs:
             dataset = catalogue.dataset(name)
             location = location_of(environment, dataset, dataid)

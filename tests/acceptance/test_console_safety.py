@@ -58,6 +58,7 @@ class Server:
 
     folder: Path
     port: int
+    said: list[str]  # what it wrote after it began to listen, once it ended
 
     @property
     def url(self) -> str:
@@ -125,13 +126,14 @@ def bearer(role: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(folder: Path, *words: str) -> Iterator[Server]:
-    """The console of a folder, which ends as it should."""
+def serving(folder: Path, *words: str, files: int = 0, **extra: str) -> Iterator[Server]:
+    """The console of a folder, which ends as it should; with a limit of open files, if one is given."""
+    limit = ["/bin/sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"] if files else []
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ODF_", "PASSKEY"))}
     process = subprocess.Popen(
-        [sys.executable, "-m", "opendataflow", "serve", "--listen", "127.0.0.1:0", *words],
+        [*limit, sys.executable, "-m", "opendataflow", "serve", "--listen", "127.0.0.1:0", *words],
         cwd=folder,
-        env={**kept, "PASSKEY": KEY},
+        env={**kept, "PASSKEY": KEY, **extra},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -142,9 +144,11 @@ def serving(folder: Path, *words: str) -> Iterator[Server]:
             line = process.stderr.readline()
             assert line, said
             said += line
-        yield Server(folder, int(found[1]))
+        server = Server(folder, int(found[1]), [])
+        yield server
         process.send_signal(signal.SIGTERM)
         assert process.wait(240) == 0
+        server.said.extend(process.stderr)
     finally:
         process.kill()
         process.wait()

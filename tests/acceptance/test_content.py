@@ -80,7 +80,8 @@ def test_bit_rot_with_size_and_time_kept_is_refused_and_audit_names_the_file(pro
     with open_store(url) as store:
         store.roots = lambda: roots_of(declared, url)
         (reason,) = chunk_sheet(store, declared, "clean", "1").reasons
-    assert (reason.name, reason.commands) == ("NOT_VALIDATED", ("odf ready --again raw 1",)), "as the page tells it"
+    ways = ("odf ready --again raw 1", "odf run load --dataid 1")
+    assert (reason.name, reason.commands) == ("NOT_VALIDATED", ways), "as the page tells it"
     project.odf("run", "--dataid", "2", "load")
 
 
@@ -112,23 +113,43 @@ def test_a_corrected_large_file_is_a_new_version_and_a_touch_is_nothing(project:
     assert project.odf("explain", "raw", "1", "--json").data["chunk"]["version"] == 3
 
 
-def test_what_a_script_writes_twice_is_refused_at_the_commit(project: Shell) -> None:
-    for day in ("1", "2"):
+def test_what_a_script_writes_twice_is_published_with_a_remark_or_refused_where_the_dataset_is_strict(
+    project: Shell,
+) -> None:
+    for day in ("1", "2", "3"):
         project.write(f"data/raw/{day}.csv", f"{day}\n")
     project.odf("discover", "raw", "--quiet-for", "0")
     project.script("jobs/load.sh", 'mkdir -p "${clean_location%/*}"; echo same > "$clean_location"')
     project.odf("run", "load")
+    published = project.odf("run", "load")
+    assert "load 2 is READY; clean: warning: repeats: same_content_as 1" in published.err
+    assert "WARNED   clean  2: warning: repeats" in project.odf("status", "clean").out
+    declare_repeats(project, "false")
     refused = project.odf("run", "load", code=11)
-    assert "clean 2 would have exactly the content of clean 1" in refused.err
-    assert statuses(project)["clean", "2"] == "FAILED"
-    project.write(
-        "dataflow.toml",
-        TOML.format(verify="").replace('{dataid}.csv"\n\n[job', '{dataid}.csv"\nrepeats = true\n\n[job'),
-    )
+    assert "clean 3 would have exactly the content of clean 1" in refused.err
+    assert statuses(project)["clean", "3"] == "FAILED"
+    declare_repeats(project, "true")
+    project.odf("resubmit", "clean", "3")
+    assert "warning" not in project.odf("run", "load").err
+    assert statuses(project)["clean", "3"] == "READY"
+
+
+def declare_repeats(project: Shell, value: str) -> None:
+    declared = TOML.format(verify="").replace('{dataid}.csv"\n\n[job', f'{{dataid}}.csv"\nrepeats = {value}\n\n[job')
+    project.write("dataflow.toml", declared)
     project.odf("apply", "--yes")
-    project.odf("resubmit", "clean", "2")
-    project.odf("run", "load")
-    assert statuses(project)["clean", "2"] == "READY"
+
+
+def test_a_file_that_a_job_fetches_twice_is_refused_at_the_commit(home: Shell) -> None:
+    home.write(
+        "dataflow.toml",
+        '[dataset.call]\n[dataset.rates]\nlocation = "{dataid}.csv"\n[job.pull]\nreads = ["call"]\nwrites = ["rates"]\n',
+    )
+    home.odf("apply", "--yes")
+    home.odf("ready", "call", "1", "2")
+    home.script("jobs/pull.sh", 'echo same > "$rates_location"')
+    home.odf("run", "pull")
+    assert "rates 2 would have exactly the content of rates 1" in home.odf("run", "pull", code=11).err
 
 
 def test_audit_says_what_is_gone_and_what_was_added(home: Shell) -> None:

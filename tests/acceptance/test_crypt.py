@@ -50,6 +50,26 @@ def test_a_value_goes_round(odf: Odf):
     assert decrypt(store_token["token"], Key("correct horse"), "store/password") == "s3cret"
 
 
+def test_a_placeholder_does_not_stop_its_token_from_being_made(odf: Odf):
+    toml = """
+[dataset.orders]
+kind = "table"
+format = "postgres"
+hostname = "localhost"
+database = "shop"
+tablename = "orders"
+username = "etl"
+encryptedpass = "TOKEN"
+"""
+    file = odf.folder / "dataflow.toml"
+    file.write_text(toml)
+    token = odf("crypt", "encrypt", "--for", "orders", stdin="s3cret\n", **KEY).out.strip()
+    assert "encryptedpass" in odf("apply", "--yes", code=2).err
+    file.write_text(toml.replace("TOKEN", token))
+    odf("apply", "--yes")
+    assert odf("crypt", "decrypt", "--for", "orders", "--yes-print", token, **KEY).out == "s3cret\n"
+
+
 @pytest.mark.fault(25)
 def test_the_plaintext_is_never_an_argument(odf: Odf):
     answer = odf("crypt", "encrypt", "--for", "orders", "s3cret", code=2, **KEY)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from opendataflow import Dataset, Pool, Store
-from opendataflow.model import QUESTIONS, Answer, Receipt, answer_all, decide
+from opendataflow.model import QUESTIONS, Retry, answer_all, decide
 from tests.support.flows import chain, claim_one, dataset, job, produce
 from tests.support.odf import Odf
 
@@ -46,10 +46,9 @@ def full_pool(store: Store) -> None:
 
 
 def deferred(store: Store) -> None:
-    chain(store)
+    chain(store, retry=Retry(retries=1, backoff=3600))
     store.announce("raw", ["1"])
-    claim = claim_one(store, "make")
-    store.give_back(claim, Receipt("make", "1", (Answer("place", False, {}, "no disk"),)), "no disk", wait=3600)
+    store.fail(claim_one(store, "make"))
 
 
 def done(store: Store) -> None:

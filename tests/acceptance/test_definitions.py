@@ -118,7 +118,7 @@ def test_nothing_is_applied_where_nobody_can_be_asked(door: Door, tmp_path: Path
     assert not (tmp_path / "dataflow.db").exists()
     assert "applied 5 changes" in door("apply", "--yes").err
     door("apply")  # nothing to ask about
-    door("pool", "set", "etl", "2")
+    door("pool", "set", "etl", "2", "--create")
     write(tmp_path, TOML, "[pool.etl]\nslots = 4")
     answer = door("apply", code=2)
     assert "slots: 2 -> 4" in answer.out

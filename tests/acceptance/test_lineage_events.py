@@ -125,7 +125,8 @@ def test_a_run_that_is_cancelled_or_interrupted_is_aborted(shop: Odf) -> None:
         last = told(shop)[-1]
         assert (last["eventType"], last["job"]["name"]) == ("ABORT", "load")
         assert ("it hangs" in last["run"]["facets"]["errorMessage"]["message"]) == (way == "cancel")
-        shop("resubmit", "made", "2013-01-03", "--yes")
+        if way == "cancel":
+            shop("resubmit", "made", "2013-01-03", "--yes")
 
 
 @pytest.mark.fault(25)

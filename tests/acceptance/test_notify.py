@@ -156,7 +156,7 @@ def test_without_notify_nothing_is_imported_and_nothing_is_written(odf: Odf) -> 
     ("target", "rule", "said"),
     [
         ('url = "slack://T0KEN/B/C"', RULE, "[notify.oncall] url: an address in plain text"),
-        ('url = "json://user:T0KEN@127.0.0.1"', RULE, "[notify.oncall] url: an address in plain text"),
+        ('url = "json://user:T0KEN@127.0.0.1"', RULE, "[notify] oncall.url: this is a password in plain text"),
         ('url = "json://example.org/T0KEN"', RULE, "[notify.oncall] url: an address in plain text"),
         ('encrypted = "T0KEN"', RULE, "[notify.oncall] encrypted: this is not a token"),
         ('command = "../page.sh"', RULE, "is not a file in the project"),

@@ -87,7 +87,7 @@ def test_monitoring_gets_one_line_and_an_exit_code(store: Store, odf: Odf) -> No
     store.announce("raw", ["1", "2"])
     assert (
         odf("check").out
-        == "ODF OK - 2 chunks READY, 0 RUNNING | ready=2 running=0 failed=0 resubmit=0 hold=0 pending=0\n"
+        == "ODF OK - 2 chunks READY, 0 RUNNING | ready=2 running=0 failed=0 resubmit=0 hold=0 pending=0 refused=0\n"
     )
     store.fail(claim_one(store, "make"))
     assert odf("check", code=2).out.startswith("ODF CRITICAL - 1 chunk FAILED (product) | ")
@@ -178,7 +178,7 @@ def test_the_first_rows_are_shown_without_spark(home: Shell) -> None:
     home.odf("apply", "--yes")
     home.odf("ready", "raw", "1")
     home.odf("ready", "lake", "1")
-    assert home.odf("head", "raw", "1", "-n", "2").out == "a,b\n1,2\n"
+    assert home.odf("head", "raw", "1", "-n", "1").out == "a,b\n1,2\n", "a row, beside the header"
     assert home.odf("head", "lake", "1", "--json").data == [{"n": 1, "word": "one"}, {"n": None, "word": "two"}]
     assert home.odf("head", "lake", "1").out.splitlines()[0].split() == ["n", "word"]
     home.write("raw/1.csv", "a,b\n9,9\n3,4\n")

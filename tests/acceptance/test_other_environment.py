@@ -48,7 +48,7 @@ WRITING = {
     "recall": ["product", "1", "--why", "bad", "--yes"],
     "rollback": ["product", "1"],
     "vacuum": ["--yes"],
-    "pool": ["set", "etl", "0"],
+    "pool": ["set", "etl", "0", "--create"],
     "cancel": ["RUN"],
     "pause": ["make"],
     "resume": ["make"],
@@ -59,6 +59,12 @@ WRITING = {
     "endjob": ["make", "4", "FAILED"],
     "deleterun": ["make", "1"],
     "forcejob": ["make", "1"],
+    "CreateTables": [],
+    "LaunchJob": ["make"],
+    "SetJobEndStatus": ["make", "4", "FAILED"],
+    "DeleteRun": ["make", "1"],
+    "forcejobts": ["make", "1"],
+    "ddl": ["update datastatus set status = 'FAILED' where datasetid = 'product'"],
     "RunUpdate": ["update datastatus set status = 'FAILED' where datasetid = 'product'"],
 }
 # The others only read, touch no store, or say what a verb above says.
@@ -80,10 +86,13 @@ READING = {
     "sql": ["select count(*) from event"],
     "getjob": ["make"],
     "GetJobData": ["make"],
+    "GetJobs": [],
+    "GetDataSets": [],
+    "GetJobRuns": [],
     "RunSql": ["select count(*) from event"],
 }
 ELSEWHERE = {
-    *("ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt"),
+    *("ForceJob", "ForceCmd", "SetDataStatus", "init", "demo", "doctor", "log", "prove", "crypt", "Cryptor"),
     *("check", "where", "head", "audit", "backup", "export", "import", "notify", "metrics", "diff", "serve", "chaos"),
 }
 

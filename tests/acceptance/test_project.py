@@ -205,7 +205,19 @@ def test_the_doctor_says_of_everything_that_is_wrong_how_to_fix_it(home: Shell) 
     told = shop.odf("doctor", code=1, **wrong).out
     assert all(f"  {name}: {each['mend']}" in told for name, each in found.items() if each["ok"] is False)
     names = {each["what"] for each in shop.odf("doctor", "--json", code=1).data}
-    assert {"python", "java", "spark", "project", "key", "root", "store", "environment", "clock", "leases"} == names
+    assert {
+        "python",
+        "java",
+        "spark",
+        "project",
+        "key",
+        "root",
+        "store",
+        "environment",
+        "clock",
+        "leases",
+        "applied",
+    } == names
 
 
 def test_bash_completes_verbs_options_and_choices(home: Shell) -> None:

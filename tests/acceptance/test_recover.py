@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow import Store
-from tests.support.flows import chain, drain, dump, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, job, status
 from tests.support.odf import Odf
 
 
@@ -82,3 +82,26 @@ def test_what_people_have_to_do_is_told_with_the_command(flow: Store, odf: Odf) 
     assert "ask the vendor" in text
     assert "odf release raw 2" in text
     assert "1 chunk stays FAILED until that is done; then: odf recover" in text
+
+
+def test_a_job_that_reads_from_outside_may_be_right_by_now(store: Store, odf: Odf):
+    store.register([dataset("fetched")], [job("fetch", writes="fetched")])
+    repeated = "fetched 2 has exactly the content of fetched 1"
+    store.fail(claim_one(store, "fetch", dataid="2"), outcome="WRONG_DATA", detail=repeated)
+    (reason,) = odf("why", "fetch", "2", "--json").data["reasons"]
+    assert "odf resubmit fetched 2" in reason["commands"]
+    told = odf("recover").out
+    assert "fetch reads from outside: 1 chunk had WRONG_DATA, and can be right only if that changed" in told
+    assert "No RESUBMIT can heal" not in told
+    plan = odf("recover", "--yes", "--json").data
+    assert (plan["resubmit"], plan["steps"][0]["fetches"], plan["by_hand"]) == ([["fetched", "2"]], 1, [])
+    assert status(store, "fetched", "2") == "RESUBMIT"
+
+
+def test_wrong_data_from_declared_inputs_names_the_command_for_what_is_read_beside_them(store: Store, odf: Odf):
+    chain(store)
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"), outcome="WRONG_DATA", detail="product 1 has exactly the content of product 0")
+    (by_hand,) = odf("recover", "--json").data["by_hand"]
+    assert by_hand["commands"] == ["odf why make 1", "odf resubmit product 1"]
+    assert "if make also reads from outside and that was corrected" in by_hand["because"]

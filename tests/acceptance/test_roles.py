@@ -180,7 +180,7 @@ def test_an_operator_steers(site: Site) -> None:
     operator.odf("hold", "clean", "99")  # nothing was there: releasing it takes the row away
     operator.odf("release", "clean", "99")
     operator.odf("pool", "set", "etl", "3")
-    operator.odf("pool", "set", "night", "1")
+    operator.odf("pool", "set", "night", "1", "--create")
     operator.odf("pool", "drop", "night")
     operator.odf("rescue")
     operator.odf("dml", "UPDATE job_status SET status = 'RESUBMIT' WHERE datasetid = 'clean' AND dataid = '12'")
@@ -189,6 +189,18 @@ def test_an_operator_steers(site: Site) -> None:
     with site.store(READER) as store:
         assert {event.who for event in store.events("clean", "13") if event.kind == "sql"} == {OPERATOR}
     assert [site.status(each) for each in ("12", "13")] == ["RESUBMIT", "HOLD"]
+
+
+@pytest.mark.fault(33)
+@pytest.mark.parametrize(("number", "role"), [("15", WORKER), ("16", OPERATOR)])
+def test_a_change_by_sql_is_history_whatever_becomes_of_its_note(site: Site, number: str, role: str) -> None:
+    site.produced(number)
+    changed = f"UPDATE dataflow.datastatus SET status = 'FAILED' WHERE datasetid = 'clean' AND dataid = '{number}' AND locktype = 'OUT'"
+    site.sql(role, f"BEGIN;\n{changed};\nDELETE FROM dataflow.note;\nCOMMIT")
+    with site.store(READER) as store:
+        last = store.events("clean", number)[-1]
+        assert (last.kind, last.before, last.after, last.who) == ("sql", "READY", "FAILED", role)
+    refused_statements(site, role, *HISTORY)
 
 
 def test_an_operator_steers_after_a_job_was_put_right_which_no_worker_has_seen(site: Site) -> None:

@@ -135,6 +135,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(flow: Store, odf:
         (("pool", "set", "etl", "4", "--timezone", "Mars/Base"), "BAD_DEFINITION"),
         (("pool", "set", "etl", "--always", "--hours", "00:00-24:00 -> 4"), "USAGE"),
         (("pool", "set", "nothing", "--hours", "00:00-24:00 -> 4"), "UNKNOWN_POOL"),
+        (("pool", "set", "nothing", "0"), "UNKNOWN_POOL"),
         (("pool", "drop", "nothing"), "UNKNOWN_POOL"),
     ):
         answer = odf(*words, code=2)
@@ -167,7 +168,7 @@ def test_pools_are_listed_set_and_dropped(flow: Store, odf: Odf):
     assert odf("pool", "set", "etl", "9", "--dry-run").out == "slots of pool etl: 9; before: 8 (nothing was changed)\n"
     assert dump(flow) == before
     odf("pool", "set", "etl", "unlimited")
-    odf("pool", "set", "spare", "3")
+    odf("pool", "set", "spare", "3", "--create")
     odf("pool", "drop", "spare", "--dry-run")
     assert {name: pool.slots for name, pool in flow.catalogue().pools.items()} == {"etl": None, "spare": 3}
     odf("pool", "drop", "spare")

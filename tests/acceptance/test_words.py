@@ -15,6 +15,7 @@ from opendataflow.cli import run
 from opendataflow.cli.door import VERBS
 from opendataflow.cli.group import odf
 from opendataflow.cli.habits import HABITS
+from opendataflow.model import Pool
 from tests.support.door import Door
 from tests.support.flows import dataset, job
 
@@ -248,22 +249,84 @@ def is_deferred(store: Store) -> None:
         store.give_back(claim, claim.receipt, "wait a moment")
 
 
-@pytest.mark.parametrize(
-    ("happens", "verdict", "code"),
-    [
-        (waits, "DATA_NOT_READY", 10),
-        (upstream_fails, "DATA_NOT_READY", 10),
-        (fails, "LOCKED", 14),
-        (runs, "LOCKED", 14),
-        (is_held, "LOCKED", 14),
-    ],
-)
+def is_full(store: Store) -> None:
+    store.set_pool(Pool("etl", 0))
+    store.register([dataset("raw"), dataset("clean")], [job("load", "raw", writes="clean", pool="etl")])
+
+
+def is_paused(store: Store) -> None:
+    store.pause("load")
+
+
+def is_done(store: Store) -> None:
+    for claim in store.claim("load", 2):
+        store.commit(claim)
+
+
+# What happened, what is printed, and the exit codes of: RunJob, --quiet-no, --fail-if-none, odf start, odf drain (None: it waits).
+OUTCOMES = [
+    (is_done, "NOTHING_TO_DO", 0, 0, 15, 15, 0),
+    (waits, "DATA_NOT_READY", 10, 0, 10, 10, 0),
+    (upstream_fails, "DATA_NOT_READY", 10, 0, 10, 10, 0),
+    (fails, "LOCKED", 14, 0, 14, 14, 1),
+    (runs, "LOCKED", 14, 0, 14, 14, 0),
+    (is_held, "LOCKED", 14, 0, 14, 14, 0),
+    (is_full, "LOCKED", 14, 0, 14, 14, None),
+    (is_paused, "LOCKED", 14, 0, 14, 14, 0),
+]
+
+
+@pytest.mark.parametrize(("happens", "verdict", "plain", "quiet", "fail", "start", "drain"), OUTCOMES)
+def test_what_a_call_prints_and_what_it_returns_agree(
+    flow: Store,
+    door: Door,
+    happens: object,
+    verdict: str,
+    plain: int,
+    quiet: int,
+    fail: int,
+    start: int,
+    drain: int | None,
+) -> None:
+    assert callable(happens)
+    happens(flow)
+    for words, code in [
+        (["run"], plain),
+        (["run", "--quiet-no"], quiet),
+        (["run", "--fail-if-none"], fail),
+        (["run", "--fail-if-none", "--quiet-no"], fail if verdict == "NOTHING_TO_DO" else quiet),
+        (["start"], start),
+    ]:
+        told = door(*words, "load", code=code)
+        assert told.err.startswith(f"{verdict}: "), words
+        answer = door(*words, "load", "--json", code=code).data
+        assert (answer["outcome"], answer["exit_code"]) == (verdict, code), words
+    door("run", "--dry-run", "load", code=0)
+    if drain is not None:
+        door("drain", "load", code=drain)
+
+
+def test_a_chunk_that_is_named_returns_the_code_of_its_no_unless_cron_asks_for_quiet(flow: Store, door: Door) -> None:
+    is_held(flow)
+    assert door("run", "load", "--dataid", "1", code=14).err.startswith("LOCKED: ")
+    assert door("run", "load", "--dataid", "1", "--quiet-no", code=0).err.startswith("LOCKED: ")
+
+
+def test_quiet_no_hides_neither_a_failed_job_nor_data_that_needs_a_repair(flow: Store, door: Door) -> None:
+    door.script("jobs/load.sh", "exit 3")
+    assert "JOB_FAILED" in door("run", "--quiet-no", "load", code=1).err
+    flow.register([dataset("elsewhere", location="/nowhere/{dataid}")], [job("fetch", "raw", writes="elsewhere")])
+    door.script("jobs/fetch.sh", "exit 0")
+    assert "INVALID_PATH" in door("run", "--quiet-no", "fetch", code=12).err
+
+
+@pytest.mark.parametrize(("happens", "verdict", "code"), [row[:3] for row in OUTCOMES[1:6]])
 def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
     flow: Store, door: Door, happens: object, verdict: str, code: int
 ) -> None:
     assert callable(happens)
     happens(flow)
-    told = door("run", "load")
+    told = door("run", "load", code=code)
     assert told.err.startswith(f"{verdict}: ")
     assert "odf why load 1" in told.err
     door("why", "load", "1")
@@ -277,7 +340,7 @@ def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
 
 def test_a_deferred_chunk_is_in_the_way_too(flow: Store, door: Door) -> None:
     is_deferred(flow)
-    assert "deferred" in door("run", "load", "--fail-if-none", code=14).err
+    assert "deferred" in door("run", "load", code=14).err
 
 
 def test_really_nothing_is_nothing_to_do(flow: Store, door: Door) -> None:

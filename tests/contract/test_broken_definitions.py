@@ -172,7 +172,7 @@ def test_a_chunk_that_does_not_fit_its_type_any_more_stops_nobody(store: Store) 
     assert store.claim("other") == []
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_register_puts_right_what_a_hand_broke_and_shows_it(store: Store) -> None:
     flow(store)
     store.announce("here", ["1"])
@@ -201,7 +201,7 @@ def test_register_leaves_what_is_broken_and_not_its_own(store: Store) -> None:
         store.register([dataset("last")], [job("late", "there", writes="last")])
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_chunks_that_a_changed_mapping_makes_possible_are_found(store: Store) -> None:
     store.register([dataset("a"), dataset("b")], [job("lagging", "a lag 1", writes="b")])
     store.announce("a", ["5"])

@@ -186,6 +186,7 @@ def test_what_only_one_dialect_needs_is_listed() -> None:
     assert others == [
         "schema",
         "may_create_schema",
+        "open_schemas",
         "schema_mark",
         "schema_marked",
         "schema_drop",

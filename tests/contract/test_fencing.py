@@ -286,3 +286,55 @@ def test_a_claim_whose_status_was_changed_by_sql_is_not_given_back(store: Store)
     store.fold_in()
     assert status(store, "product", "1") == "RESUBMIT"
     assert [again.dataid for again in store.claim("make")] == ["1"]
+
+
+def lease_until(store: Store, claim: Claim) -> float:
+    until = store.run(claim.runid).lease_until
+    assert until is not None
+    return until
+
+
+def test_a_lease_lasts_as_long_as_the_job_says_from_the_claim_and_from_each_heartbeat(store: Store) -> None:
+    chain(store, lease=100.0)
+    store.announce("raw", ["1", "2", "3"])
+    for claims in (store.claim("make"), store.claim("make", n=2)):
+        for claim in claims:
+            before = store.clock()
+            assert lease_until(store, claim) <= before + 100
+            assert store.heartbeat(claim) >= before + 100
+            assert lease_until(store, claim) >= before + 100
+    before = store.clock()
+    other = claim_one(store, "make", dataid="4", force=True, lease=50.0)
+    assert before + 50 <= lease_until(store, other) <= store.clock() + 50
+
+
+def test_a_lease_of_the_claim_itself_is_whole(store: Store) -> None:
+    chain(store, lease=100.0)
+    store.announce("raw", ["1", "2", "3"])
+    before = store.clock()
+    assert all(lease_until(store, claim) >= before + 100 for claim in [*store.claim("make"), *store.claim("make", n=2)])
+
+
+TAKES = {
+    "rescue": lambda store: store.rescue(),
+    "claim": lambda store: store.claim("make"),
+    "look": lambda store: store.expired(),
+}
+
+
+@pytest.mark.parametrize("how", TAKES)
+def test_nobody_takes_a_chunk_whose_lease_has_less_than_a_second_left(store: Store, how: str) -> None:
+    chain(store, retry=Retry(retries=99, backoff=0))
+    store.announce("raw", ["1"])
+    is_in_time = False
+    while not is_in_time:  # a busy machine may need longer than that for one look
+        if store.chunk("product", "1") is not None:
+            store.resubmit("product", ["1"], force=True)
+        claim = claim_one(store, "make")
+        until = store.clock() + 0.9
+        store.dml(f"update run set lease_until = {until!r} where runid = {claim.runid}")
+        taken = TAKES[how](store)
+        is_in_time = store.clock() < until
+    assert taken == []
+    store.dml(f"update run set lease_until = {store.clock() - 0.01!r} where runid = {claim.runid}")
+    assert TAKES[how](store) != []

@@ -88,7 +88,7 @@ def test_a_claim_that_was_not_begun_is_given_back_for_whoever_comes_next(store: 
     assert (event.kind, event.before, event.after, event.why) == ("given back", "RUNNING", None, "the drain ends")
     [run] = store.runs()
     assert (run.outcome, run.detail) == ("GIVEN_BACK", "the drain ends")
-    assert (store.failed_runs(), store.attempts_failed("make", 9), store.refused_runs()) == ([], [], [])
+    assert (store.failed_runs(), store.attempts_failed("make", 9), store.refusals()) == ([], [], [])
     assert report(store).counts.runs == 0
     assert report(store).refused == report(store).deeds == ()
     again = claim_one(store, "make")

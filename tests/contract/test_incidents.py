@@ -141,7 +141,7 @@ def test_a_chunk_that_somebody_typed_as_failed_is_one(store: Store) -> None:
     store.announce("raw", ["1"])
     produce(store, "make", "1")
     change(store, "product", "1", "FAILED")
-    with store.as_if_folded():
+    with store.looking():
         (found,) = incidents(store)
     assert (found.kind, found.chunk) == ("FAILED", ("product", "1"))
 

@@ -50,6 +50,20 @@ def test_resubmitted_chunks_go_first_and_in_order_among_themselves(store: Store)
     assert [claim.dataid for claim in store.claim("make", n=10)] == ["2", "9", "10", "0", "12"]
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_resubmitted_chunks_go_first_also_where_not_all_are_taken(store: Store, n: int) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2", "3"])
+    for dataid in ("1", "2", "3"):
+        produce(store, "make", dataid)
+    store.announce("raw", ["0", "4"])
+    store.resubmit("product", ["3", "2"])
+    taken: list[str] = []
+    while claims := store.claim("make", n=n):
+        taken += [claim.dataid for claim in claims]
+    assert taken == ["2", "3", "0", "4"]
+
+
 def test_one_given_dataid_is_taken_out_of_turn(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2", "3"])

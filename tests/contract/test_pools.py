@@ -29,6 +29,16 @@ def test_a_pool_has_as_many_places_as_it_says(pooled: Store) -> None:
     assert pooled.slots_taken("db") == 2
 
 
+def test_a_forced_run_takes_a_place_and_waits_for_none(pooled: Store) -> None:
+    forced = claim_one(pooled, "make", dataid="7", force=True)
+    assert pooled.slots_taken("db") == 1
+    assert len(pooled.claim("make", n=5)) == 1
+    claim_one(pooled, "make", dataid="8", force=True)
+    assert pooled.slots_taken("db") == 3
+    pooled.commit(forced)
+    assert pooled.claim("make") == [], "two still run"
+
+
 def test_places_come_back(pooled: Store) -> None:
     first, second = pooled.claim("make", n=2)
     pooled.commit(first)

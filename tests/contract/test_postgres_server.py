@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
+from typing import cast
 
 import psycopg
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from opendataflow import Dataset, Input, Job
 from opendataflow.errors import OdfError, StoreUnreachable, UsageError
 from opendataflow.store import open_store
+from opendataflow.store.backend import ConnectionLost, Transaction
+from opendataflow.store.pipeline import PostgresTransaction
 from tests.support.postgres import Server, quick_postgres, start_postgres
 
 pytestmark = pytest.mark.postgres
@@ -31,11 +35,6 @@ def test_each_test_gets_an_empty_database(postgres_url: str, time: str) -> None:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
         assert tables == []
         connection.execute(f"CREATE TABLE left_by_the_{time} (id int)".encode())
-
-
-def test_a_fresh_store_has_what_migrations_set_for_its_database(fresh_postgres_url: str) -> None:
-    with psycopg.connect(fresh_postgres_url) as connection:
-        assert connection.execute("SHOW search_path").fetchone() == ("dataflow, public",)
 
 
 def test_a_connection_left_open_does_not_keep_the_database(postgres_server: Server) -> None:
@@ -81,6 +80,8 @@ def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: 
 _ALONE = """
 import sys
 from opendataflow.store import open_store
+from opendataflow.store.backend import ConnectionLost, Transaction
+from opendataflow.store.pipeline import PostgresTransaction
 
 with open_store(sys.argv[1]) as store:
     store.catalogue()
@@ -115,6 +116,8 @@ with open_store(sys.argv[1]) as store:
 _AT_ONCE = """
 import sys, threading
 from opendataflow.store import open_store
+from opendataflow.store.backend import ConnectionLost, Transaction
+from opendataflow.store.pipeline import PostgresTransaction
 
 def ours():
     with open_store(sys.argv[1]) as store:
@@ -209,3 +212,40 @@ def test_many_jobs_with_few_chunks_each_fit_into_the_locks_of_a_server() -> None
                     store.announce("raw", [str(n) for n in range(100, 200)])
                 other.execute("select pg_advisory_unlock_all()")
             store.announce("raw", [str(n) for n in range(100, 200)])
+
+
+def test_what_the_server_says_of_a_transaction_is_believed_and_nothing_else(postgres_url: str) -> None:
+    numbers = []
+    with open_store(postgres_url, create=True) as store:
+        for is_kept in (True, False):
+            with suppress(ZeroDivisionError), store._backend.writing() as transaction:
+                transaction.run("meta_put", name=f"kept {is_kept}", value="1")
+                numbers.append(cast(PostgresTransaction, transaction).number())
+                if not is_kept:
+                    raise ZeroDivisionError
+        assert [store._backend.was_committed(number) for number in numbers] == [True, False]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_lost_answer_counts_only_where_the_server_and_a_look_say_so(
+    postgres_url: str, is_committed: bool, is_there: bool
+) -> None:
+    """The number of a transaction may be another one's after a crash of the server: so both have to say it."""
+    with open_store(postgres_url, create=True) as store:
+        numbers = []
+        with suppress(ZeroDivisionError), store._backend.writing() as transaction:
+            transaction.run("meta_put", name="x", value="1")
+            numbers.append(cast(PostgresTransaction, transaction).number())
+            if not is_committed:
+                raise ZeroDivisionError
+        begun = []
+
+        def work(tx: Transaction) -> int:
+            begun.append(1)
+            if len(begun) == 1:
+                raise ConnectionLost("its answer is lost", numbers[0])
+            return 7
+
+        store._do(work, is_so=lambda tx, answer: is_there)
+        assert len(begun) == (1 if is_committed and is_there else 2)

@@ -118,7 +118,7 @@ def test_the_same_file_does_not_come_back_unless_somebody_insists(store: Store) 
     with pytest.raises(WrongData, match="recalled"):
         store.announce("raw", ["1"], manifests=bad)
     assert status(store, "raw", "1") == "RESUBMIT"
-    assert store.refused_arrivals()[0].dataid == "1"
+    assert store.refusals()[0].dataid == "1"
     store.announce("raw", ["1"], manifests=bad, again=True)
     assert status(store, "raw", "1") == "READY"
 

@@ -201,7 +201,7 @@ def test_no_smaller_set_of_resubmits_heals_as_much(
             night.happen(deed, which)
         if f"job{paused}" in jobs:
             store.pause(f"job{paused}")
-        with store.as_if_folded():
+        with store.looking():
             made = plan(store)
         note(f"{made.resubmit} then {made.follows}; by hand {made.by_hand}")
         with copies(store, Path(folder)) as another:

@@ -36,9 +36,9 @@ def test_a_refused_arrival_is_remembered_once_until_something_else_happens(store
     for _ in range(2):
         store.refuse_arrival("raw", "1", "NOT_VALIDATED", "no rows")
     store.refuse_arrival("raw", "2", "WRONG_DATA", "the content of raw 1")
-    refused = [(event.dataid, event.after, event.why) for event in store.refused_arrivals()]
+    refused = [(event.dataid, event.after, event.why) for event in store.refusals()]
     assert refused == [("2", "WRONG_DATA", "the content of raw 1"), ("1", "NOT_VALIDATED", "no rows")]
-    assert store.refused_arrivals(n=1)[0].dataid == "2"
+    assert store.refusals(n=1)[0].dataid == "2"
     assert store.chunk("raw", "1") is None, "nothing changed"
     store.announce("raw", ["1"])
-    assert [event.dataid for event in store.refused_arrivals()] == ["2"]
+    assert [event.dataid for event in store.refusals()] == ["2"]

@@ -112,21 +112,15 @@ def test_a_definition_that_is_typed_takes_the_lock_of_its_own_schema(both: tuple
     assert held <= locks_of(other_url)
 
 
-def test_a_role_s_own_client_finds_only_the_usual_schema_by_itself(postgres_url: str, other_url: str) -> None:
-    opendataflow.open(other_url, create=True).close()
-    assert (
-        typed(
-            postgres_url,
-            "select setconfig from pg_db_role_setting s, pg_database d where d.oid = s.setdatabase and d.datname = current_database()",
-        )
-        == []
-    )
+SETTINGS = "select coalesce(array_agg(s.setconfig), '{}') from pg_db_role_setting s where s.setdatabase = (select oid from pg_database where datname = current_database())"
+
+
+def test_a_migration_changes_nothing_of_a_role_s_defaults(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as person:
+        person.execute(f"alter role postgres in database {postgres_url.rpartition('/')[2]} reset search_path".encode())
+    before = typed(postgres_url, SETTINGS)
     opendataflow.open(postgres_url, create=True).close()
-    ((path,),) = typed(
-        postgres_url,
-        "select setconfig from pg_db_role_setting s, pg_database d where d.oid = s.setdatabase and d.datname = current_database()",
-    )
-    assert path == ["search_path=dataflow, public"]
+    assert typed(postgres_url, SETTINGS) == before == [([],)]
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,10 @@ def test_the_pages_of_spark_are_told_while_a_run_lives(store: Store, project: Pr
     log.parent.mkdir(parents=True)
     store.log(claim.runid, str(log))
     for text, told in (
-        ("# odf log\n# run 1\n# Spark UI: http://worker-7:4040\nhello\n", "http://worker-7:4040"),
+        ("# odf log\n# run 1\n# Spark UI: http://127.0.0.1:4040\nhello\n", "http://127.0.0.1:4040"),
+        ("# odf log\n# Spark UI: http://[::1]:4040/\n", "http://[::1]:4040/"),
+        ("# odf log\n# Spark UI: http://worker-7:4040\n", ""),
+        ("# odf log\n# Spark UI: http://127.0.0.1.evil.example:4040\n", ""),
         ("# odf log\n# Spark UI: javascript:alert(1)\n", ""),
         ('# odf log\n# Spark UI: http://x"onclick=\n', ""),
         ("# odf log\nhello\n# Spark UI: http://elsewhere/\n", ""),

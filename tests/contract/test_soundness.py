@@ -42,7 +42,22 @@ def test_a_run_whose_lease_ran_out_is_swept_before_anything_is_asked(worked: Sto
     assert len(worked.running()) == 1, "asking sweeps nothing for good"
 
 
+@pytest.mark.parametrize(("dataid", "force"), [("8", False), ("1", True)])
+def test_a_run_that_a_signal_stopped_breaks_no_promise(worked: Store, dataid: str, force: bool) -> None:
+    (claim,) = worked.claim("make", dataid=dataid, force=force)
+    assert worked.fail(claim, "STOPPED", "stopped by SIGTERM") == "RESUBMIT"
+    assert worked.breaches() == []
+
+
 SABOTAGE: dict[str, tuple[str, str]] = {
+    "an event that does not begin where the last one ended": (
+        soundness.UNBROKEN,
+        f"{EVENT} values ('held', 'product', '1', 'make', null, 1, 'FAILED', 'READY')",
+    ),
+    "a status of which no event says anything": (
+        soundness.UNBROKEN,
+        "update datastatus set status = 'FAILED', seal = seal + 1 where datasetid = 'product' and dataid = '1' and locktype = 'OUT'",
+    ),
     "an attempt published twice": (
         soundness.PUBLISHED_ONCE,
         f"{EVENT} values ('published', 'product', '1', 'make', 1, 1, 'RUNNING', 'READY')",

@@ -44,9 +44,10 @@ def test_a_dry_run_says_what_the_verb_then_does(store: Store, verb: str) -> None
     assert store.last_events("product", "1")[0].why == "a reason"
 
 
-def test_a_dry_run_does_not_even_fold_in_what_was_typed(store: Store) -> None:
+def test_a_dry_run_folds_in_what_was_typed_and_changes_nothing_else(store: Store) -> None:
     made(store)
     store.dml("update datastatus set status = 'HOLD' where datasetid = 'product' and dataid = '1' and locktype = 'OUT'")
+    store.fold_in()
     before = dump(store)
     planned = steer.steer(store, "release", ONE, dry_run=True)
     assert [(each.before, each.after) for each in planned] == [("HOLD", "READY")]
@@ -149,6 +150,15 @@ def test_several_causes_are_recovered_in_one_transaction(store: Store) -> None:
     assert [status(store, "product", each) for each in "123"] == ["RESUBMIT", "RESUBMIT", "FAILED"]
     assert steer.recover(store, ["bad key"])[1] is not None
     assert steer.recover(store)[1] is None
+
+
+def test_what_is_resubmitted_itself_is_not_counted_among_what_stays(store: Store) -> None:
+    made(store)
+    alone = foreseen.foresee_chunks(store, "resubmit", ONE)
+    assert any("1 chunk made from it stays as it is" in line for line in alone.words)
+    both = foreseen.foresee_chunks(store, "resubmit", Selector(dataids=("1",), jobs=("make", "use")))
+    assert {change.datasetid for change in both.changes} == {"product", "report"}
+    assert not any("stay" in line for line in both.words)
 
 
 def test_everything_is_foreseen_in_words_and_nothing_is_written(store: Store) -> None:

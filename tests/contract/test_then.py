@@ -200,5 +200,5 @@ def test_refused_arrivals_are_known_until_something_happens_to_their_chunk(store
     chain(store)
     tell(store, 1, "refused", "- → WRONG_DATA", datasetid="raw", jobid="outside")
     tell(store, 3, "announced", "- → READY", datasetid="raw", jobid="outside")
-    assert [event.dataid for event in store.refused_until(at(2))] == ["1"]
-    assert store.refused_until(at(0)) == store.refused_until(at(3)) == []
+    assert [event.dataid for event in store.refusals_until(at(2))] == ["1"]
+    assert store.refusals_until(at(0)) == store.refusals_until(at(3)) == []

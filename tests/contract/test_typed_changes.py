@@ -34,7 +34,7 @@ def modified(store: Store, datasetid: str, dataid: str, locktype: str = "OUT") -
 # Releasing and restarting ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_a_chunk_whose_out_row_is_deleted_is_made_again(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2"])
@@ -46,7 +46,7 @@ def test_a_chunk_whose_out_row_is_deleted_is_made_again(store: Store) -> None:
     assert produce(store, "make", "1").epoch == 2, "an epoch only grows"
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 @pytest.mark.parametrize("first", ["", "update datastatus set status = 'FAILED' where datasetid = 'product'"])
 def test_so_is_one_that_failed_or_was_changed_first(store: Store, first: str) -> None:
     chain(store)
@@ -58,7 +58,7 @@ def test_so_is_one_that_failed_or_was_changed_first(store: Store, first: str) ->
     assert produce(store, "make", "1").epoch == 2
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_a_run_of_which_one_output_is_deleted_makes_all_of_them_again(store: Store) -> None:
     store.register([dataset(name) for name in ("raw", "a", "b")], [job("split", "raw", writes=("a", "b"))])
     store.announce("raw", ["1"])
@@ -69,7 +69,7 @@ def test_a_run_of_which_one_output_is_deleted_makes_all_of_them_again(store: Sto
     produce(store, "split", "1")
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_an_in_row_that_says_error_holds_nothing_back(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
@@ -108,7 +108,7 @@ def test_so_is_one_that_is_running(store: Store) -> None:
 # The history -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2"])
@@ -124,7 +124,7 @@ def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: St
         assert store.events("product", dataid)[-1].who == store.events("product", dataid)[-2].who
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
@@ -139,7 +139,7 @@ def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) ->
     assert before < event.at < typed + timedelta(seconds=0.6)
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) -> None:
     chain(store, retry=Retry(1, backoff=600.0))
     store.announce("raw", ["1"])
@@ -151,7 +151,7 @@ def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) 
     assert reason.text.startswith("run 1 lost its lease; make 1 is taken up at 2")
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_a_run_that_loses_its_outputs_in_two_ways_at_once_has_one_end_for_each(store: Store) -> None:
     store.register([dataset(name) for name in ("raw", "good", "bad")], [job("split", "raw", writes=("good", "bad"))])
     store.announce("raw", ["1"])
@@ -162,7 +162,7 @@ def test_a_run_that_loses_its_outputs_in_two_ways_at_once_has_one_end_for_each(s
     assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_what_is_resubmitted_under_another_name_than_all_is_a_candidate_whoever_looks(store: Store) -> None:
     store.register([dataset("raw"), dataset("total", "text")], [job("add", "raw all", writes="total")])
     store.announce("raw", ["1"])
@@ -178,7 +178,7 @@ def test_what_is_resubmitted_under_another_name_than_all_is_a_candidate_whoever_
 # Times -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fault(37)
+@pytest.mark.fault(43)
 def test_a_time_that_somebody_wrote_stays(store: Store) -> None:
     chain(store)
     store.announce("raw", ["2"])

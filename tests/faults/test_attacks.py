@@ -212,7 +212,7 @@ def test_an_id_outside_the_grammar_passes_no_door(flow: Flow, typed: Callable[..
         lambda bad: ["startjob", "--", bad],
         lambda bad: ["endjob", "make", "--", bad, "FAILED"],
         lambda bad: ["discover", "--", bad],
-        lambda bad: ["pool", "set", "--", bad, "2"],
+        lambda bad: ["pool", "set", "--create", "--", bad, "2"],
         lambda bad: ["pause", "--", bad],
         lambda bad: ["cancel", "make", "--", bad],
         lambda bad: ["schema", "--accept", "--", bad],

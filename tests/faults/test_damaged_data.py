@@ -107,14 +107,19 @@ def test_yesterday_s_file_under_today_s_name_is_wrong_data(flow: Flow, door: str
 
 
 @pytest.mark.fault(16)
-def test_what_a_script_writes_for_two_dataids_is_refused_at_the_commit(flow: Flow) -> None:
+@pytest.mark.parametrize("repeats", [False, True])
+def test_what_a_script_writes_for_two_dataids_is_remarked_or_where_declared_refused(flow: Flow, repeats: bool) -> None:
     flow.prepare([1, 2], retries=0)
+    if not repeats:
+        project = (flow.folder / "dataflow.toml").read_text()
+        flow.shell.write("dataflow.toml", project.replace("[dataset.made]\n", "[dataset.made]\nrepeats = false\n"))
+        flow.shell.odf("apply", "--yes")
     sound = (flow.folder / "jobs/make.sh").read_text()
     flow.shell.script("jobs/make.sh", 'echo same >"$made_location"')
     flow.shell.runjob("jobs/make.sh")
-    refused = flow.shell.runjob("jobs/make.sh", code=11)
-    assert "made 1" in refused.err
-    assert statuses(flow.shell)["made", "2"] == "FAILED"
+    second = flow.shell.runjob("jobs/make.sh", code=0 if repeats else 11)
+    assert ("same_content_as 1" if repeats else "made 1") in second.err
+    assert statuses(flow.shell)["made", "2"] == ("READY" if repeats else "FAILED")
     (flow.folder / "jobs/make.sh").write_text(sound)
     flow.shell.odf("resubmit", "made", "1..2", "--yes")
     flow.heal()

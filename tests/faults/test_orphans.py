@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.broken import Flow, alive, freeze, until
 from tests.support.shell import ODF
+from tests.support.stores import type_sql
 
 # Its first attempt writes for ever, also from a daemon that left session, group and environment.
 SCRIPT = """
@@ -114,6 +115,21 @@ def test_a_successor_ends_the_script_of_a_frozen_worker_before_it_starts(flow: F
     flow.audit()
     thawed(first, door)
     assert flow.attempts() == 3, "a try more of one chunk, and none of it published twice"
+    flow.audit()
+
+
+@pytest.mark.fault(22, 28)
+def test_an_epoch_of_trillions_typed_by_sql_delays_no_run_and_spares_no_predecessor(flow: Flow) -> None:
+    first, pids = begun(flow, "RunJob")
+    freeze(first)
+    expired(flow)
+    type_sql(flow.store_url, "update datastatus set epoch = 4000000000000 where datasetid = 'made' and dataid = '1'")
+    flow.shell.odf("run", "jobs/make.sh")
+    assert not any(map(alive, pids))
+    [run] = flow.shell.odf("sql", "select epoch from run where status = 'READY'", "--json").data
+    assert run["epoch"] == 4_000_000_000_001
+    thawed(first, "RunJob")
+    flow.heal()
     flow.audit()
 
 

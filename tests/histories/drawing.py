@@ -172,7 +172,7 @@ def _recall(scene: Scene) -> Action:
 
 
 def _fail(scene: Scene) -> Action:
-    return Action("fail", (scene.kth(), scene.rng.choice(["JOB_FAILED", "JOB_FAILED", "TIMED_OUT"])))
+    return Action("fail", (scene.kth(), scene.rng.choice(["JOB_FAILED", "JOB_FAILED", "TIMED_OUT", "STOPPED"])))
 
 
 def _give_back(scene: Scene) -> Action:

@@ -54,8 +54,6 @@ class Folding(Freshness):
         typed = [note for note in notes if note.what == "OUT"]
         chunks = list(dict.fromkeys((note.datasetid, note.dataid) for note in typed))
         rows = {chunk: self.out[chunk] for chunk in chunks if chunk in self.out}
-        for note in typed:
-            self.say((note.datasetid, note.dataid), note.before, note.after)
         for chunk, row in rows.items():
             self.out[chunk] = row._replace(tries=0)
         for chunk in chunks:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tests.histories.steering import Change, Steering
-from tests.histories.world import FAILED, READY, RESUBMIT, RUNNING, SET_ASIDE, Chunk, Out, Refused, Version
+from tests.histories.world import FAILED, READY, RESUBMIT, RUNNING, SET_ASIDE, Chunk, Made, Out, Refused, Version
 
 
 class Freshness(Steering):
     """What must come out of the verbs that change which version stands."""
 
-    def has_content(self, name: str, fingerprint: str, dataid: str) -> bool:
-        """Whether another chunk of a dataset stands with this content."""
+    def is_wrong_repeat(self, chunk: Chunk, made: Made) -> bool:
+        """Whether another chunk stands with this content, which makes it wrong."""
         raise NotImplementedError
 
     # Rollback --------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Freshness(Steering):
                 raise Refused("BAD_TRANSITION")
         if (*chunk, version) in self.vacuumed:
             raise Refused("BAD_TRANSITION")
-        if fingerprint is not None and self.has_content(chunk[0], fingerprint, chunk[1]):
+        if self.is_wrong_repeat(chunk, versions[version]):
             raise Refused("WRONG_DATA")
 
     def vacuum(self, name: str, old: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -81,7 +81,7 @@ def _register(store: Store, flow: Flow, works: Sequence[Work], prune: bool, begi
 
 
 def _look(store: Store) -> tuple[dict[str, list[str]], set[tuple[str, str, bool]]]:
-    with store.as_if_folded() as is_so:
+    with store.looking() as is_so:
         if not is_so:  # somebody was in the way
             return {}, set()
         stale = {(row.datasetid, row.dataid, row.is_direct) for row in store.stale()}

@@ -262,9 +262,8 @@ def _put_in(model: Typed, history: History, *of: str) -> None:
 
 
 def _look(model: Typed, history: History) -> tuple[dict[str, list[str]], Stale, Stale]:
-    as_if = model.copy()
-    as_if.fold()
-    return {jobid: as_if.candidates(jobid) for jobid in as_if.jobs}, as_if.stale(least=1), as_if.stale()
+    model.fold()
+    return {jobid: model.candidates(jobid) for jobid in model.jobs}, model.stale(least=1), model.stale()
 
 
 def _type_view(model: Typed, history: History, name: str, dataid: str, word: str) -> None:

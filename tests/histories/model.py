@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ class Model(Folding):
     def commit(self, done: Sequence[tuple[int, Sequence[str], bool, Contents]]) -> None:
         """Publish runs (runid, outputs, whether it was resubmitted, contents), all of them or none."""
         chunks: list[Chunk] = []
-        found: list[tuple[str, str, str]] = []
+        is_wrong = self._repeats_wrongly([(self.runs[runid], contents) for runid, _, _, contents in done])
         for runid, outputs, _, contents in done:
             run = self.runs[runid]
             if len(self.end(runid, READY, READY, DONE)) < len(outputs):
@@ -104,11 +105,8 @@ class Model(Folding):
                 chunk = (name, run.dataid)
                 chunks.append(chunk)
                 self.keep(chunk, run.epoch, Made(contents.get(name), run.inputs))
-                if contents.get(name):
-                    found.append((name, str(contents[name]), run.dataid))
-        for name, fingerprint, dataid in found:
-            if self.has_content(name, fingerprint, dataid):
-                raise Refused("WRONG_DATA")
+        if is_wrong:
+            raise Refused("WRONG_DATA")
         self.settle_candidates(chunks)
         runs = [(self.runs[runid], again) for runid, _, again, _ in done]
         are_new = all(run.epoch == 1 and not again and not run.forced for run, again in runs)
@@ -124,30 +122,55 @@ class Model(Folding):
         for name, dataid, read in made.inputs:
             self.links.setdefault(((name, dataid), (*chunk, version)), read)
 
-    def has_content(self, name: str, fingerprint: str, dataid: str) -> bool:
-        """Whether another chunk of a dataset stands with this content."""
-        for (other, each), row in self.out.items():
-            made = self.made.get((other, each), {}).get(row.version)
-            if (
-                other == name
-                and each != dataid
-                and made is not None
-                and made.fingerprint == fingerprint
-                and row.status in (READY, *SET_ASIDE)
-            ):
+    def _repeats_wrongly(self, done: Sequence[tuple[Run, Contents]]) -> bool:
+        """Whether something that runs made has the content of another chunk, or of one that is published with it, and may not."""
+        products = sorted(
+            (name, fingerprint, run.dataid, run.inputs)
+            for run, contents in done
+            for name, fingerprint in contents.items()
+            if fingerprint
+        )
+        before: dict[tuple[str, str], list[Made]] = {}
+        for name, fingerprint, dataid, inputs in products:
+            made, beside = Made(fingerprint, inputs), before.setdefault((name, fingerprint), [])
+            if self.is_wrong_repeat((name, dataid), made, beside):
                 return True
+            beside.append(made)
         return False
 
+    def is_wrong_repeat(self, chunk: Chunk, made: Made, beside: Sequence[Made] = ()) -> bool:
+        """Whether another chunk has this content, and was made from the same, or nobody knows what this one was made from."""
+        same = [*self._standing(*chunk, made.fingerprint), *beside] if made.fingerprint else []
+        read = self._contents(made)
+        return bool(same) and (not read or any(self._contents(other) == read for other in same))
+
+    def _contents(self, made: Made) -> set[tuple[str, str]]:
+        """What something was made from, as far as its content is known."""
+        versions = ((name, self.made.get((name, dataid), {}).get(version)) for name, dataid, version in made.inputs)
+        return {(name, read.fingerprint) for name, read in versions if read and read.fingerprint}
+
+    def _standing(self, name: str, dataid: str, fingerprint: str) -> list[Made]:
+        """The other chunks of a dataset that stand with this content."""
+        others = [
+            self.made.get((other, each), {}).get(row.version)
+            for (other, each), row in self.out.items()
+            if other == name and each != dataid and row.status in (READY, *SET_ASIDE)
+        ]
+        return [made for made in others if made is not None and made.fingerprint == fingerprint]
+
     def fail(self, runid: int, tries: int, outcome: str, outputs: Sequence[str]) -> str:
-        """A run failed; what its chunk becomes."""
-        run = self.runs[runid]
+        """A run failed, or was stopped, which is no try; what its chunk becomes."""
+        run, is_stopped = self.runs[runid], outcome == "STOPPED"
         work = self.jobs.get(run.jobid)
-        again = work is not None and not run.forced and _applies(work, tries, outcome)
+        again = work is not None and (is_stopped or (not run.forced and _applies(work, tries, outcome)))
         status = RESUBMIT if again else FAILED
-        if len(self.end(runid, FAILED, status, FAILED)) < len(outputs):
+        held = self.end(runid, LOST if is_stopped else FAILED, status, FAILED)
+        if len(held) < len(outputs):
             raise Refused("LEASE_LOST")
+        for chunk in held if is_stopped else ():
+            self.out[chunk] = self.out[chunk]._replace(tries=max(self.out[chunk].tries - 1, 0))
         if work is not None and again:
-            self._come_back(work, run.dataid, waited=0.0)
+            self._come_back(work, run.dataid, waited=math.inf if is_stopped else 0.0)
         return status
 
     def _come_back(self, work: Work, dataid: str, waited: float) -> None:
@@ -257,7 +280,7 @@ class Model(Folding):
                 if any(self._is_told(chunk, version, contents) for version in called):
                     raise Refused("WRONG_DATA")
             if fingerprint is not None and (
-                self.has_content(name, fingerprint, dataid) or told.setdefault(fingerprint, dataid) != dataid
+                self._standing(name, dataid, fingerprint) or told.setdefault(fingerprint, dataid) != dataid
             ):
                 raise Refused("WRONG_DATA")
             news[dataid] = self._next_version(chunk, row)

@@ -21,7 +21,12 @@ class Typed(Model):
         status = row.status if word is None else SYNONYMS.get(word.upper(), word.upper())
         held = row.status if status in SET_ASIDE and row.status not in SET_ASIDE else row.held
         self.out[chunk] = row._replace(status=status, held=held)
-        self.notes.append(Note("OUT", *chunk, row.jobid, row.status, status))
+        self._typed(Note("OUT", *chunk, row.jobid, row.status, status))
+
+    def _typed(self, note: Note) -> None:
+        """The history has it at once, the next claim acts on it."""
+        self.say((note.datasetid, note.dataid), note.before, note.after)
+        self.notes.append(note)
 
     def type_in(self, key: tuple[str, str, str], word: str) -> None:
         """Somebody updates one job's relation to a chunk."""
@@ -38,7 +43,7 @@ class Typed(Model):
         """Somebody writes the row of a chunk that has none."""
         status = SYNONYMS.get(word.upper(), word.upper())
         self.out[chunk] = Out(SOMEBODY, status)
-        self.notes.append(Note("OUT", *chunk, SOMEBODY, None, status))
+        self._typed(Note("OUT", *chunk, SOMEBODY, None, status))
 
     def insert_in(self, key: tuple[str, str, str], word: str) -> None:
         """Somebody writes a relation that is not there."""
@@ -50,7 +55,7 @@ class Typed(Model):
         """Somebody deletes the row of a chunk."""
         row = self.out.pop(chunk, None)
         if row is not None:
-            self.notes.append(Note("OUT", *chunk, row.jobid, row.status, None))
+            self._typed(Note("OUT", *chunk, row.jobid, row.status, None))
 
     def delete_in(self, key: tuple[str, str, str]) -> None:
         """Somebody deletes a relation."""

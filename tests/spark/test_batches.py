@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -175,7 +176,7 @@ def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
     assert "violations 1" in told
 
 
-def test_a_cancel_ends_what_is_left_of_a_batch_and_is_told_from_a_failure(spark, store, flow, tmp_path, monkeypatch):
+def test_a_stop_ends_what_is_left_of_a_batch_and_is_told_from_a_failure(spark, store, flow, tmp_path, monkeypatch):
     worker = flow()
 
     def cancelled(*given: object) -> None:
@@ -185,10 +186,10 @@ def test_a_cancel_ends_what_is_left_of_a_batch_and_is_told_from_a_failure(spark,
     monkeypatch.setattr(batches, "run_batch", lambda *given: {})  # none of them has rows: each goes its own way
     monkeypatch.setattr(chunks, "run_chunk", cancelled)
     results = worker.run(store.catalogue(), store.claim("copy", 3))
-    assert [result.outcome for result in results] == ["CANCELLED"] * 3
-    assert [result.detail.partition(" (")[0] for result in results] == [
-        "cancelled: RuntimeError: its Spark jobs were cancelled",
-        *["cancelled before it began"] * 2,
+    assert [result.outcome for result in results] == ["STOPPED"] * 3
+    assert [result.detail.partition(" (")[0].partition(": ")[2] for result in results] == [
+        "RuntimeError: its Spark jobs were cancelled",
+        *["before it began"] * 2,
     ]
 
 
@@ -310,3 +311,50 @@ def test_many_ranges_of_a_table_in_one_pass(spark, store, project, postgres_url)
         assert rows_of(store, spark, str(number + 1)) == list(range(number * 100, number * 100 + 100))
     every = spark.read.parquet(*(store.manifest("out", dataid, 1).manifest.location for dataid in bounds))
     assert every.agg(F.count("*"), F.countDistinct("id")).first()[:] == (1000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_clean"),
+    [("2024-01-01 23:59:59", True), ("2024-01-02 00:30:00", False), ("2024-01-01 00:00:00", True)],
+)
+def test_the_span_of_a_chunk_is_of_the_time_zone_of_the_session(spark, project, tmp_path, moment, is_clean):
+    """Half past midnight of the next day in Berlin is still the day itself in UTC."""
+    from opendataflow.spark import TAG
+    from opendataflow.spark.auditing import LOWER, UPPER, Audit, Drift, Past, Surroundings
+    from opendataflow.spark.parquet import write_chunks
+
+    checks = parse_checks({"span": True}, "test")
+    at = Partition("day", column="at")
+    out = Dataset("out", kind="file", format="parquet", location="out/{dataid}", partition=at, checks=checks)
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        df = spark.sql(f"SELECT 1 AS id, TIMESTAMP'{moment}' AS at")
+        audit = Audit(df, out, "2024-01-01", Surroundings(), Drift(out, Past(), df.schema))
+        location = str(tmp_path / "together")
+        written = write_chunks(df.withColumn(TAG, F.lit("2024-01-01")), audit, None, location)["2024-01-01"].figures
+        assert [row.at for row in spark.read.parquet(location).collect()] == [row.at for row in df.collect()]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert (written[LOWER], written[UPPER]) == (moment, moment)
+    assert audit.is_clean(written) is is_clean
+
+
+def test_a_chunk_of_text_that_does_not_read_back_fails_alone(spark, store, project, tmp_path):
+    (tmp_path / "data/in").mkdir(parents=True)
+    for day, text in zip(DAYS[:2], ("good", "bad\ue000"), strict=True):
+        (tmp_path / f"data/in/{day}.csv").write_text(f"id,name\n1,{text}\n")
+    csv = partial(Dataset, kind="file", format="csv", partition=Partition("day"))
+    store.register(
+        [
+            csv("in", location="in/{dataid}.csv", options={"schema": "id INT, name STRING"}),
+            csv("out", location="out/{dataid}", options={"options": {"encoding": "ISO-8859-1"}}),
+        ],
+        [Job("copy", (Input("in"),), ("out",), options={"copy": {"from": "in", "to": "out"}, "batch": 100})],
+    )
+    store.announce("in", DAYS[:2])
+    worker = Worker(store, trusting(project), None, echo=False)
+    results = {
+        each.claim.dataid: each for each in worker.run(store.catalogue(), store.claim("copy", 100)) if each.claim
+    }
+    assert results[DAYS[0]].outcome == "READY", results[DAYS[0]].detail
+    assert "the values of name differ" in results[DAYS[1]].detail

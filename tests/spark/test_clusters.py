@@ -187,7 +187,7 @@ def test_spark_connect(home: Shell, tmp_path: Path) -> None:
         for mark in (tmp_path / "marks").iterdir():
             mark.unlink()
         home.odf("resubmit", "clean", DAYS[0], "--yes")
-        drain = home.start("drain", "clean", "--master", master)
+        drain = home.start("drain", "clean", "--master", master, "--grace", "0")
         until = time.monotonic() + 100
         while not list((tmp_path / "marks").iterdir()):
             assert drain.poll() is None, drain.communicate()
@@ -196,6 +196,6 @@ def test_spark_connect(home: Shell, tmp_path: Path) -> None:
         drain.send_signal(signal.SIGINT)
         out, err = drain.communicate(timeout=240)
         assert drain.returncode == 130, (out, err)
-        assert statuses(home)["clean", DAYS[0]] == "FAILED", (out, err)
+        assert statuses(home)["clean", DAYS[0]] == "RESUBMIT", (out, err)
         running = home.odf("sql", "select count(*) as n from run where status = 'RUNNING'", "--json").data
         assert running == [{"n": 0}]

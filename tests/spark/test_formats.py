@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opendataflow.errors import InvalidPath, JobFailed, NotValidated
+from opendataflow.errors import InvalidPath, NotValidated
 from opendataflow.model import Check, Dataset, InputChunk, Partition
 
 SIMPLE = """
@@ -47,25 +47,6 @@ def test_what_is_written_reads_back_as_it_was(spark, project, produce, format, q
     assert after == before
     if "compression" in options:
         assert all(options["compression"][:2] in file.path for file in manifest.files)
-
-
-def test_a_line_break_in_csv_is_an_error_unless_it_can_be_read_back(spark, produce):
-    def rows():
-        return spark.sql("SELECT 1 AS id, 'a\\nb' AS name")
-
-    dataset = Dataset("out", kind="file", location="out/{dataid}", format="csv", partition=DAY)
-    with pytest.raises(JobFailed) as problem:
-        produce(rows, dataset)
-    assert "multiLine" in problem.value.hint
-    dataset = Dataset(
-        "out",
-        kind="file",
-        location="out/{dataid}",
-        format="csv",
-        partition=DAY,
-        options={"options": {"multiLine": True}},
-    )
-    assert produce(rows, dataset, epoch=2)["out"].rows == 1
 
 
 @pytest.fixture

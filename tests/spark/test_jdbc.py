@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from opendataflow.errors import BadConfig, NotValidated, WrongData
+from opendataflow.errors import BadConfig, LeaseLost, NotValidated, WrongData
 from opendataflow.model import Check, Dataset, InputChunk, Partition
 from opendataflow.spark.formats import JDBC
 from opendataflow.spark.jdbc import publish_table, read_table, stage_table
 from opendataflow.spark.problems import SPARK_ERRORS
 from opendataflow.spark.reading import read_chunk
+from opendataflow.spark.sinks import table_sink
 
 DRIVER = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
 SECRET = "canary-7d2b"
@@ -84,7 +85,7 @@ def tables(execute: Execute) -> set[str]:
 
 def load(spark: SparkSession, df: DataFrame, dataset: Dataset, dataid: str = SECOND, epoch: int = 1) -> str:
     staging = stage_table(spark, df, dataset, "", dataid=dataid, epoch=epoch)
-    publish_table(spark, dataset, "", dataid=dataid, bounds=None, staging=staging, columns=df.columns)
+    publish_table(spark, dataset, "", dataid=dataid, epoch=epoch, bounds=None, staging=staging)
     return staging
 
 
@@ -105,7 +106,26 @@ def test_loading_replaces_the_rows_of_the_chunk_and_no_others(spark, execute: Ex
     ]
     load(spark, rows(spark, 5), orders, epoch=2)
     assert execute("SELECT id FROM orders ORDER BY id") == [("1",), ("5",)]
-    assert tables(execute) == {"ORDERS"}, "nothing that was staged is left"
+    assert tables(execute) == {"ORDERS", "ODF_EPOCH"}, "nothing that was staged is left"
+
+
+def test_who_was_frozen_after_the_fence_does_not_replace_the_rows_of_a_later_epoch(
+    spark, execute: Execute, orders: Dataset
+) -> None:
+    frozen = stage_table(spark, rows(spark, 7), orders, "", dataid=SECOND, epoch=1)
+    load(spark, rows(spark, 8), orders, epoch=2)
+    with pytest.raises(LeaseLost):
+        publish_table(spark, orders, "", dataid=SECOND, epoch=1, bounds=None, staging=frozen)
+    assert execute("SELECT id FROM orders ORDER BY id") == [("1",), ("8",)]
+    load(spark, rows(spark, 9, day=FIRST), orders, dataid=FIRST)
+    assert execute("SELECT id FROM orders ORDER BY id") == [("8",), ("9",)], "each chunk has an epoch of its own"
+
+
+def test_a_table_of_the_catalogue_gets_the_rows_that_were_judged(spark) -> None:
+    dataset = Dataset("lake", kind="table", format="delta", tablename="lake", partition=Partition("day", column="day"))
+    sink = table_sink(spark, dataset, SECOND, 1, "", None)
+    sink.write(rows(spark, 7).selectExpr("*", "uuid() AS evaluated"))
+    assert sink.read_back().collect() == sink.read_back().collect()
 
 
 def test_nobody_sees_what_is_only_staged(spark, execute: Execute, orders: Dataset) -> None:
@@ -179,7 +199,7 @@ def test_bounds_of_a_range_say_which_rows_are_replaced(spark, execute: Execute, 
     dataset = table(url, "k", "range")
     df = spark.range(1).selectExpr("CAST(15 AS INT) AS k")
     staging = stage_table(spark, df, dataset, "", dataid="2", epoch=1)
-    publish_table(spark, dataset, "", dataid="2", bounds=("10", "20"), staging=staging, columns=["k"])
+    publish_table(spark, dataset, "", dataid="2", epoch=1, bounds=("10", "20"), staging=staging)
     assert execute("SELECT k FROM orders ORDER BY k") == [("9",), ("15",), ("20",)]
 
 
@@ -215,7 +235,7 @@ def test_the_password_opens_the_database_and_shows_nowhere(
     assert df.count() == 2
     df.explain(True)
     staging = stage_table(spark, rows(spark, 7), guarded, SECRET, dataid=SECOND, epoch=1)
-    publish_table(spark, guarded, SECRET, dataid=SECOND, bounds=None, staging=staging, columns=["id", "day", "name"])
+    publish_table(spark, guarded, SECRET, dataid=SECOND, epoch=1, bounds=None, staging=staging)
     assert sorted(row["ID"] for row in read_table(spark, guarded, SECRET).collect()) == [1, 7]
     shown = capfd.readouterr()
     assert "JDBCRelation" in shown.out
@@ -237,4 +257,4 @@ def test_a_whole_run_publishes_and_a_failing_check_leaves_the_chunk_alone(
     with pytest.raises(NotValidated):
         produce(lambda: rows(spark, 5, 5), checked, dataid=SECOND, epoch=2)
     assert execute("SELECT id FROM orders ORDER BY id") == [("1",), ("7",), ("8",), ("9",)]
-    assert tables(execute) == {"ORDERS"}
+    assert tables(execute) == {"ORDERS", "ODF_EPOCH"}

@@ -134,9 +134,9 @@ def test_what_spark_sees_has_the_right_types(spark, sql, postgres_url: str) -> N
 
 
 TOO_MUCH_FOR_SPARK = {
-    "timestamp": ["infinity", "294276-12-31 00:00:00"],
-    "timestamptz": ["-infinity"],
-    "date": ["infinity", "-infinity"],
+    "timestamp": ["infinity", "294276-12-31 00:00:00", "0044-03-15 00:00:00 BC", "10000-01-01 00:00:00"],
+    "timestamptz": ["-infinity", "0001-12-31 00:00:00+00 BC"],
+    "date": ["infinity", "-infinity", "0044-03-15 BC", "10000-01-01"],
     "int[]": ["{{1,2},{3,4}}", "[0:1]={1,2}"],
     "text[]": ["{{a},{b}}"],
     "numeric(5,2)": ["NaN"],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from opendataflow.errors import JobFailed, LeaseLost, NotValidated
 from opendataflow.model import Check, Dataset, InputChunk, Partition
 from opendataflow.spark.auditing import ChecksFailed
 from opendataflow.spark.reading import read_location
+from opendataflow.spark.sinks import FileSink
+from opendataflow.spark.writing import free_location
 
 DAY = Partition("day", column="day")
 
@@ -48,6 +52,23 @@ def test_an_epoch_whose_folder_is_there_already_takes_another(spark, produce):
     assert again.location.startswith(f"{first.location}-")
     assert spark.read.parquet(first.location).count() == 3
     assert spark.read.parquet(again.location).count() == 4
+
+
+def test_two_stores_on_one_data_folder_never_share_the_folder_of_a_version(spark, tmp_path):
+    stores = [FileSink(spark, flights(), "2013-01-01", 1, str(tmp_path), rows_of(spark).schema) for _ in range(2)]
+    for rows, sink in enumerate(stores, 3):
+        sink.write(rows_of(spark, rows))
+    first, second = (sink.location for sink in stores)
+    assert second.startswith(f"{first}-")
+    assert [sink.read_back().count() for sink in stores] == [3, 4]
+
+
+def test_of_all_who_want_a_folder_at_once_each_gets_one_of_its_own(spark, tmp_path):
+    wanted = [str(tmp_path / "2013-01-01/v000001")] * 32
+    with ThreadPoolExecutor(8) as threads:
+        given = list(threads.map(partial(free_location, spark), wanted))
+    assert wanted[0] in given
+    assert len(set(given)) == len(os.listdir(tmp_path / "2013-01-01")) == 32
 
 
 def test_a_location_that_does_not_name_the_chunk_gets_the_dataid(spark, produce):

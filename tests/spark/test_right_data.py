@@ -98,7 +98,7 @@ def test_quarantine_of_nothing_writes_nothing_aside_and_other_checks_still_count
         produce(lambda: rows_of(spark), flights(checks=checks, options={"quarantine": True}), epoch=2)
 
 
-@pytest.mark.fault(38)
+@pytest.mark.fault(44)
 @pytest.mark.parametrize(
     ("quarantine", "told"),
     [
@@ -113,7 +113,7 @@ def test_more_rejected_rows_than_the_limit_fail_the_chunk(spark, produce, quaran
     assert f"flights 2013-01-01: quarantine: {told}" in problem.value.message
 
 
-@pytest.mark.fault(38)
+@pytest.mark.fault(44)
 def test_a_chunk_whose_rows_were_all_rejected_is_not_published_unless_empty_chunks_are_allowed(spark, produce):
     checks = (Check("range", {"column": "id", "min": 100}),)
     with pytest.raises(NotValidated, match=r"3 of 3 rows rejected \(max 100 %\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
@@ -81,11 +82,16 @@ def test_the_session_is_quiet_and_ours(spark):
 
 
 def test_py4j_puts_no_stack_on_the_screen_and_job_code_is_heard(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    heard: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", heard.append)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
     logged = (
         "import logging\ntry: 1 / 0\nexcept ZeroDivisionError: logging.exception('Exception while sending command.')"
     )
     for path in ("/site-packages/py4j/java_gateway.py", "/project/jobs/mine.py"):
         exec(compile(logged, path, "exec"), {})
-    assert [record.pathname for record in caplog.records] == ["/project/jobs/mine.py"]
+    logging.getLogger("py4j.clientserver").error("ConnectionResetError", exc_info=True)
+    assert [record.pathname for record in heard] == ["/project/jobs/mine.py"]

@@ -16,7 +16,8 @@ from urllib.request import urlopen
 import pytest
 from pyspark.sql import SparkSession
 
-from opendataflow.spark.settings import SECRET_NAMES, spark_settings
+from opendataflow.spark.settings import spark_settings
+from opendataflow.tokens import SECRET_NAMES
 
 CANARY = "c4n4ry-of-the-test"
 SECRETS = {

@@ -69,6 +69,7 @@ partition = "day"
 [dataset.rates]
 location = "rates/{dataid}"
 partition = "day"
+repeats = false
 
 [job.by_carrier]
 reads = ["clean"]

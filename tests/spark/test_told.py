@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.shell import Answer
+from tests.support.tables import SQL
 
 PROJECT = """
 [environment.dev]
@@ -44,7 +46,7 @@ def clean(raw, chunk):
 """
 
 
-@pytest.mark.fault(38)
+@pytest.mark.fault(44)
 def test_the_cause_is_told_in_one_line_and_the_rest_is_in_the_log(desk: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "dataflow.toml").write_text(PROJECT)
     (tmp_path / "jobs").mkdir()
@@ -72,3 +74,53 @@ def test_the_cause_is_told_in_one_line_and_the_rest_is_in_the_log(desk: Callable
     assert "logged for 2013-01-02\n" in log
     assert "Integer.parseInt" in log
     assert "2013-01-03" not in log
+
+
+RENAMED = """
+import psycopg
+from opendataflow import job
+
+
+@job
+def lake(t):
+    with psycopg.connect("{url}", autocommit=True) as connection:
+        connection.execute("alter table if exists t rename to gone")
+    return t
+"""
+
+
+@pytest.mark.postgres
+def test_a_table_that_is_renamed_while_it_is_read_has_one_name_and_one_cause(
+    desk: Callable[..., Answer], tmp_path: Path, sql: SQL, postgres_url: str
+) -> None:
+    sql("create table t (day date)", "insert into t values ('2013-01-01'), ('2013-01-02')")
+    facts = conninfo_to_dict(postgres_url)
+    (tmp_path / "dataflow.toml").write_text(f"""
+[environment.dev]
+roots = ["./data"]
+[dataset.t]
+kind = "table"
+hostname = "{facts["host"]}:{facts["port"]}"
+database = "{facts["dbname"]}"
+username = "{facts["user"]}"
+tablename = "t"
+partition = {{ type = "day", column = "day" }}
+[dataset.lake]
+location = "lake/{{dataid}}"
+partition = "day"
+[job.lake]
+reads = ["t"]
+writes = ["lake"]
+""")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/lake.py").write_text(RENAMED.replace("{url}", postgres_url))
+    (tmp_path / "data").mkdir()
+    desk("apply", "--yes")
+    desk("ready", "t", "2013-01-01..2013-01-02")
+    first, second = desk("run", "lake", code=12), desk("run", "lake", code=12)
+    runs = desk("runs", "lake", "--json").data
+    assert {run["outcome"] for run in runs} == {"INVALID_PATH"}, "noticed by a task, and noticed before"
+    assert len({run["detail"] for run in runs}) == 1
+    for answer in (first, second, desk("recover"), desk("why", "lake", "2013-01-01")):
+        assert "odf-error" not in answer.out + answer.err
+    assert len(desk("recover", "--json").data["causes"]) == 1

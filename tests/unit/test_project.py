@@ -20,7 +20,9 @@ from opendataflow.errors import (
     UnknownPool,
 )
 from opendataflow.model import Dataset, Input, Mapping, Partition, Pool, Retry
+from opendataflow.model.dataset import unfenced
 from opendataflow.project import Environment, Project, code_of, find, is_inside, load, resolve_location, without_file
+from opendataflow.project.jobs import is_one_at_a_time
 
 SECRET = "hunter2-canary"
 ONE, TWO, THREE = (f"odf2:{'A' * 67}{letter}" for letter in "AEI")
@@ -765,6 +767,28 @@ def test_a_retry_may_come_at_once(loaded):
 def test_every_named_error_can_be_retried_on(loaded, name):
     job = loaded(f"{TWO_DAYS}[job.j]\nwrites = 'a'\nretry_on = '{name}'").jobs[0]
     assert job.retry.on == (name,)
+
+
+def test_concurrency_is_a_pool_of_the_job_alone(loaded):
+    project = loaded(f"{TWO_DAYS}[job.j]\nwrites = 'a'\nconcurrency = 1")
+    assert project.jobs[0].pool == "j"
+    assert project.pools == (Pool("j", 1),)
+    assert is_one_at_a_time(project, project.jobs[0])
+
+
+@pytest.mark.parametrize(
+    "more", ["concurrency = 1\npool = 'p'\n[pools]\np = 1", "concurrency = 1\n[pools]\nj = 2", "concurrency = 0"]
+)
+def test_concurrency_beside_another_pool_is_refused(loaded, more):
+    assert "concurrency" in refusal(f"{TWO_DAYS}[job.j]\nwrites = 'a'\n{more}", loaded).message
+
+
+def test_a_table_that_keeps_no_epoch_is_named(loaded):
+    table = "[dataset.t]\nkind = 'table'\ntablename = 't'\nformat = 'delta'\npartition = 'day'\n"
+    project = loaded(f"{TWO_DAYS}{table}[job.j]\nreads = 'a'\nwrites = 't'")
+    assert [line.split(":")[0] for line in unfenced(project.datasets, project.jobs)] == ["dataset t"]
+    project = loaded(f"{TWO_DAYS}{table.replace('delta', 'postgresql')}[job.j]\nreads = 'a'\nwrites = 't'")
+    assert unfenced(project.datasets, project.jobs) == []
 
 
 def test_a_copy_may_say_how_its_dataids_map(loaded):

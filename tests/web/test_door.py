@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from opendataflow.errors import StoreUnreachable
 from opendataflow.model.listen import Address
-from opendataflow.project.declared import Proxy, Web
-from opendataflow.project.web import new_token
+from opendataflow.project.declared import Proxy, Token, Web
+from opendataflow.project.web import ADMIN, new_token
 from opendataflow.store import open_store
 from opendataflow.web.access import Access, Arrival
 from opendataflow.web.site import Stores
@@ -201,3 +201,32 @@ def test_a_store_that_was_taken_away_is_said_to_be_missing(tmp_path, open_consol
         open_console.get("/history")
     assert open_console.get("/history").status_code == 200
     assert open_console.get("/").status_code == 200
+
+
+def test_two_headers_that_name_a_user_are_refused(tmp_path, url) -> None:
+    (tmp_path / "dataflow.toml").write_text(
+        '[store]\nurl = "sqlite:///dataflow.db"\n[web.proxy]\nheader = "X-Forwarded-User"\naddress = "127.0.0.1"\nrole = "viewer"\n',
+        encoding="utf-8",
+    )
+    behind = console(tmp_path, url)
+    twice = [("x-forwarded-user", "alice"), ("X-Forwarded-User", "mallory")]
+    refused = behind.get("/about", headers=[("host", "127.0.0.1:8460"), *twice])
+    assert (refused.status_code, "names its user twice" in refused.text) == (400, True)
+
+
+def test_a_session_is_of_whoever_began_it_and_a_cookie_alone_is_no_proof() -> None:
+    web = Web(tokens=(Token("joan", ADMIN, HASH),))
+    access = Access(web, Address("127.0.0.1", 8460), user="me")
+    victim = Arrival({}, "127.0.0.1", {}, "127.0.0.1 1000")
+    begun = access.log_in(TOKEN, victim)
+    assert begun is not None
+    shown = victim._replace(cookies={access.cookie: begun[0]})
+    assert access.visitor(shown)[0].name == "joan"
+    access.leave_note(shown, "held 3 chunks")
+    for peer in ("127.0.0.1 1001", "", "10.0.0.7"):
+        stolen = shown._replace(peer=peer)
+        assert access.visitor(stolen)[0].role == ""
+        assert access.take_note(stolen) == ""
+        access.log_out(stolen)
+    assert access.take_note(shown) == "held 3 chunks"
+    assert access.visitor(shown)[0].name == "joan", "a thief ends no session"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from ..errors import BadConfig, StoreTaken, UsageError
-from ..secrets.plaintext import is_password_name
 from ..store import open_store, schemas
+from ..tokens import is_secret_name, shown_address
 from .proxy import Line, Target
 
 if TYPE_CHECKING:
@@ -162,41 +162,17 @@ def place_of(address: str, id: str) -> Place:
     if address.startswith(("postgresql://", "postgres://")):
         return Schema(address, id)
     raise UsageError(
-        f"{address!r} is not the address of a store",
+        f"{shown_address(address)} is not the address of a store",
         hint="Write sqlite:///dataflow.db or postgresql://user@host/database.",
     )
 
 
 def without_password(address: str) -> str:
-    """An address as a record or a person may see it: the same one, with no password in it."""
-    return _parted(address)[0]
-
-
-def passwords_of(address: str) -> list[str]:
-    """The passwords that an address carries, as written and as meant."""
-    found = _parted(address)[1]
-    return [*found, *(unquote(each) for each in found if unquote(each) != each)]
-
-
-def _parted(address: str) -> tuple[str, list[str]]:
-    """An address without its passwords, and these as they are written; read as libpq reads it."""
+    """An address with no password in it that leads to the same place; read as libpq reads it."""
     scheme, slashes, rest = address.partition("://")
-    found: list[str] = []
     login = re.match(r"([^@/]*)@", rest) or re.match(r"([^@:?]*:[^@?]*[^@?\d][^@?]*)@", rest)  # or one that it refuses
     if login:
-        user, _, password = login[1].partition(":")
-        found.append(password)
-        rest = f"{user}@{rest[login.end() :]}"
+        rest = f"{login[1].partition(':')[0]}@{rest[login.end() :]}"
     base, _, given = rest.partition("?")
-    kept = []
-    for each in given.split("&") if given else []:
-        name, _, value = each.partition("=")
-        if _is_password(unquote(name)):
-            found.append(value)
-        else:
-            kept.append(each)
-    return f"{scheme}{slashes}{base}{'?' if kept else ''}{'&'.join(kept)}", [each for each in found if each]
-
-
-def _is_password(name: str) -> bool:
-    return is_password_name(name.lower().removeprefix("ssl"))
+    kept = [each for each in given.split("&") if each and not is_secret_name(unquote(each.partition("=")[0]))]
+    return f"{scheme}{slashes}{base}{'?' if kept else ''}{'&'.join(kept)}"

@@ -19,10 +19,11 @@ from ..spark.settings import spark_settings, without_parameters
 from ..store import Store, open_store
 from ..store.journal import file_system_of
 from ..store.soundness import PROMISES as OF_THE_STORE
+from ..tokens import secrets_in
 from . import scratch as scratches
 from .auditor import GOLDEN, PROMISES, breaches
 from .breaking import Breaking
-from .places import passwords_of, without_password
+from .places import without_password
 from .plan import DAMAGE_FILE, FREEZE_WORKER, LEASE, Fault, Settings, kinds_of, plan
 from .report import (
     FORMAT,
@@ -241,7 +242,7 @@ def unnamed(said: str) -> list[str]:
 
 def secrets_of(asked: Asked) -> list[str]:
     """The passwords that nothing may show; one that a file would hold by chance tells nothing, and is not looked for."""
-    given = [*([asked.password] if asked.password else []), *passwords_of(asked.store_url)]
+    given = [*([asked.password] if asked.password else []), *secrets_in(asked.store_url)]
     public = f"{without_password(asked.store_url)} password"
     return [each for each in given if each == asked.password or (len(each) >= _TELLING and each not in public)]
 

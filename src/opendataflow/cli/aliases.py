@@ -11,7 +11,7 @@ import click
 from ..errors import Locked, UsageError
 from ..model import FAILED, HOLD, OUT, PENDING, READY, RESUBMIT, RUNNING, canonical, check_id
 from ..model.dataid import TYPES
-from .app import App, plain
+from .app import App, plain, up_to_date
 from .common import item_option, verb
 
 _VERBS_OF_STATUS = {READY: "ready", FAILED: "fail", RESUBMIT: "resubmit", HOLD: "hold", PENDING: "hold"}
@@ -53,7 +53,7 @@ def deleterun_verb(app: App, jobid: str, dataid: str, dry_run: bool) -> int:
 @verb("getjob")
 @click.argument("jobid")
 def getjob_verb(app: App, jobid: str) -> int:
-    """A job and the datasets that it reads and writes, as JSON. Passwords are never shown. Our name: odf jobs.
+    """A job, the dataid of its next chunk, and its datasets, as JSON. Passwords are never shown. Our name: odf jobs.
 
     \b
       odf getjob loadbob
@@ -63,7 +63,10 @@ def getjob_verb(app: App, jobid: str) -> int:
     catalogue = app.store.catalogue()
     job = catalogue.job(check_id("job", jobid))
     names = [*(item.datasetid for item in job.inputs), *job.outputs]
-    _show(app, job_facts(job) | {"datasets": {name: dataset_facts(catalogue.datasets[name]) for name in names}})
+    with up_to_date(app):
+        following = next(iter(app.store.next_dataids(jobid, 1)), None)
+    datasets = {name: dataset_facts(catalogue.datasets[name]) for name in names}
+    _show(app, job_facts(job) | {"dataid": following, "datasets": datasets})
     return 0
 
 
@@ -137,29 +140,63 @@ def _moment(app: App, jobid: str, command: str) -> str:
 
 @verb("ForceJob", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
-@click.argument("jobid", metavar="JOB")
-@click.argument("command", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
+@click.argument("jobid", metavar="JOB|SCRIPT")
+@click.argument("command", metavar="[COMMAND|DATAID]...", nargs=-1, type=click.UNPROCESSED)
 def force_verb(app: App, jobid: str, command: tuple[str, ...], dry_run: bool) -> int:
     """Run a command for a job without the five questions, under a dataid that is named after the moment.
 
     It is for trying a job out: COMMAND finds in its environment what a script of the job would find. Without COMMAND the
-    job's own code runs. Remove what it leaves with odf deleterun. Our name: odf run --force --dataid ID.
+    job's own code runs. After the path of a script comes the DATAID, if one is meant, and then the script's own words.
+    Remove what it leaves with odf deleterun. Our name: odf run --force --dataid ID.
 
     \b
       ForceJob loadbob env
       ForceJob loadbob
+      ForceJob ./loadbob.sh 1.0
     """
     from .running import RunOptions, known_job, run_one
-    from .words import executable, refuse_key, target_of
+    from .words import executable, is_script, refuse_key, target_of
 
+    is_path = is_script(jobid)
+    if is_path:
+        app.beside = Path(jobid).absolute().parent
     refuse_key(app, "ForceJob", jobid, command)
-    _, script = target_of(app, jobid)
-    known_job(app, jobid, jobid)
-    argv = executable(jobid, command) if command else [str(script)] if script is not None else []
-    dataid = _moment(app, jobid, f"odf run {jobid} --force --dataid")
+    target, (jobid, script) = jobid, target_of(app, jobid)
+    known_job(app, jobid, target)
+    named = check_id("dataid", command[0]) if is_path and command else None
+    if is_path:
+        argv = [str(script), *command[1:]]
+    else:
+        argv = executable(jobid, command) if command else [str(script)] if script is not None else []
+    dataid = named or _moment(app, jobid, f"odf run {jobid} --force --dataid")
     if dry_run:
         return _would_force(app, jobid, dataid)
     return run_one(app, jobid, argv, Path.cwd(), RunOptions(dataid, force=True))
+
+
+@verb("Cryptor")
+@click.option("-e", "encrypts", nargs=2, metavar="KEY TEXT", help="Encrypt TEXT under KEY.")
+@click.option("-d", "decrypts", nargs=2, metavar="KEY TOKEN", help="Decrypt TOKEN, which the original encrypted.")
+def cryptor_verb(app: App, encrypts: tuple[str, str] | None, decrypts: tuple[str, str] | None) -> int:
+    """Encrypt or decrypt as the original's Cryptor does, in its form. Our name: odf crypt.
+
+    Other users see the key and the text with ps, and the history of the shell keeps them. Its form is bound to no dataset
+    and quick to guess: odf crypt encrypt --for DATASET makes a better one, with the key from PASSKEY.
+
+    \b
+      odf Cryptor -e KEY TEXT
+      odf Cryptor -d KEY TOKEN
+    """
+    from ..secrets import STORE_CONTEXT, Key, decrypt, encrypt_as_java
+
+    if (encrypts is None) == (decrypts is None):
+        raise UsageError("Cryptor takes -e KEY TEXT or -d KEY TOKEN", hint="Better: odf crypt encrypt --for DATASET")
+    passphrase, text = encrypts or decrypts or ("", "")
+    key = Key(passphrase)
+    printed = encrypt_as_java(text, key) if encrypts else decrypt(text, key, STORE_CONTEXT)
+    app.show({"token" if encrypts else "plaintext": printed}, lambda: [printed], raw=True)
+    app.say("note: ps and the history of the shell show this key; without it in the arguments: odf crypt --help")
+    return 0
 
 
 @verb("SetDataStatus", context_settings={"ignore_unknown_options": True})
@@ -189,7 +226,7 @@ def setdatastatus_verb(app: App, words: tuple[str, ...]) -> int:
 @click.option("--dry-run", is_flag=True, help="Say what would be ended, and change nothing.")
 @click.argument("jobid")
 @click.argument("dataid")
-@click.argument("status", metavar="READY|FAILED|RESUBMIT")
+@click.argument("status", metavar="READY|FAILED|RESUBMIT|HOLD|PENDING")
 def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -> Any:
     """End the run of a job that startjob began, or have its chunk made again. Our names: odf end RUN STATUS, odf resubmit.
 
@@ -200,11 +237,13 @@ def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -
     from .run import end_verb
 
     job = app.store.catalogue().job(check_id("job", jobid))
-    if canonical(status) == RESUBMIT:  # whether or not it runs, as the original does it
+    word = canonical(status)
+    if word in (RESUBMIT, HOLD, PENDING):  # whether or not it runs, as the original does it
         wanted = [check_id("dataid", dataid)]
-        changed = app.store.resubmit(job.outputs[0], wanted, why="endjob", force=True, dry_run=dry_run)
-        would = "would be" if dry_run else "is"
-        app.show({"changed": changed, "dry_run": dry_run}, lambda: [f"{jobid} {dataid} {would} RESUBMIT"])
+        set_status: Any = app.store.resubmit if word == RESUBMIT else app.store.hold
+        changed = set_status(job.outputs[0], wanted, why="endjob", force=True, dry_run=dry_run)
+        would, word = "would be" if dry_run else "is", RESUBMIT if word == RESUBMIT else HOLD
+        app.show({"changed": changed, "dry_run": dry_run}, lambda: [f"{jobid} {dataid} {would} {word}"])
         return 0
     found = next(
         (run for run in app.store.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING), None

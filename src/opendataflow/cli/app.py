@@ -17,12 +17,13 @@ from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
 from ..secrets import Taken, take
 from ..shapes import dataclass, field
+from ..tokens import shown_address, without_secrets
 
 if TYPE_CHECKING:
     from ..model.roots import Roots
     from ..project import Project
     from ..secrets import Key
-    from ..store import Store
+    from ..store import Change, Store
 
 Segment = tuple[str, str]  # a text and the name of its style, "" for none
 Line = str | Sequence[Segment]
@@ -58,8 +59,15 @@ class App:
     creates: bool = False  # whether a store that is missing is made: where somebody writes, never where he looks
     taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
     closing: list[Callable[[], None]] = field(default_factory=list, repr=False)  # before the store is closed
+    with_code: bool = True  # whether jobs that only code declares are looked for, too; RunJob must start quickly
+    says_unapplied: bool = True  # whether a project that was not applied is mentioned when the store is opened
+    with_placeholders: bool = False  # whether encrypted values of the project file may be no tokens yet
+    beside: Path | None = None  # the folder of a script: its project counts where the current folder has none
     _project: Project | None = field(default=None, repr=False)
     _store: Store | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.taken.hidden.add_address(self.store_url or "")
 
     @property
     def project(self) -> Project:
@@ -69,15 +77,26 @@ class App:
 
             env = self.env or os.environ.get("ODF_ENV") or None
             named = self.store_url or self.taken.store_url or None
-            file = find(Path.cwd())
+            folder = self._folder(named)
+            file = find(folder)
             if file is not None:
-                project = load(file, env)
+                project = load(file, env, with_placeholders=self.with_placeholders)
             else:
                 if self.env is not None:
                     raise BadConfig(f"--env {self.env} needs a project file", hint="Make one: odf init")
-                project = without_file(Path.cwd(), named)
+                project = without_file(folder, named)
             self._project = project
         return self._project
+
+    def _folder(self, named: str | None) -> Path:
+        """Where the project is looked for: the current folder, or else beside the script, as cron's / needs it."""
+        from ..project import find
+
+        here = Path.cwd()
+        has_store = bool(named) or (here / "dataflow.db").exists()
+        if self.beside is None or has_store or find(here) is not None:
+            return here
+        return self.beside
 
     @property
     def url(self) -> str:
@@ -95,9 +114,27 @@ class App:
         if create is None:
             create = self.creates and self.is_missing and not self.store_url
             if self.is_missing and not create:
-                raise StoreMissing(f"there is no store at {url}", hint=self._how_to_get_one())
+                raise StoreMissing(f"there is no store at {shown_address(url)}", hint=self._how_to_get_one())
         self._store = self._opened(create=create, check=check)
+        if check and self.says_unapplied and not self.as_json and (line := self.unapplied_line()):
+            self.say(f"note: {line}")
         return self._store
+
+    def unapplied_line(self) -> str:
+        """How the project file and the store differ, in one line; empty where they do not."""
+        if not self.project.is_toml:
+            return ""
+        from ..insight.definitions import unapplied_line
+
+        return unapplied_line(self.project, self.store, with_code=self.with_code)
+
+    def unapplied(self) -> list[Change]:
+        """What odf apply would change, as far as no code of the project has to be loaded."""
+        if not self.project.is_toml:
+            return []
+        from ..run.declared import unapplied
+
+        return unapplied(self.project, self.store, with_code=self.with_code)
 
     def another_store(self, patience: float) -> Store:
         """One more connection to the same store, which waits only so many seconds for it."""
@@ -109,14 +146,16 @@ class App:
         url, password = self.url, self.password
         how = {"say": lambda message: echo(self.redact(message), err=True)} | how
         store = open_store(url, password=password, environment=self._declared_environment, **how)
-        store.roots = self._roots
+        store.roots, store.redact = self._roots, self.redact_said
         return store
 
     @property
     def password(self) -> str | None:
-        """The password of the store, where the project keeps one for this address."""
+        """The password of the store: the project's own for this address, or else PGPASSWORD."""
         encrypted = self.project.environment.store_encrypted if not self.store_url else ""
-        return self.store_password(encrypted) if encrypted and self.url == self.project.environment.store_url else None
+        if encrypted and self.url == self.project.environment.store_url:
+            return self.store_password(encrypted)
+        return self.taken.store_password
 
     @property
     def is_missing(self) -> bool:
@@ -125,7 +164,7 @@ class App:
 
     def _how_to_get_one(self) -> str:
         if self.store_url:
-            return f"Check --store, or create it: odf migrate --store {self.store_url}"
+            return f"Check --store, or create it: odf migrate --store {shown_address(self.store_url)}"
         if self.project.is_toml:
             return "Make it of what the project declares: odf apply"
         return "Is this the right folder? A project begins with: odf init"
@@ -133,7 +172,7 @@ class App:
     @property
     def shown_url(self) -> str:
         """The address of the store, without a password."""
-        return self.url if self._store is None else self._store.url
+        return shown_address(self.url)
 
     def about(self) -> dict[str, str]:
         """Where an overview looks: project, environment and store."""
@@ -207,6 +246,10 @@ class App:
         """The text without any secret that this process knows."""
         return self.taken.hidden.redact(text)
 
+    def redact_said(self, text: str) -> str:
+        """A text as it may be stored: without any secret that this process knows, or that has the form of one."""
+        return without_secrets(self.redact(text))
+
 
 def put(line: Line) -> None:
     """Print one line, cleaned, with colours where a terminal shows them."""
@@ -274,8 +317,8 @@ def answer(app: App, work: Callable[[], Any]) -> Any:
 
 @contextmanager
 def up_to_date(app: App) -> Iterator[None]:
-    """What is looked at inside is as the next claim would find it; the look itself changes nothing."""
-    with app.store.as_if_folded() as is_folded:
+    """What is looked at inside is as the next claim would find it."""
+    with app.store.looking() as is_folded:
         if not is_folded:
             app.say("somebody changed statuses by SQL; until the next claim this is shown as far as a reader can tell")
         yield

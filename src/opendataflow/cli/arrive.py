@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST = 12  # lines that people read
 
 
-@verb("ready", creates=True)
+@verb("ready")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option(
     "--again", is_flag=True, help="Accept what is there now as a new version, also where nothing seems to have changed."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -87,7 +86,7 @@ def chaos_verb(
         click.echo(app.redact(line), err=True) if app.as_json and not wish["yes"] else app.say(line)
     confirm(app, "Begin?", wish["yes"])
     try:
-        with terminating(signal.SIGTERM, signal.SIGHUP):
+        with terminating():
             sweep(asked.project, asked.store_url, asked.password, app.say)
             report = unleash(asked, at, lambda struck: app.say(words.happened(struck)), app.say)
     except BaseException:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from ..model.ids import check_id
 from ..secrets import take
 from .app import App, answer
 
@@ -106,6 +107,30 @@ def verb(
         return command
 
     return decorate
+
+
+def job_named(app: App, word: str) -> str:
+    """The job of this name, or the one that produces the dataset of this name, which is said."""
+    jobid = check_id("job", word)
+    catalogue = app.store.catalogue()
+    if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken or jobid not in catalogue.datasets:
+        return jobid
+    producer = catalogue.producer_id(jobid)
+    if producer is None:
+        return jobid
+    app.say(f"{word} is a dataset; job {producer} produces it: taken for {producer}")
+    return producer
+
+
+def dataset_named(app: App, word: str) -> str:
+    """The dataset of this name, or the only one that the job of this name produces, which is said."""
+    datasetid = check_id("dataset", word)
+    catalogue = app.store.catalogue()
+    job = catalogue.jobs.get(datasetid)
+    if job is None or datasetid in catalogue.datasets or len(job.outputs) != 1:
+        return datasetid
+    app.say(f"{word} is a job; it produces dataset {job.outputs[0]}: taken for {job.outputs[0]}")
+    return job.outputs[0]
 
 
 def confirm(app: App, question: str, yes: bool) -> None:

@@ -11,7 +11,7 @@ from ..errors import NothingToDo
 from ..model import RUNNING, YES, Answer, check_id
 from .app import App, Line, named_facts, one_line, table, up_to_date
 from .at import at_option, moment_of, remark_lines
-from .common import verb
+from .common import dataset_named, job_named, verb
 from .runs import how_it_went
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _STYLES = {
 
 @verb("why")
 @at_option
-@click.argument("job")
+@click.argument("job", metavar="JOB|DATASET")
 @click.argument("dataid", required=False)
 def why_verb(app: App, job: str, dataid: str | None, moment: str | None) -> int:
     """What stands in the way of a job, or of one chunk of it, and which command would help.
@@ -46,7 +46,7 @@ def why_verb(app: App, job: str, dataid: str | None, moment: str | None) -> int:
     """
     if dataid is not None:
         check_id("dataid", dataid)
-    jobid = check_id("job", job)
+    jobid = job_named(app, job)
     at = moment_of(app, moment)
     if at is not None:
         from ..insight.why_then import why_then
@@ -93,7 +93,7 @@ def _why_then_lines(answer: WhyThen) -> Iterator[Line]:
 @verb("explain")
 @at_option
 @click.option("--receipt", is_flag=True, help="Only the five answers of the last decision, with their evidence.")
-@click.argument("dataset")
+@click.argument("dataset", metavar="DATASET|JOB")
 @click.argument("dataid")
 def explain_verb(app: App, dataset: str, dataid: str, receipt: bool, moment: str | None) -> int:
     """The five questions about one chunk, now and at each past run: where it is, what it was made from, who read it.
@@ -103,7 +103,7 @@ def explain_verb(app: App, dataset: str, dataid: str, receipt: bool, moment: str
       odf explain --receipt flights_clean 2013-01-05
       odf explain flights_clean 2013-01-05 --at yesterday
     """
-    datasetid = check_id("dataset", dataset)
+    datasetid = dataset_named(app, dataset)
     check_id("dataid", dataid)
     at = moment_of(app, moment)
     with up_to_date(app):

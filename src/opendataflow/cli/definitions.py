@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model import check_id
+from ..tokens import shown_facts, without_secrets
 from .app import App, Line, named_facts, table
 from .common import verb
 from .status import broken_lines
@@ -56,12 +57,12 @@ def _about_job(catalogue: Catalogue, job: Job) -> Iterator[tuple[str, object]]:
     yield "reads", _reads(job)
     yield "writes", ", ".join(job.outputs)
     yield "partition", catalogue.output_partition(job).type
-    yield from ((f"env {name}", value) for name, value in job.env.items())
+    yield from ((f"env {name}", value) for name, value in shown_facts(job.env).items())
     yield "lease", f"{job.lease:g} s"
     yield "timeout", f"{job.timeout:g} s" if job.timeout else "none"
     yield "pool", job.pool or "none"
     yield "retries", f"{job.retry.retries}, after {job.retry.backoff:g} s" if job.retry.retries else "none"
-    yield from ((name, _shown(value)) for name, value in job.options.items())
+    yield from ((name, _shown(value)) for name, value in shown_facts(job.options).items())
     if job.jobid in catalogue.paused:
         yield "paused", str(catalogue.paused[job.jobid])
 
@@ -125,7 +126,8 @@ def _partition(dataset: Dataset) -> str:
 
 def _location(dataset: Dataset) -> str:
     table_name = ".".join(filter(None, (dataset.database, dataset.schemaname, dataset.tablename)))
-    return dataset.location or (f"{dataset.hostname}/{table_name}" if dataset.hostname else table_name)
+    host = without_secrets(dataset.hostname)
+    return without_secrets(dataset.location) or (f"{host}/{table_name}" if host else table_name)
 
 
 def _shown(value: object) -> object:

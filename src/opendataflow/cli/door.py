@@ -9,6 +9,7 @@ import sys
 
 from ..errors import Aborted, BadConfig, Internal, NoSpace, OdfError
 from ..secrets import Hidden, take
+from ..tokens import without_secrets
 from .plain import run_plainly
 
 # verb → (module, short help). A module is imported when its verb is called: a cold RunJob must stay quick.
@@ -25,7 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run one chunk of a job or script, if the five questions allow it (RunJob)."),
     "drain": ("drain", "Run chunk after chunk, several at once, until nothing is left."),
     "start": ("run", "Claim a chunk for a script that does the handshake itself."),
-    "end": ("run", "End a run that odf start began: READY or FAILED."),
+    "end": ("run", "End a run that odf start began: READY, FAILED, RESUBMIT or HOLD."),
     "check-lease": ("lease", "Say whether a run still holds its chunk: exit 0, or 16."),
     "rescue": ("run", "End runs whose lease ran out."),
     "status": ("status", "The matrix of datasets and dataids."),
@@ -79,10 +80,20 @@ ALIASES: dict[str, tuple[str, str]] = {
     "deleterun": ("aliases", "deleterun"),
     "getjob": ("aliases", "getjob"),
     "forcejob": ("aliases", "forcejob"),
+    "forcejobts": ("aliases", "forcejob"),
+    "ddl": ("raw", "dml"),
+    "CreateTables": ("setup", "migrate"),
+    "LaunchJob": ("aliases", "startjob"),
+    "SetJobEndStatus": ("aliases", "endjob"),
+    "DeleteRun": ("aliases", "deleterun"),
+    "GetJobs": ("definitions", "jobs"),
+    "GetDataSets": ("definitions", "datasets"),
+    "GetJobRuns": ("runs", "runs"),
     "ForceJob": ("aliases", "force"),
     "ForceCmd": ("aliases", "force"),
     "GetJobData": ("aliases", "getjob"),
     "SetDataStatus": ("aliases", "setdatastatus"),
+    "Cryptor": ("aliases", "cryptor"),
     "RunSql": ("raw", "sql"),
     "RunUpdate": ("raw", "dml"),
 }
@@ -94,6 +105,9 @@ def open_door(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     _have_streams()
     taken = take(os.environ)  # before anything else starts
+    for word in arguments:
+        if "://" in word or word.startswith(("jdbc:", "--store=")):
+            taken.hidden.add_address(word)
     try:
         code = run_plainly(arguments, taken)
         if code is None:
@@ -148,7 +162,7 @@ def _say(arguments: list[str], problem: OdfError, raised: BaseException, hidden:
         import traceback
 
         print(clean(hidden.redact("".join(traceback.format_exception(raised)))), end="", file=sys.stderr)
-    message, hint = hidden.redact(problem.message), hidden.redact(problem.hint)
+    message, hint = (without_secrets(hidden.redact(text)) for text in (problem.message, problem.hint))
     if "--json" in arguments:
         facts = {"error": problem.name, "message": message, "hint": hint}
         print(json.dumps(facts | {"exit_code": problem.exit_code}))

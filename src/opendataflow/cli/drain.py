@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BadDefinition, OdfError, StoreUnreachable, UsageError, exit_code_of
+from ..errors import Aborted, BadDefinition, OdfError, StoreUnreachable, UnknownJob, UsageError, exit_code_of
 from ..model import READY, BrokenDefinition
 from .app import App, Line, clean, one_line, table, up_to_date
-from .common import Whole, verb
+from .common import Whole, Within, job_named, verb
 from .running import known_job, terminating, worker_of
 from .tell import telling
 
@@ -32,11 +32,28 @@ _SUMMARY = 60.0  # a line in the log at least this often
 @click.option("--all", "everything", is_flag=True, help="Every job whose code is here: the same as naming none.")
 @click.option("--workers", type=Whole(min=1), default=4, show_default=True, help="How many chunks at once.")
 @click.option("--follow", is_flag=True, help="Wait for more when nothing is left, instead of ending.")
+@click.option(
+    "--grace",
+    type=Within(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long running chunks may go on after the first SIGTERM, SIGHUP or Ctrl-C.",
+)
+@click.option(
+    "--apply", "apply_first", is_flag=True, help="Apply dataflow.toml first, without asking: odf apply --yes."
+)
 @click.option("--master", metavar="URL", help="Where Spark runs.")
 @click.option("--dry-run", is_flag=True, help="Say what would be claimed first, and change nothing.")
 @click.argument("jobids", metavar="JOB…", nargs=-1)
 def drain_verb(
-    app: App, jobids: tuple[str, ...], everything: bool, workers: int, follow: bool, master: str | None, dry_run: bool
+    app: App,
+    jobids: tuple[str, ...],
+    everything: bool,
+    apply_first: bool,
+    master: str | None,
+    dry_run: bool,
+    **how: Any,
 ) -> int:
     """Run chunk after chunk, several at a time, until nothing is left. Default: all jobs whose code is here.
 
@@ -46,38 +63,59 @@ def drain_verb(
     what is left. Exit code 1 when a chunk of these jobs is FAILED, now or from before (`odf hold` sets it aside); when a
     chunk was refused, or a job that had work could not run here at all, the code of that refusal.
 
+    The first SIGTERM, SIGHUP or Ctrl-C stops the drain from taking chunks; running ones may finish within --grace. After
+    that time, or at a second SIGTERM or Ctrl-C, they are ended and become RESUBMIT, which uses up no try. Exit code 130.
+
     \b
       odf drain
       odf drain clean_flights --workers 8
       odf drain --follow
+      odf drain --apply                    what dataflow.toml declares now
     """
     from ..insight.progress import Watch, report
     from ..run.drain import Drain
 
     if jobids and everything:
         raise UsageError("--all means every job, so no job is named", hint="Leave out one of them.")
+    if apply_first and dry_run:
+        raise UsageError("--apply changes the store, and --dry-run nothing", hint="See first: odf apply --dry-run")
+    if apply_first:
+        from .setup import apply_now
+
+        apply_now(app)
     store, project = app.store, app.project
     store.check_environment(project.environment.name)
     worker = worker_of(app, master=master)
+    jobids = tuple(dict.fromkeys(job_named(app, each) for each in jobids))
     for jobid in jobids:
         known_job(app, jobid, jobid)
         worker.check(store.catalogue(), jobid)
     refused: dict[str, OdfError] = {}
     choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker, refused)
     wanted = list(choose(store.catalogue()))
+    if not store.catalogue().jobs and app.unapplied():
+        raise UnknownJob(
+            f"the store has no job: {app.unapplied_line()}",
+            hint="Store them: odf apply, or in one step: odf drain --apply",
+        )
     if dry_run:
         with up_to_date(app):
             first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
         app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
         return 0
-    with terminating(), telling(app, with_late=follow) as stir, _display(app, Watch(store, wanted)) as (tell, look):
+    with (
+        terminating(),
+        telling(app, with_late=how["follow"]) as stir,
+        _display(app, Watch(store, wanted)) as (tell, look),
+    ):
 
         def ended(result: Result) -> None:
             tell(result)
             if result.outcome != READY:
                 stir()
 
-        drain = Drain(store, worker, choose, workers=workers, follow=follow, on_result=ended, on_look=look)
+        doors: Any = {"on_result": ended, "on_look": look}
+        drain = Drain(store, worker, choose, **how, **doors)
         try:
             drain.run()
             is_stopped = False
@@ -90,9 +128,19 @@ def drain_verb(
             raise KeyboardInterrupt from away
         raise
     app.show(found, lambda: _shown(found), overview=True)
+    code = Aborted.exit_code if is_stopped else 0 if found.outcome == READY else exit_code_of(found.outcome)
+    if drain.drained.hanging:
+        # Code that hangs would keep Python from its end; without us, Spark's Java and Python workers end by themselves.
+        app.closing.insert(0, lambda: _exit(code))
     if is_stopped:
         raise KeyboardInterrupt
-    return 0 if found.outcome == READY else exit_code_of(found.outcome)
+    return code
+
+
+def _exit(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 def _with_code(app: App, worker: Worker, refused: dict[str, OdfError]) -> Callable[[Catalogue], list[str]]:
@@ -204,29 +252,38 @@ def _rendered(progress: Progress) -> Any:
 
 
 def _shown(found: Report) -> Iterator[Line]:
-    from ..insight.words import duration
+    from ..insight.progress import MOST_LINES
+    from ..insight.words import count, duration
 
     counts = ", ".join(f"{n:,} {name}" for name, n in found.outcomes.items())
     yield f"{counts or 'nothing to do'} in {duration(found.seconds)}"
     if found.causes:
         yield ""
-        for cause in found.causes:
+        for cause in found.causes[:MOST_LINES]:
+            named = cause.jobs[0] if len(cause.jobs) == 1 else f"{count(len(cause.jobs), 'job')}"
             yield [
-                (f"{cause.chunks:,} × {cause.jobid} {cause.outcome}", "no"),
+                (f"{cause.chunks:,} × {named} {cause.outcome}", "no"),
                 (f": {one_line(cause.example.detail)[:200]}", ""),
             ]
             more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
             first = cause.example
             see = f"odf log {first.runid}" if first.has_log else f"odf why {first.jobid} {first.dataid}"
-            yield f"    {', '.join(cause.dataids[:5])}{more}; see: {see}"
+            chunks = cause.dataids if len(cause.jobs) == 1 else cause.jobs
+            yield f"    {', '.join(chunks[:5])}{more}; see: {see}"
+        if len(found.causes) > MOST_LINES:
+            yield f"and {count(len(found.causes) - MOST_LINES, 'more cause')}; see: odf recover"
     if found.left:
         yield ""
-        yield from (_left_line(left) for left in found.left)
-    for job in found.left_out:
+        few = len(found.left) <= MOST_LINES
+        yield from (map(_left_line, found.left) if few else [_left_in_all(found.left)])
+    for job in found.left_out[:MOST_LINES]:
         yield ""
         yield [(f"{job.chunks:,} × {job.jobid} left out: {job.outcome}", "no"), (f": {one_line(job.why)}", "")]
         if job.hint:
             yield f"    {one_line(job.hint)}"
+    if len(found.left_out) > MOST_LINES:
+        yield ""
+        yield f"{count(len(found.left_out) - MOST_LINES, 'more job')} left out; see: odf doctor"
     if len(found.slowest) > 1:
         yield ""
         yield "the slowest:"
@@ -234,10 +291,23 @@ def _shown(found: Report) -> Iterator[Line]:
     if found.commands:
         yield ""
         yield "when the cause is fixed:"
-        yield from ([(f"  {command}", "command")] for command in (*found.commands, "odf drain"))
+        last = [] if found.commands == ("odf recover",) else ["odf drain"]  # the plan of recover says what comes then
+        yield from ([(f"  {command}", "command")] for command in (*found.commands, *last))
+
+
+def _left_in_all(left: Sequence[Left]) -> Line:
+    """What is left of many jobs, in one line."""
+    from ..insight.progress import Left
+
+    sums = [sum(getattr(each, name) for each in left) for name in ("failed", "claimable", "deferred", "waiting")]
+    return [("left of ", ""), *_left_counts(f"{len(left):,} jobs", Left("", *sums), "odf recover")]
 
 
 def _left_line(left: Left) -> Line:
+    return [("left of ", ""), *_left_counts(left.jobid, left, f"odf why {left.jobid}")]
+
+
+def _left_counts(name: str, left: Left, see: str) -> list[tuple[str, str]]:
     from ..insight.words import count
 
     counts = {
@@ -247,8 +317,4 @@ def _left_line(left: Left) -> Line:
         "waiting for inputs": left.waiting,
     }
     said = [f"{count(n, 'chunk')} {what}" for what, n in counts.items() if n]
-    return [
-        ("left of ", ""),
-        (left.jobid, "no" if left.failed else ""),
-        (f": {', '.join(said)}; see: odf why {left.jobid}", ""),
-    ]
+    return [(name, "no" if left.failed else ""), (f": {', '.join(said)}; see: {see}", "")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import ip_address
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -90,8 +92,21 @@ class _Handler(WSGIRequestHandler):
         """Nothing: a scrape is no news."""
 
 
-def server(address: Address, figures: Callable[[], Iterable[Figure]]) -> WSGIServer:
-    """A server, not yet started, that has the figures at /metrics and nothing anywhere else."""
+def is_known_host(host: str, names: Iterable[str]) -> bool:
+    """Whether a request names this server: by an address, this machine's own name, or one of these.
+
+    A page elsewhere whose name leads here names itself.
+    """
+    name = host.lower().rpartition(":")[0] if re.search(r":\d+$", host) else host.lower()
+    try:
+        ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return name in {"localhost", socket.gethostname().lower(), socket.getfqdn().lower(), *map(str.lower, names)}
+    return True
+
+
+def server(address: Address, figures: Callable[[], Iterable[Figure]], hosts: Sequence[str] = ()) -> WSGIServer:
+    """A server, not yet started, that has the figures at /metrics and nothing anywhere else; hosts are further names of it."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import make_wsgi_app
 
@@ -100,6 +115,9 @@ def server(address: Address, figures: Callable[[], Iterable[Figure]]) -> WSGISer
     metrics: Any = make_wsgi_app(registry)
 
     def answer(request: dict[str, Any], start_response: Any) -> Any:
+        if not is_known_host(request.get("HTTP_HOST", ""), {address.host, *hosts}):
+            start_response("400 Bad Request", [("Content-Type", "text/plain; charset=utf-8")])
+            return [b"unknown Host header: use an address, or declare the name: hosts in [web] of dataflow.toml\n"]
         if request["PATH_INFO"] != "/metrics":
             start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
             return [b"the figures are at /metrics\n"]

@@ -73,7 +73,7 @@ def metrics_verb(app: App, listen: str | None, totals: bool) -> int:
 
 
 def _serve(app: App, address: Address, figures: Metrics) -> int:
-    with server(address, figures.again) as listening:
+    with server(address, figures.again, app.project.web.hosts) as listening:
         watch = threading.Thread(target=figures.watch, name="metrics-watch", daemon=True)
         watch.start()
         app.say(f"figures are at http://{Address(address.host, listening.server_port)}/metrics")

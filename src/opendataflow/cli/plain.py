@@ -18,6 +18,7 @@ FLAGS = {
     "--dry-run": "dry_run",
     "--fail-if-none": "fail_if_none",
     "--quiet": "quiet",
+    "--quiet-no": "quiet_no",
 }
 VALUES = {"--store": "store_url", "--env": "env", "--dataid": "dataid", "--master": "master", "--item": "items"}
 
@@ -31,7 +32,7 @@ def run_plainly(arguments: list[str], taken: Taken) -> int | None:
 
     common = {name: words.pop(name) for name in ("store_url", "env", "as_json", "debug")}
     target, following = words.pop("target"), words.pop("arguments")
-    app = App(**common, creates=True, taken=taken)
+    app = App(**common, taken=taken, with_code=False)
     code: int = answer(app, lambda: run_target(app, target, (), following, RunOptions(**words)))
     return code
 

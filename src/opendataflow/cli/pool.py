@@ -11,11 +11,12 @@ from ..model import check_id
 from .app import App, table, up_to_date
 from .common import verb
 
-_EXAMPLE = "For instance: odf pool set etl 8"
+_EXAMPLE = "For instance: odf pool set etl 8 --create"
 
 
 @verb("pool")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--create", is_flag=True, help="Create the pool where there is none of this name.")
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--always", is_flag=True, help="Drop the hours: the same slots all week.")
 @click.option("--timezone", metavar="ZONE", help="The time zone of the hours, like Europe/Paris (default: UTC).")
@@ -31,11 +32,13 @@ _EXAMPLE = "For instance: odf pool set etl 8"
 def pool_verb(app: App, action: str, name: str | None, slots: str | None, dry_run: bool, **how: Any) -> int:
     """How many chunks may run at once, across all machines. A change counts from the next claim; nothing is killed.
 
-    With --hours the pool has another number of slots in parts of the week. The first line that matches counts. 0 slots
-    are a pause, whatever the hours say. Datasets that limit their readers (readers = n in dataflow.toml) are listed too.
+    A name that no pool has is refused; --create makes a new pool. With --hours the pool has another number of slots in
+    parts of the week. The first line that matches counts. 0 slots are a pause, whatever the hours say. Datasets that limit
+    their readers (readers = n in dataflow.toml) are listed too.
 
     \b
       odf pool                     slots now and until when, taken, waiting
+      odf pool set etl 8 --create  a new pool
       odf pool set etl 8
       odf pool set etl 0           pause
       odf pool set etl unlimited

@@ -135,6 +135,10 @@ def _step_lines(plan: Plan) -> Iterator[Line]:
         for step in plan.steps[:_LISTED]
     ]
     yield from table(["level", "job", "dataset", "dataids", "can run behind", "cause"], rows)
+    for step in plan.steps[:_LISTED]:
+        if step.fetches:
+            wrong = f"{_chunks(step.fetches)} had WRONG_DATA"
+            yield f"  {step.jobid} reads from outside: {wrong}, and can be right only if that changed"
     if len(plan.steps) > _LISTED:
         rest = plan.steps[_LISTED:]
         yield f"… and {_chunks(sum(len(step.dataids) for step in rest))} of {len(rest):,} more steps; all: --json"

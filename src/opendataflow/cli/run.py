@@ -83,17 +83,14 @@ def _refuse_ours(options: Mapping[str, int], before: Sequence[str], after: Seque
         )
 
 
-@verb("run", creates=True, cls=RunCommand)
+@verb("run", cls=RunCommand)
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
 @click.option(
     "--force", is_flag=True, help="Run --dataid without the five questions. The run is permanently marked as forced."
 )
 @click.option("--dry-run", is_flag=True, help="Say what would run, and change nothing.")
-@click.option(
-    "--fail-if-none",
-    is_flag=True,
-    help="Exit with the code of the no instead of 0 when no chunk can run now: 15 when there is nothing to do.",
-)
+@click.option("--fail-if-none", is_flag=True, help="Exit with 15 instead of 0 when there is nothing to do.")
+@click.option("--quiet-no", is_flag=True, help="Exit with 0 instead of 10 or 14 when no chunk can run now, for cron.")
 @item_option
 @click.option("--quiet", is_flag=True, help="Do not show the script's output; it is in the log.")
 @click.option("--master", metavar="URL", help="Where Spark runs, for a Spark job.")
@@ -118,14 +115,14 @@ def run_verb(app: App, target: str, command: tuple[str, ...], arguments: tuple[s
       odf run --force --dataid 7 ./load.sh without the five questions (a RUNNING chunk is still refused)
 
     \b
-    Exit codes: 0 done, or no chunk can run now; 1 the job failed, 2 usage, 10 DATA_NOT_READY, 11 WRONG_DATA,
-    12 INVALID_PATH, 13 NOT_VALIDATED, 14 LOCKED, 15 NOTHING_TO_DO, 16 LEASE_LOST, 17 BAD_KEY, 18 UNTRUSTED_DEFINITION,
-    75 store unreachable. With --fail-if-none no chunk to run is 10, 14 or 15 instead of 0.
+    Exit codes: 0 done or NOTHING_TO_DO (15 with --fail-if-none), 1 the job failed, 2 usage, 10 DATA_NOT_READY and
+    14 LOCKED (0 with --quiet-no), 11 WRONG_DATA, 12 INVALID_PATH, 13 NOT_VALIDATED, 16 LEASE_LOST, 17 BAD_KEY,
+    18 UNTRUSTED_DEFINITION, 75 store unreachable. --dry-run is always 0.
     """
     return run_target(app, target, command, arguments, RunOptions(**given))
 
 
-@verb("start", creates=True)
+@verb("start")
 @click.option("--dataid", metavar="ID", help="This chunk, instead of the next one.")
 @click.option(
     "--lease",
@@ -174,7 +171,7 @@ def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] |
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
     try:
-        own = own_locations(app.project, attempt)
+        own = own_locations(worker, attempt)
         given = attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets
         values = variables(*given, own)
     except OdfError as problem:  # nobody learns of the run, so nobody would end it
@@ -186,29 +183,41 @@ def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] |
 @click.option("--why", metavar="TEXT", help="The reason, for the history.")
 @click.option("--dry-run", is_flag=True, help="Say what would be ended, and change nothing.")
 @click.argument("run", type=int)
-@click.argument("status", metavar="READY|FAILED")
+@click.argument("status", metavar="READY|FAILED|RESUBMIT|HOLD|PENDING")
 def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) -> int:
-    """End a run that odf start began: publish its chunk, or say that it failed.
+    """End a run that odf start began: publish its chunk, say that it failed, have it made again, or set it aside.
+
+    PENDING is stored as HOLD.
 
     \b
       odf end 17 READY
       odf end 17 FAILED --why "the file was cut"
     """
     from ..errors import JobFailed, UnknownStatus
-    from ..model import FAILED, READY, canonical
+    from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, canonical
     from ..run.attempt import finish
     from ..run.executors.script import Handshake
     from ..run.parts import Done
 
     word = canonical(status)
-    if word not in (READY, FAILED):
-        raise UnknownStatus(f"a run ends READY or FAILED, not {word}", hint=f"Write it like this: odf end {run} READY")
+    word = HOLD if word == PENDING else word
+    if word not in (READY, FAILED, RESUBMIT, HOLD):
+        raise UnknownStatus(
+            f"a run ends READY, FAILED, RESUBMIT or HOLD, not {word}", hint=f"Write it like this: odf end {run} READY"
+        )
     claim = app.store.claim_of(run)
     if dry_run:
         app.show(
             {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word},
             lambda: [f"run {run} of {claim.jobid} {claim.dataid} would end {word}"],
         )
+        return 0
+    if word in (RESUBMIT, HOLD):
+        outputs = app.store.catalogue().job(claim.jobid).outputs
+        set_status: Any = app.store.resubmit if word == RESUBMIT else app.store.hold
+        set_status(outputs[0], [claim.dataid], why=why or "ended by hand", force=True)
+        facts = {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word}
+        app.show(facts, lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {word}"])
         return 0
     worker = worker_of(app)
     if why and app.key is not None:
@@ -218,7 +227,7 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
     result = finish(worker, claim, Handshake(worker), done)
     tell_once(app)
     if not result.status:  # somebody else has the chunk now
-        return report(app, result, fail_if_none=False)
+        return report(app, result)
     app.show(
         {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": result.status},
         lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {result.status}"],

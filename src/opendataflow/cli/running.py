@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UnknownJob, UsageError, exit_code_of
+from ..errors import DataNotReady, Locked, NothingToDo, UnknownJob, UsageError
+from ..model.catalogue import Catalogue
 from ..shapes import NamedTuple
 from .app import App, plain, table, up_to_date
 from .tell import tell_once
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from ..run.parts import Executor, Result
     from ..run.worker import Worker
 
+_PASSING = (DataNotReady.name, Locked.name)  # the nos that a later call may find gone, without a repair
+
 
 def known_job(app: App, jobid: str, target: str) -> None:
-    """UNKNOWN_JOB with the lines that would register it."""
-    catalogue = app.store.catalogue()
+    """UNKNOWN_JOB with the lines that would register it; a store that is missing stays so."""
+    catalogue = Catalogue.build((), ()) if app.is_missing and not app.store_url else app.store.catalogue()
     if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken:
         catalogue.job(jobid)
         return
@@ -48,6 +51,7 @@ def known_job(app: App, jobid: str, target: str) -> None:
         f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'IN', 'INPUT')\"",
         f"  odf dml \"insert into job (jobid, itemtype, datasetid) values ('{jobid}', 'OUT', 'OUTPUT')\"",
         "Or declare it in dataflow.toml (odf init makes one), then: odf apply",
+        f"The store that was asked: {app.shown_url}",
     ]
     try:
         catalogue.job(jobid)
@@ -74,6 +78,7 @@ class RunOptions(NamedTuple):
     force: bool = False
     dry_run: bool = False
     fail_if_none: bool = False
+    quiet_no: bool = False
     quiet: bool = False
     master: str | None = None
 
@@ -82,6 +87,8 @@ def run_target(app: App, target: str, command: Sequence[str], arguments: Sequenc
     """Run one chunk of the job that a script or a name stands for, by this command if there is one, with these words for it."""
     if wish.force and wish.dataid is None:
         raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
+    if is_script(target):
+        app.beside = Path(target).absolute().parent
     refuse_key(app, "RunJob", target, command)
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
@@ -113,7 +120,7 @@ def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish
         worker.check(app.store.catalogue(), jobid)
     with terminating():
         result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
-    code = report(app, result, wish.fail_if_none)
+    code = report(app, result, fail_if_none=wish.fail_if_none, quiet_no=wish.quiet_no)
     if result.claim is not None:
         tell_once(app)
     return code
@@ -132,13 +139,15 @@ def worker_of(app: App, *, echo: bool = False, master: str | None = None, items:
 
 
 @contextmanager
-def terminating(*signals: signal.Signals) -> Iterator[None]:
-    """SIGTERM, or others, end like Ctrl-C: what runs is recorded as FAILED, and nothing stays locked."""
+def terminating() -> Iterator[None]:
+    """SIGTERM and SIGHUP end like Ctrl-C: what runs goes to the next worker, and nothing stays locked."""
 
     def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(signal.Signals(number).name)
 
-    ends = [each for each in signals or (signal.SIGTERM,) if signal.getsignal(each) != signal.SIG_IGN]  # as nohup wants
+    ends = [
+        each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN
+    ]  # as nohup wants
     before = {each: signal.signal(each, stop) for each in ends}
     try:
         yield
@@ -147,8 +156,8 @@ def terminating(*signals: signal.Signals) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def report(app: App, result: Result, fail_if_none: bool) -> int:
-    """Say how it ended, and return the exit code."""
+def report(app: App, result: Result, *, fail_if_none: bool = False, quiet_no: bool = False) -> int:
+    """Say how it ended, and return the exit code: that of the printed name, but for what the options say."""
     claim = result.claim
     facts = {"outcome": result.outcome, "exit_code": result.exit_code, "detail": result.detail}
     if claim is not None:
@@ -161,10 +170,11 @@ def report(app: App, result: Result, fail_if_none: bool) -> int:
         }
     if result.receipt is not None:
         facts["receipt"] = result.receipt
-    is_none = (
-        claim is None and result.exit_code == 0
-    )  # nothing was taken, which is an error only where that is asked for
-    code = exit_code_of(result.outcome) if is_none and fail_if_none else int(result.exit_code)
+    code = int(result.exit_code)
+    if result.outcome == NothingToDo.name:
+        code = NothingToDo.exit_code if fail_if_none else 0
+    elif quiet_no and claim is None and result.outcome in _PASSING:
+        code = 0
     app.show(plain(facts | {"exit_code": code}))
     name = f"run {claim.runid}: " if claim is not None else ""
     app.say(f"{name}{result.outcome}: {result.detail}")

@@ -11,7 +11,7 @@ import click
 from ..errors import UnknownRun, UsageError
 from ..model import RUNNING, check_id
 from .app import App, Line, clean, one_line, table
-from .common import Whole, verb
+from .common import Whole, job_named, verb
 
 if TYPE_CHECKING:
     from ..insight.run_log import LogPart, LogSearch
@@ -27,7 +27,7 @@ _how_a_script_ended = re.compile(r"^exit code -?[0-9]+ after [0-9.]+ s: ")
 @click.option("--failed", is_flag=True, help="Only attempts that did not end well.")
 @click.option("-n", "most", type=Whole(1), default=20, show_default=True, help="At most this many.")
 @click.option("--before", type=int, metavar="RUN", help="Only runs older than this one: the next page.")
-@click.argument("job", required=False)
+@click.argument("job", metavar="[JOB|DATASET]", required=False)
 def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | None) -> int:
     """Recent attempts, newest first.
 
@@ -88,7 +88,7 @@ def _took(run: Run) -> str:
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run is over.")
 @click.option("-n", "last", type=Whole(1), metavar="LINES", help="Only the last lines, at most 64 KiB of them.")
 @click.option("--search", "wanted", metavar="TEXT", help="Only the lines that hold this text, with their numbers.")
-@click.argument("run_or_job", metavar="RUN|JOB")
+@click.argument("run_or_job", metavar="RUN|JOB|DATASET")
 @click.argument("dataid", required=False)
 def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool, last: int | None, wanted: str | None) -> int:
     """What a run printed. Secrets were removed before it was written.
@@ -155,7 +155,7 @@ def _run(app: App, word: str, dataid: str | None) -> Run:
 
 def _known(app: App, word: str) -> str:
     """The id of a job that is registered, is broken, or was there once: its history stays."""
-    jobid = check_id("job", word)
+    jobid = job_named(app, word)
     catalogue = app.store.catalogue()
     if ("job", jobid) not in catalogue.broken and not app.store.runs(jobid=jobid, n=1):
         catalogue.job(jobid)

@@ -166,6 +166,7 @@ def _encrypt(app: App, whose: Owner, from_input: bool) -> int:
     from .. import secrets
     from ..model.address import address_of
 
+    app.with_placeholders, app.says_unapplied = True, False
     key = app.taken.require_key("encrypt")
     dataset = _owner(app, whose, must_be_known=True) if not whose.is_in_file else None
     value = _read("value", from_input, confirm=True)

@@ -54,6 +54,8 @@ def _selector(app: App, **given: Any) -> Selector:
     dataset, words, jobs = given["dataset"], given["dataids"] or (), given["jobs"] or ()
     if jobs and dataset is not None:
         words, dataset = (dataset, *words), None  # with --job, all words are dataids
+    if dataset is not None and not jobs:
+        dataset, jobs = _dataset_or_job(app, dataset)
     since, until = given["since"], given["until"]
     statuses = given["statuses"] or ()
     if given["failed"]:
@@ -73,6 +75,18 @@ def _selector(app: App, **given: Any) -> Selector:
         tuple(given["downstream_of"] or ()),
         everything=bool(given["everything"]),
     )
+
+
+def _dataset_or_job(app: App, word: str) -> tuple[str | None, tuple[str, ...]]:
+    """What a word names: a dataset, or else what the job of this name produces, which is said."""
+    from ..model.ids import check_id
+
+    catalogue = app.store.catalogue()
+    job = None if check_id("dataset", word) in catalogue.datasets else catalogue.jobs.get(word)
+    if job is None:
+        return word, ()
+    app.say(f"{word} is a job: taken for what it produces, {', '.join(job.outputs)}")
+    return None, (word,)
 
 
 _FROM = "DATASET[:DATAID]"

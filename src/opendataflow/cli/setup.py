@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import BadConfig, UsageError
+from ..insight.definitions import SIGNS
 from ..insight.words import count
 from .app import App, put, table
 from .common import confirm, verb
@@ -75,23 +76,13 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
       odf apply
       odf apply --env prod --yes
     """
-    project = app.project
-    if not project.is_toml:
-        raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
-    from ..project.trust import digest
-    from ..store import Applied
-
-    jobs = _without_code(app, project, prune) if no_code else _with_code(project)
-    applied = Applied(digest(project), project.name, is_whole=not no_code)
-
-    def register(store: Store, dry_run: bool) -> list[Change]:
-        definitions: Any = project.datasets, jobs, project.pools
-        return store.register(*definitions, prune=prune, applied=applied, dry_run=dry_run)
+    project, jobs, register = _registering(app, prune, no_code)
+    from ..model.dataset import unfenced
 
     with _compared(app) as store:
         changes = register(store, dry_run=True)
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
-    for line in _without_beginning(project, jobs):
+    for line in (*_without_beginning(project, jobs), *unfenced(project.datasets, jobs)):
         app.say(f"note: {line}")
     if dry_run:
         app.show({"changes": changes, "applied": False}, lambda: lines)
@@ -108,6 +99,37 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
         app.say(f"applied {count(len(changes), 'change')} to {app.store.url} ({project.environment.name})")
     app.show({"changes": changes, "applied": True}, lambda: lines)
     return 0
+
+
+def apply_now(app: App) -> None:
+    """Store what the project declares, without asking, and say what changed."""
+    project, _, register = _registering(app)
+    app.creates = True
+    app.store.stamp(project.environment.name)
+    changes = register(app.store, dry_run=False)
+    for line in [line for change in changes for line in described(change)]:
+        app.say(line)
+
+
+def _registering(
+    app: App, prune: bool = False, no_code: bool = False
+) -> tuple[Project, tuple[Job, ...], Callable[..., list[Change]]]:
+    """The project, its jobs, and what registers its definitions in a store."""
+    app.says_unapplied = False
+    project = app.project
+    if not project.is_toml:
+        raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
+    from ..project.trust import digest
+    from ..store import Applied
+
+    jobs = _without_code(app, project, prune) if no_code else _with_code(project)
+    applied = Applied(digest(project), project.name, is_whole=not no_code)
+
+    def register(store: Store, dry_run: bool) -> list[Change]:
+        definitions: Any = project.datasets, jobs, project.pools
+        return store.register(*definitions, prune=prune, applied=applied, dry_run=dry_run)
+
+    return project, jobs, register
 
 
 @contextmanager
@@ -160,7 +182,7 @@ def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:
 
 def described(change: Change) -> list[str]:
     """One difference, as a plan shows it."""
-    head = f"{_SIGNS[change.action]} {change.what} {change.name}"
+    head = f"{SIGNS[change.action]} {change.what} {change.name}"
     if change.action == "remove":
         kept = ": no longer declared; it will not run any more, and its history stays" if change.what == "job" else ""
         return [head + kept]
@@ -179,7 +201,6 @@ def described(change: Change) -> list[str]:
     return lines
 
 
-_SIGNS = {"add": "+", "change": "~", "remove": "-"}
 _USUAL = {"backoff": 10.0, "backoff_max": 3600.0, "lease": 30.0, "partition": {"type": "text"}}
 
 
@@ -269,6 +290,7 @@ def doctor_verb(app: App) -> int:
     """
     from ..insight.doctor import examine
 
+    app.says_unapplied = False
     findings = examine(app, os.environ)
     marks = {True: "ok", False: "PROBLEM", None: "note"}
     rows = [(marks[finding.ok], finding.what, finding.found) for finding in findings]

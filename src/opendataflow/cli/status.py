@@ -58,6 +58,7 @@ def status_verb(
       odf status flights_raw --chunks --status FAILED
       odf status --at 2013-01-05T18:00
     """
+    app.says_unapplied = chunks  # the matrix shows it itself
     names = [check_id("dataset", name) for name in datasets]
     at = moment_of(app, moment)
     if chunks:
@@ -87,12 +88,20 @@ def status_verb(
 
             result = overview_then(app.store, at, names, width=width, exact=exact, **only)
         broken = broken_facts(app.store.catalogue(), app.project)
+        differs = app.unapplied_line()
         overdue = deadlines_missed(app.store, names) if at is None and not any(only.values()) else None
     late = {} if overdue is None else {"late": plain(overdue.late)}
     app.show(
-        plain(result) | {"broken": plain(broken)} | late,
+        plain(result) | {"broken": plain(broken), "unapplied": differs} | late,
         lambda: (
-            line for shown in (lines(result, width), _late_lines(overdue), broken_lines(broken)) for line in shown
+            line
+            for shown in (
+                lines(result, width),
+                _late_lines(overdue),
+                broken_lines(broken),
+                [[("NOT APPLIED: ", "no"), (differs, "")]] if differs else [],
+            )
+            for line in shown
         ),
         overview=True,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +19,12 @@ from .common import verb
 @contextmanager
 def _new_file(path: Path) -> Iterator[Path]:
     """A name to write under, which becomes this file when all of it is written; private, since the store is."""
-    if path.exists():
+    if os.path.lexists(path):
         raise BadConfig(f"{path} exists already", hint="Give it another name, or remove the old one first.")
-    unfinished = path.with_name(path.name + ".unfinished")
+    # A random name: in a folder that other users can write to, a known name could be a planted link.
+    unfinished = path.with_name(f"{path.name}.{os.urandom(8).hex()}.unfinished")
     try:
-        unfinished.touch(mode=0o600)
+        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         yield unfinished
         unfinished.rename(path)
     except OSError as error:
@@ -55,6 +57,7 @@ def export_verb(app: App, file: Path) -> int:
     """Write everything that the store holds into a file, as it is at one moment: definitions, statuses, versions, history.
 
     Any other store can be filled from it, SQLite or PostgreSQL. Stop the workers first: what runs is not carried along.
+    Secrets in plain text that SQL wrote into rows are left out: [redacted].
 
     \b
       odf export store.jsonl
@@ -99,7 +102,7 @@ def import_verb(app: App, file: str, original: bool, dry_run: bool) -> int:
     else:
         from ..store import original as other
 
-        found = other.read_postgres(file) if is_address else other.read_script(_text(file))
+        found = other.read_postgres(file, app.taken.store_password) if is_address else other.read_script(_text(file))
         with _to_fill(app, dry_run) as store:
             counts, left_out = store.load_original(found, dry_run=dry_run)
         for line in left_out:

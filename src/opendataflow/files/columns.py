@@ -70,7 +70,7 @@ def _footer(path: str, read: Any, format: str) -> Told:
     except (ArrowException, OSError) as problem:
         reason = next(iter(str(problem).splitlines()), "")
         raise NotValidated(f"file {path} cannot be read as {format}: {reason}") from None
-    return Told(path, {**_in_path(path), **{field.name: _type(field.type) for field in schema}}, rows, nulls)
+    return Told(path, {**_in_path(path), **{field.name: arrow_type(field.type) for field in schema}}, rows, nulls)
 
 
 def _with_nulls(metadata: Any) -> frozenset[str]:
@@ -90,7 +90,7 @@ def _in_path(path: str) -> dict[str, str]:
     return {folder.partition("=")[0]: "" for folder in folders if "=" in folder}
 
 
-def _type(kind: Any) -> str:
+def arrow_type(kind: Any) -> str:
     """A type of Arrow as Spark writes it; empty where the two differ in more than their names."""
     import pyarrow as pa
 

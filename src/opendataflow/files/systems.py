@@ -89,6 +89,7 @@ class _Disk(System):
     def file(self, location: str) -> File:
         status = os.stat(location)
         _check_regular(location, status.st_mode)
+        _check_name(location)
         return File(os.path.basename(location), status.st_size, status.st_mtime)
 
     def walk(self, location: str, keep: Callable[[str], bool]) -> Iterator[File]:
@@ -201,6 +202,14 @@ class _Remote(System):
     def remove(self, location: str) -> None:
         if self.system.exists(location):
             self.system.rm(location, recursive=True)
+
+
+def _check_name(location: str) -> None:
+    """Refuse a name that is not text: a manifest could not hold it, nor any store."""
+    try:
+        location.encode()
+    except UnicodeEncodeError:
+        raise InvalidPath(f"the name {location!r} is not UTF-8", hint="Rename the file or folder.") from None
 
 
 def _check_regular(location: str, mode: int) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from ..errors import BadDataid, BadDefinition, BadId
-from ..model import TODAY, TYPES, Catalogue, DataidType, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model import TYPES, Catalogue, DataidType, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model.calendar import period_at, zone_of
 from ..model.deadline import parse_expected
-from ..model.timezone import time_zone
 from ..shapes import NamedTuple
 from .axis import FIRST_KEY, LAST_KEY
 from .seen import Seen
@@ -40,9 +39,9 @@ def absent(
 ) -> dict[str, Absent]:
     """By dataset, what is known of its chunks that are not there, between two keys; `firsts` are the first that are."""
     refused: dict[str, dict[str, str]] = {}
-    for event in store.refused_arrivals():
+    for event in store.refusals():
         name, dataid = event.datasetid or "", event.dataid or ""
-        if name in windows and _is_within(catalogue.datasets[name].partition, dataid, windows[name]):
+        if name in windows and is_within(catalogue.datasets[name].partition, dataid, windows[name]):
             refused.setdefault(name, {})[dataid] = f"{event.after}: {event.why}"
     there = store.given_chunks([(name, dataid) for name, some in refused.items() for dataid in some])
     found = {}
@@ -58,7 +57,8 @@ def absent(
     return found
 
 
-def _is_within(partition: Partition, dataid: str, window: tuple[str, str]) -> bool:
+def is_within(partition: Partition, dataid: str, window: tuple[str, str]) -> bool:
+    """Whether a dataid stands between two keys; one that is malformed stands nowhere."""
     try:
         return window[0] <= sort_key(partition, dataid) <= window[1]
     except (BadDataid, BadId):
@@ -79,7 +79,7 @@ def _missing(
     keys = sort_key(partition, from_ordinal(partition, low)), sort_key(partition, from_ordinal(partition, last))
     there = {chunk.dataid for chunk in store.chunks_between(dataset.datasetid, *keys, _MOST_MISSING + 1)}
     dataids = (from_ordinal(partition, number) for number in range(low, last + 1))
-    return [dataid for dataid in dataids if dataid not in there and _is_within(partition, dataid, window)]
+    return [dataid for dataid in dataids if dataid not in there and is_within(partition, dataid, window)]
 
 
 def last_expected(catalogue: Catalogue, dataset: Dataset, now: float) -> int | None:
@@ -114,9 +114,7 @@ def last_due(store: Seen, catalogue: Catalogue, dataset: Dataset) -> int | None:
 
 def _period_at(catalogue: Catalogue, dataid_type: DataidType, moment: float) -> int:
     """The number of the period of this moment, in the zone of the project."""
-    zone = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))
-    local = datetime.fromtimestamp(moment, time_zone(zone, "dataset today"))
-    return dataid_type.parse(local.strftime("%Y-%m-%dT%H")[: dataid_type.width])
+    return period_at(dataid_type, moment, zone_of(catalogue.datasets))
 
 
 def count_within(keys: Sequence[str], low: str, high: str) -> int:

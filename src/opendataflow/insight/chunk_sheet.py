@@ -9,7 +9,6 @@ from statistics import median
 from ..errors import InvalidPath, NotValidated, OdfError, WrongData
 from ..model import (
     FAILED,
-    OUT_LOCKS,
     READY,
     RESUBMIT,
     RUNNING,
@@ -27,7 +26,7 @@ from ..store import OUTSIDE, Chunk, ChunkLine, Event, Published, Recalled, Run, 
 from .absent import REFUSED
 from .behind import Behind, behind
 from .changed import ways_to_accept
-from .explain import Source, Standing, answers_now, is_expected, producer_of, sign_of, with_refusal
+from .explain import Source, Standing, answers_now, is_expected, meaning_of, producer_of, sign_of, with_refusal
 from .late import missed
 from .run_log import LogPart, last_of_log
 from .run_sheet import Asked, asked
@@ -208,7 +207,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
         dataid,
         chunk.status if chunk else None,
         sign_of(store, catalogue, dataset, dataid, refusal) if chunk is None else None,
-        _meaning(store, catalogue, dataset, dataid, chunk, refusal),
+        _meaning(store, dataset, dataid, chunk, published, refusal),
         chunk,
         producer,
         stale,
@@ -239,13 +238,12 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
 
 
 def _meaning(
-    store: Store, catalogue: Catalogue, dataset: Dataset, dataid: str, chunk: Chunk | None, refusal: Event | None
+    store: Store, dataset: Dataset, dataid: str, chunk: Chunk | None, published: Published | None, refusal: Event | None
 ) -> str:
     if chunk is None and refusal is not None:
         return "it came, and was refused"
-    lock = OUT_LOCKS.get(chunk.status if chunk else None)
-    meaning = lock.meaning if lock else "set aside by a person"
-    is_late = chunk is None and is_expected(store, catalogue, dataset, dataid)
+    meaning = meaning_of(dataset, dataid, chunk.status if chunk else None, published.manifest if published else None)
+    is_late = chunk is None and is_expected(store, store.catalogue(), dataset, dataid)
     return f"{meaning}, although it is expected by now" if is_late else meaning
 
 

@@ -11,6 +11,7 @@ from ..model import Catalogue, Dataset, check_dataid, sort_key
 from ..model.ddl import column_differences, columns_of
 from ..shapes import NamedTuple, dataclass
 from ..store import ChunkLine, Columns, Store
+from ..tokens import shown_facts, without_secrets
 from .axis import LAST_KEY
 from .check_words import check_words
 from .dataset_signs import lines_of, signs_of
@@ -152,13 +153,13 @@ def _definition(dataset: Dataset) -> Iterator[tuple[str, str]]:
     words += f", from {partition.start}" if partition.start else ""
     words += f", to {partition.end}" if partition.end else ""
     table = ".".join(filter(None, (dataset.database, dataset.schemaname, dataset.tablename)))
-    options = dict(dataset.options)
+    options: dict[str, object] = shown_facts(dataset.options)
     yield "Kind", dataset.kind or "only tracked: the store knows statuses, there is no data to look at"
-    yield "Location", dataset.location
+    yield "Location", without_secrets(dataset.location)
     yield "Format", dataset.format
-    yield "Host", dataset.hostname
+    yield "Host", without_secrets(dataset.hostname)
     yield "Table", table
-    yield "User", dataset.username
+    yield "User", without_secrets(dataset.username)
     yield "Password", "encrypted" if dataset.encryptedpass else ""
     yield "Partition", words
     if "expected" in options:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import OdfError, UsageError
 from ..model import Catalogue, Dataset, Job
 from ..model.broken import Definition
 from ..project import Project
+from ..run.declared import unapplied
 from ..shapes import dataclass
+from ..store import Change, Store
 from ..store.loading import dataset_data, job_data
+from ..tokens import shown_facts
+
+SIGNS = {"add": "+", "change": "~", "remove": "-"}
+_MOST = 3
 
 
 def job_facts(job: Job) -> dict[str, Any]:
-    """Everything that is registered about a job."""
-    return {"jobid": job.jobid, **job_data(job)}
+    """Everything that is registered about a job, without secrets in plain text."""
+    return {"jobid": job.jobid, **shown_facts(job_data(job))}
 
 
 def dataset_facts(dataset: Dataset) -> dict[str, Any]:
-    """Everything that is registered about a dataset; of its password only that there is one."""
-    return dataset_data(dataset) | {"encryptedpass": "(encrypted)" if dataset.encryptedpass else ""}
+    """Everything that is registered about a dataset, without secrets in plain text; of its password only that there is one."""
+    facts: dict[str, Any] = shown_facts(dataset_data(dataset))
+    return facts | {"encryptedpass": "(encrypted)" if dataset.encryptedpass else ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,30 @@ def broken_facts(catalogue: Catalogue, project: Project) -> list[BrokenFact]:
         for definition, broken in catalogue.broken.items()
         if broken.rows_of == definition
     ]
+
+
+def unapplied_line(project: Project, store: Store, *, with_code: bool = True) -> str:
+    """How the project file and the store differ, in one line, with the way out; empty where they do not."""
+    try:
+        changes = unapplied(project, store, with_code=with_code)
+        if changes:
+            store.check_environment(project.environment.name)  # a store of another one is never applied to
+    except UsageError as problem:
+        return f"dataflow.toml and the store differ, and odf apply would be refused: {problem.name}: {problem.message}"
+    except OdfError:
+        return ""  # of the store: the look itself meets it
+    if not changes:
+        return ""
+    file = project.file.name if project.file is not None else "the project"
+    shown = ", ".join(f"{SIGNS[each.action]} {each.what} {each.name}{_changed(each)}" for each in changes[:_MOST])
+    more = f", and {len(changes) - _MOST:,} more" if len(changes) > _MOST else ""
+    return f"{file} and the store differ: {shown}{more}; see: odf apply --dry-run, then: odf apply"
+
+
+def _changed(change: Change) -> str:
+    before, after = change.before or {}, change.after or {}
+    names = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    return f" ({', '.join(names)})" if change.action == "change" else ""
 
 
 def declared_by(project: Project) -> set[Definition]:

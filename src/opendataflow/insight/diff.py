@@ -78,7 +78,6 @@ def diff(
         from .diff_rows import compared  # here, since manifests need no project and no files
 
         rows = compared(store, dataset, before, after, comparing)
-    old, new = before.manifest.fingerprint, after.manifest.fingerprint
     return Diff(
         datasetid,
         dataid,
@@ -88,7 +87,7 @@ def diff(
         tuple(_facts(before, after)),
         tuple(_checks(before, after)),
         tuple(_inputs(before, after)),
-        old == new if old and new else None,
+        before.manifest.is_same_content(after.manifest.fingerprint),
         rows,
     )
 

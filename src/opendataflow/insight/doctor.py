@@ -13,6 +13,9 @@ from typing import Any
 
 from .. import files, secrets
 from ..errors import BadDefinition, OdfError, install_command
+from ..model.dataset import unfenced
+from ..project.datasets import ADDRESS
+from ..project.section import secret_key
 from ..project.trust import told, way_out
 from ..run.context import Vault
 from ..run.declared import foreseen_distrust
@@ -183,6 +186,13 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         f"{name}; the store is {'not stamped yet' if stamped is None else stamped}",
         "Choose the right --env or --store.",
     )
+    for schema in store.open_schemas():
+        yield Finding(
+            "schema",
+            None if schema == "public" else False,
+            f"every role of the server may create functions in schema {schema}, which others could call by mistake",
+            f'Take it from them: REVOKE CREATE ON SCHEMA "{schema}" FROM PUBLIC',
+        )
     drift = abs(store.clock() - time.time())
     yield Finding(
         "clock",
@@ -206,8 +216,18 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
         else "none ran out",
         "End them: odf rescue",
     )
+    yield from _applied(app)
     yield from _definitions(app)
     yield from _passwords(app)
+    yield from _plain_secrets(app)
+
+
+def _applied(app: Any) -> Iterator[Finding]:
+    """Whether odf apply was forgotten."""
+    if app.project.is_toml:
+        line = app.unapplied_line()
+        found = line or "the store holds what dataflow.toml declares"
+        yield Finding("applied", not line, found, "Look first: odf apply --dry-run. Then store it: odf apply")
 
 
 def _definitions(app: Any) -> Iterator[Finding]:
@@ -216,11 +236,28 @@ def _definitions(app: Any) -> Iterator[Finding]:
     for broken in broken_facts(catalogue, app.project):
         stopped = f"; it stops {', '.join(broken.jobs)}" if broken.jobs else ""
         yield Finding("definition", False, f"{BadDefinition.name}: {broken.problem}{stopped}", broken.mend)
+    for line in unfenced(catalogue.datasets.values(), catalogue.jobs.values()):
+        yield Finding("fence", None, line, "See docs/explanation/guarantees.md.")
     for job in catalogue.jobs.values():
         problems = foreseen_distrust(app.project, catalogue, job)
         if problems:
             mend = way_out(app.project, problems, app.store.applied)
             yield Finding("definition", False, f"job {job.jobid} is not trusted: {told(problems)}", mend)
+
+
+def _plain_secrets(app: Any) -> Iterator[Finding]:
+    """Secrets in plain text in the rows of the store or under [spark]."""
+    catalogue = app.store.catalogue()
+    mend = "Change it where it counts, encrypt the new one with odf crypt encrypt, and remove it here."
+    owners: list[tuple[str, Mapping[str, Any]]] = [("[spark]", app.project.spark)]
+    owners += [
+        (f"dataset {each.datasetid}", {**{name: getattr(each, name) for name in ADDRESS}, "options": each.options})
+        for each in catalogue.datasets.values()
+    ]
+    owners += [(f"job {each.jobid}", each.env) for each in catalogue.jobs.values()]
+    for owner, facts in owners:
+        if key := secret_key(facts):
+            yield Finding("password", False, f"{owner}: {key} is a secret in plain text", mend)
 
 
 def _passwords(app: Any) -> Iterator[Finding]:

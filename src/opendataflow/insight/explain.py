@@ -19,10 +19,12 @@ from ..model import (
     InputFact,
     Limit,
     Look,
+    Manifest,
     answer_reader,
     check_dataid,
     check_form,
     ordinal,
+    validation,
 )
 from ..project import Project
 from ..project.trust import distrust_of, told
@@ -34,7 +36,7 @@ from .decided import Decision as Decision
 from .late import missed
 from .seen import Seen
 from .stale import why_stale
-from .words import when
+from .words import count, when
 
 _MOST_EVENTS = 500
 _MOST_OUTPUTS = 1000
@@ -118,13 +120,12 @@ def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = 
     runs = store.runs(jobid=producer, dataid=dataid, n=100) if producer else []
     events = store.last_events(datasetid, dataid, _MOST_EVENTS)[::-1]
     status = chunk.status if chunk else None
-    lock = OUT_LOCKS.get(status)
     sources = _sources(store, published, runs, chunk)
     recalled = tuple(store.recalled([(datasetid, dataid)]))
     answers = answers_now(store, dataset, dataid, Standing(chunk, published, sources, recalled), project)
     refusal = events[-1] if events and (events[-1].kind, events[-1].jobid) == ("refused", OUTSIDE) else None
     refused = f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else ""
-    meaning = lock.meaning if lock else "set aside by a person"
+    meaning = meaning_of(dataset, dataid, status, published.manifest if published else None)
     if chunk is None and refusal is not None:
         answers, meaning = (
             with_refusal(answers, f"{datasetid} {dataid}", refusal),
@@ -160,6 +161,19 @@ def explain(store: Seen, datasetid: str, dataid: str, project: Project | None = 
         recalled,
         missed(catalogue, datasetid, dataid, status, store.clock()) if "deadline" in dataset.options else None,
     )
+
+
+def meaning_of(dataset: Dataset, dataid: str, status: str | None, manifest: Manifest | None) -> str:
+    """What the status of a chunk means; of one that is READY, also whether checks ran, since not asked is not a yes."""
+    if status != READY:
+        lock = OUT_LOCKS.get(status)
+        return lock.meaning if lock else "set aside by a person"
+    if dataset.is_only_tracked:
+        return "published; only tracked: no data was looked at"
+    checked = validation(dataset, dataid, manifest)
+    if isinstance(checked, str):
+        return f"published; {checked}"
+    return f"published; {checked.problem or count(len(manifest.checks) if manifest else 0, 'check') + ' passed'}"
 
 
 class Standing(NamedTuple):

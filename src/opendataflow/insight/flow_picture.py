@@ -199,7 +199,7 @@ def node_states(store: Store, catalogue: Catalogue, ids: Iterable[str]) -> dict[
 def _counts(store: Store, catalogue: Catalogue) -> dict[str, dict[str, int]]:
     """How many chunks of each dataset are not READY, late, missing, refused or stale."""
     counts = store.unsettled_counts(MOST_COUNTED)
-    refused = [(str(event.datasetid), str(event.dataid)) for event in store.refused_arrivals()]
+    refused = [(str(event.datasetid), str(event.dataid)) for event in store.refusals()]
     there = store.given_chunks(refused)
     marked = [(name, REFUSED) for name, dataid in refused if there.get((name, dataid)) != READY]
     if is_declared(catalogue) or any("expected" in dataset.options for dataset in catalogue.datasets.values()):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, sort_key
+from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Catalogue, Partition
 from ..shapes import dataclass
 from ..store import Store
+from .absent import is_within
 from .axis import FIRST_KEY, LAST_KEY
 from .late import is_declared, late
 from .matrix import overview, window
@@ -43,9 +44,14 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
     runs = [run for run in store.running() if run.jobid in jobids]
     over = [run for run in store.expired() if run.jobid in jobids]
     failed = [line.datasetid for line in lines if line.counts.get(FAILED)]
+    refused = _refused(store, catalogue, {line.datasetid for line in lines} if named else None, since, until)
     paused = [jobid for jobid in catalogue.paused if jobid in jobids]
     critical = [
         *([f"{many(counts[FAILED])} FAILED ({', '.join(failed[:5])})"] if failed else []),
+        *(
+            f"{many(len(some))} REFUSED with {name} ({' '.join(some[0])}): odf recover"
+            for name, some in refused.items()
+        ),
         *([f"{count(len(catalogue.broken), 'broken definition')}: odf doctor"] if catalogue.broken else []),
         *([f"{count(len(over), 'run')} lost: odf rescue"] if over else []),
     ]
@@ -63,6 +69,7 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
         ),
     ]
     figures = {status.lower(): counts[status] for status in (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING)}
+    figures["refused"] = sum(map(len, refused.values()))
     if overdue is not None:
         figures["late"] = overdue
     level = _CRITICAL if critical else _WARNING if warning else _OK
@@ -75,8 +82,26 @@ def _overdue(store: Store, named: Sequence[str], since: str | None, until: str |
     datasets = store.catalogue().datasets
 
     def is_meant(name: str, dataid: str, status: str | None) -> bool:
-        partition = datasets[name].partition
-        low, high = window(partition, since, until) or (LAST_KEY, FIRST_KEY)
-        return (not named or name in named) and low <= sort_key(partition, dataid) <= high
+        return (not named or name in named) and _is_within(datasets[name].partition, dataid, since, until)
 
     return len(late(store, is_meant, chains=False, only_deadlines=True, most=MOST_LATE).late)
+
+
+def _is_within(partition: Partition, dataid: str, since: str | None, until: str | None) -> bool:
+    return is_within(partition, dataid, window(partition, since, until) or (LAST_KEY, FIRST_KEY))
+
+
+def _refused(
+    store: Store, catalogue: Catalogue, named: set[str] | None, since: str | None, until: str | None
+) -> dict[str, list[tuple[str, str]]]:
+    """By the name of the no, the chunks that are not READY and whose last delivery or attempt was refused."""
+    refusals = {(str(event.datasetid), str(event.dataid)): event.after or "" for event in store.refusals()}
+    known = store.given_chunks(list(refusals))
+    found: dict[str, list[tuple[str, str]]] = {}
+    for (name, dataid), no in refusals.items():
+        dataset = catalogue.datasets.get(name)
+        if dataset is None or known.get((name, dataid)) == READY or (named is not None and name not in named):
+            continue
+        if _is_within(dataset.partition, dataid, since, until):
+            found.setdefault(no, []).append((name, dataid))
+    return found

@@ -182,7 +182,7 @@ class _Known:
 
     def _absent(self) -> None:
         """Chunks that are not there: refused at the door, or missing among the last periods that are expected."""
-        refused = {(str(event.datasetid), str(event.dataid)) for event in self._store.refused_arrivals()}
+        refused = {(str(event.datasetid), str(event.dataid)) for event in self._store.refusals()}
         refused = {chunk for chunk in refused if chunk[0] in self._windows}
         there: Iterable[tuple[str, str]] = self._store.given_chunks(sorted(refused))
         refused -= {*there}

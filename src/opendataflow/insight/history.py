@@ -24,6 +24,7 @@ KINDS = {
     "rescued": "lease ran out",
     "lost": "lost its chunk",
     "cancelled": "cancelled",
+    "stopped": "stopped with its worker",
     "announced": "announced",
     "resubmitted": "resubmitted",
     "held": "held",
@@ -34,6 +35,7 @@ KINDS = {
     "rolled back": "rolled back",
     "vacuumed": "files removed",
     "sql": "changed by SQL",
+    "sql reading": "what a job has read was changed by SQL",
     "unfit note": "a note of a change that did not happen",
     "schema accepted": "new schema accepted",
     "paused": "job paused",
@@ -145,7 +147,7 @@ def _happened(event: Told) -> Happened:
     if event.kind == "failed" and event.runid is None:
         what = "marked as bad"
     # How a run ended is said where it ended, not where it began.
-    outcome = event.outcome if event.kind in ("failed", "rescued", "lost", "cancelled") else None
+    outcome = event.outcome if event.kind in ("failed", "rescued", "lost", "cancelled", "stopped") else None
     return Happened(
         *(event.eventid, event.at, event.kind, what, event.datasetid, event.dataid, event.jobid, event.runid),
         *(event.epoch, event.before, event.after, event.who, outcome, event.why),

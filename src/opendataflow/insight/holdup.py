@@ -99,7 +99,7 @@ class Holdup:
         if broken is not None:
             return Link(datasetid, dataid, broken.name, BROKEN, f"job {broken.name} is broken: {broken.message}")
         if self._refused is None:
-            refusals = self._store.refused_arrivals()
+            refusals = self._store.refusals()
             self._refused = {(event.datasetid or "", event.dataid or ""): event for event in refusals}
         refusal = self._refused.get((datasetid, dataid))
         if refusal is not None:

@@ -140,7 +140,7 @@ def _of_cause(cause: Cause) -> Incident:
 
 def _refused_again(store: Store) -> Iterator[Incident]:
     """Later deliveries of chunks that are READY which were refused: no root cause, since nothing waits for them."""
-    events = {(str(each.datasetid), str(each.dataid)): each for each in store.refused_arrivals()}
+    events = {(str(each.datasetid), str(each.dataid)): each for each in store.refusals()}
     known = store.given_chunks(list(events))
     groups: dict[str, list[Event]] = {}
     for chunk, event in events.items():

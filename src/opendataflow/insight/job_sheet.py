@@ -13,6 +13,7 @@ from ..project import Project, code_of
 from ..run.declared import mentioned_in
 from ..shapes import dataclass
 from ..store import Attempted, Run, Store
+from ..tokens import shown_facts
 from .usual import seconds_so_far, usual_seconds
 from .why.job import about_job
 from .why.reasons import Reason
@@ -237,7 +238,7 @@ def _rules(job: Job) -> Iterator[Rule]:
     yield Rule("lease", duration(job.lease))
     yield Rule("pool", job.pool or "none")
     yield Rule("on_new_version", job.on_new_version)
-    for name, value in sorted(job.options.items()):
+    for name, value in sorted(shown_facts(job.options).items()):
         if name != "on_new_version":
             # A table of settings may hold what is nobody's business: its names are enough.
             text = ", ".join(sorted(value)) if isinstance(value, dict) else str(value)

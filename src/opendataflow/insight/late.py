@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ..errors import BadDataid, BadDefinition, BadId
-from ..model import READY, TODAY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model import READY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
+from ..model.calendar import zone_of
 from ..model.deadline import Deadline, due, parse_deadline, parse_expected
-from ..model.timezone import time_zone
 from ..shapes import dataclass
 from ..store import Store
 from .absent import MISSING, REFUSED
@@ -80,7 +80,7 @@ def due_of(catalogue: Catalogue, datasetid: str, dataid: str) -> datetime | None
     deadline = deadline_of(dataset) if dataset is not None else None
     if dataset is None or deadline is None:
         return None
-    return _due(dataset.partition, dataid, deadline, zone_of(catalogue))
+    return _due(dataset.partition, dataid, deadline, zone_of(catalogue.datasets))
 
 
 def _due(partition: Partition, dataid: str, deadline: Deadline, zone: tzinfo) -> datetime | None:
@@ -89,12 +89,6 @@ def _due(partition: Partition, dataid: str, deadline: Deadline, zone: tzinfo) ->
     except (BadDataid, BadId):
         return None  # written by SQL
     return due(partition, dataid, deadline, zone)
-
-
-def zone_of(catalogue: Catalogue) -> tzinfo:
-    """The time zone of the project, as the store knows it."""
-    name = str(catalogue.datasets.get(TODAY.datasetid, TODAY).options.get("timezone", "UTC"))
-    return time_zone(name, "dataset today")
 
 
 def is_declared(catalogue: Catalogue) -> bool:
@@ -116,7 +110,7 @@ def late(
     wanted says of a chunk and its status whether it is asked for, named which datasets are. Only chunks that are not READY
     are read, and of those that were never there only the last LOOK_BACK periods of a dataset are looked at.
     """
-    catalogue, zone = store.catalogue(), zone_of(store.catalogue())
+    catalogue, zone = store.catalogue(), zone_of(store.catalogue().datasets)
     now = datetime.fromtimestamp(store.clock(), UTC)
     rules = {
         name: rule
@@ -138,7 +132,7 @@ def late(
     statuses = {(name, dataid): status for name, dataid, status in unsettled[:most]}
     absent = [chunk for name, (_, high) in spans.items() for chunk in _never_there(store, catalogue, name, rules, high)]
     # What came and was refused is not missing: somebody delivered it.
-    refused = {(event.datasetid, event.dataid) for event in store.refused_arrivals()} if absent else set()
+    refused = {(event.datasetid, event.dataid) for event in store.refusals()} if absent else set()
     for chunk in [*statuses, *absent]:
         name, dataid = chunk
         status = statuses.get(chunk)

@@ -226,6 +226,15 @@ class Metrics:
             "odf_chunks", GAUGE, "Chunks by dataset and status.", named.of("dataset", _floats(chunks), "status")
         )
         yield from self._jobs(now)
+        refusals = store.refusals()
+        known = store.given_chunks([(str(each.datasetid), str(each.dataid)) for each in refusals])
+        refused = Counter(
+            (str(each.datasetid), _known_outcome(each.after))
+            for each in refusals
+            if known.get((str(each.datasetid), str(each.dataid))) != READY
+        )
+        told = "Chunks whose last delivery or attempt was refused, by the name of the no; at most 1000 are counted."
+        yield Figure("odf_refused", GAUGE, told, named.of("dataset", _floats(list(refused.items())), "name"))
         yield from self._lag()
         slots = [((name,), float(n)) for name in catalogue.pools if (n := store.pool_now(name)[0]) is not None]
         use = [((name,), 0.0) for name in catalogue.pools]

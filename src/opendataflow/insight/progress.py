@@ -19,6 +19,7 @@ from .words import duration
 _MOST = 100_000
 _SPAN = 60.0  # the rate is that of the last minute
 _NAMED = 20
+MOST_LINES = 10  # of one kind at the end of a drain: beyond that they are grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,9 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Failures of one job that look alike: how many, how the first one ended, and which chunks."""
+    """Failures that look alike, of one job or, in a wide outage, of several: how many, the first one, and which chunks."""
 
-    jobid: str
+    jobs: tuple[str, ...]
     outcome: str
     chunks: int
     example: Failure
@@ -208,19 +209,23 @@ def report(
 
 
 def causes(failures: Iterable[Failure]) -> list[Cause]:
-    """Failures that look alike together, the largest group first."""
+    """Failures that look alike together, the largest group first: those of each job, or of all where that is too long a list."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
-        groups.setdefault((failure.jobid, failure.outcome, cause_key(failure.detail, (failure.dataid,))), []).append(
-            failure
-        )
-    return sorted(
-        (
-            Cause(jobid, outcome, len(alike), alike[0], tuple(failure.dataid for failure in alike[:_NAMED]))
-            for (jobid, outcome, _), alike in groups.items()
-        ),
-        key=lambda cause: -cause.chunks,
-    )
+        key = cause_key(failure.detail, (failure.jobid, failure.dataid))
+        groups.setdefault((failure.jobid, failure.outcome, key), []).append(failure)
+    if len(groups) > MOST_LINES:
+        wide: dict[tuple[str, str, str], list[Failure]] = {}
+        for (_, outcome, key), alike in groups.items():
+            wide.setdefault(("", outcome, key), []).extend(alike)
+        groups = wide
+    return sorted(map(_cause, groups.values()), key=lambda cause: -cause.chunks)
+
+
+def _cause(alike: Sequence[Failure]) -> Cause:
+    jobs = tuple(dict.fromkeys(failure.jobid for failure in alike))
+    dataids = tuple(dict.fromkeys(failure.dataid for failure in alike))
+    return Cause(jobs, alike[0].outcome, len(alike), alike[0], dataids[:_NAMED])
 
 
 def _left(store: Store, jobids: Sequence[str]) -> Iterator[Left]:
@@ -253,4 +258,4 @@ def _commands(store: Store, failures: Sequence[Failure], left: Sequence[Left]) -
         dataids = sorted(failed.get(datasetid, []), key=lambda dataid: (len(dataid), dataid))  # 2 before 10
         are_named = n == len(dataids) <= _NAMED  # else others failed too, or they are too many for a line
         commands.append(f"odf resubmit {datasetid} {' '.join(dataids) if are_named else '--failed'} --yes")
-    return commands
+    return commands if len(commands) <= MOST_LINES else ["odf recover"]

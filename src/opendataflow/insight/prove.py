@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ def prove(
     problems = [
         *_gaps(case),
         *_bounds(case),
-        *_without_source(case),
+        *_without_source(store, case),
         *_stale(store, case),
         *_changed(project.environment, case, notes),
     ]
@@ -99,14 +99,39 @@ def _case(store: Store, datasetid: str, first: str | None, last: str | None) -> 
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     job = catalogue.producer(datasetid)
-    chunks = {chunk.dataid: chunk for chunk in store.all_chunks(datasetid)}
-    published = {version.dataid: version for version in store.all_published(datasetid)}
     read = [item.datasetid for item in job.inputs if not item.mapping.is_dynamic] if job else []
-    sources = {name: {chunk.dataid: chunk for chunk in store.all_chunks(name)} for name in read if name != datasetid}
+    window = _window(dataset, first, last or first) if first is not None else None
+    needed = {datasetid: window, **_needed(catalogue, job, window)} if window is not None else None
+    keys = _keys(dataset, window) if window is not None else ("",)
+    published = {version.dataid: version for version in store.all_published(datasetid, *keys)}
+    chunks = _chunks(store, dataset, needed)
+    sources = {name: _chunks(store, catalogue.dataset(name), needed) for name in read if name != datasetid}
     possible = frozenset(_possible(catalogue, job, sources)) if job else frozenset[str]()
-    window = (first, last or first) if first is not None else None
-    wanted = _window(dataset, *window) if window else _expected(dataset, {*chunks, *possible})
-    return Case(catalogue, dataset, job, chunks, published, sources, wanted, possible, first is None)
+    wanted = _expected(dataset, {*chunks, *possible}) if window is None else window
+    return Case(catalogue, dataset, job, chunks, published, sources, wanted, possible, window is None)
+
+
+def _needed(catalogue: Catalogue, job: Job | None, window: Sequence[str]) -> dict[str, list[str]]:
+    """The dataids of each source that the chunks of a window are made from."""
+    needed: dict[str, list[str]] = {}
+    for output in window if job else ():
+        for name, dataid in catalogue.inputs_of(job, output) if job else ():
+            needed.setdefault(name, []).append(dataid)
+    return needed
+
+
+def _chunks(store: Store, dataset: Dataset, needed: Mapping[str, Sequence[str]] | None) -> dict[str, Chunk]:
+    """The chunks of a dataset, or those between the first and the last that is needed."""
+    if needed is None:
+        return {chunk.dataid: chunk for chunk in store.all_chunks(dataset.datasetid)}
+    dataids = needed.get(dataset.datasetid, ())
+    found = store.whole_chunks_between(dataset.datasetid, *_keys(dataset, dataids)) if dataids else ()
+    return {chunk.dataid: chunk for chunk in found}
+
+
+def _keys(dataset: Dataset, dataids: Sequence[str]) -> tuple[str, str]:
+    keys = [sort_key(dataset.partition, dataid) for dataid in dataids]
+    return min(keys, default=""), max(keys, default="")
 
 
 def _window(dataset: Dataset, first: str, last: str) -> list[str]:
@@ -218,12 +243,12 @@ def _bounds(case: Case) -> Iterator[Problem]:
             yield Problem(OVERLAP if broken.what == BACKWARDS else broken.what, text, outcome, 0, (), anew)
 
 
-def _without_source(case: Case) -> Iterator[Problem]:
+def _without_source(store: Store, case: Case) -> Iterator[Problem]:
     """Published chunks whose source has no such chunk any more: its rows may be in others as well."""
     items = [item for item in case.job.inputs if item.datasetid in case.sources] if case.job else []
     for item in items:
         there = case.sources[item.datasetid]
-        if item.mapping.kind != "identity" or not there:
+        if item.mapping.kind != "identity" or not store.chunks(item.datasetid, n=1):
             continue
         extra = [dataid for dataid in case.wanted if _status(case.chunks, dataid) == READY and dataid not in there]
         if extra:
@@ -235,7 +260,7 @@ def _without_source(case: Case) -> Iterator[Problem]:
 
 def _stale(store: Store, case: Case) -> Iterator[Problem]:
     """Published chunks that would come out differently now: of what they were made from, at any distance, something is newer."""
-    staleness = Staleness(store, case.catalogue)
+    staleness = Staleness(store, case.catalogue, by_chunk=not case.is_all)
     published = [dataid for dataid in case.wanted if dataid in case.published]
     name = case.dataset.datasetid
     old = [dataid for dataid in published if staleness.cause(name, dataid)]

@@ -71,7 +71,7 @@ def readable(store: Store, project: Project, datasetid: str, words: Sequence[str
 def _open(project: Project, taken: Taken) -> Store:
     environment = project.environment
     url = taken.store_url or environment.store_url
-    password = None
+    password = taken.store_password
     if environment.store_encrypted and url == environment.store_url:
         password = decrypt(environment.store_encrypted, taken.require_key("the store's password"), STORE_CONTEXT)
     store = open_store(url, password=password)

@@ -145,12 +145,12 @@ def _compared(
         rows = (manifest.rows or 0) + _rejected(version)
         if rows != content.rows:
             other_rows[dataid] = f"{content.rows:,} rows in {source.datasetid}, {rows:,} published"
-        elif _rejected(version) or not _is_comparable(manifest.fingerprint):
+        elif _rejected(version) or (is_same := manifest.is_same_content(content.fingerprint)) is None:
             continue
-        elif manifest.fingerprint != content.fingerprint:
-            other_content.append(dataid)
-        else:
+        elif is_same:
             same += 1
+        else:
+            other_content.append(dataid)
     problems = []
     name = case.dataset.datasetid
     if other_rows:
@@ -162,11 +162,6 @@ def _compared(
         text = f"{many(n)} of {name} {have(n)} as many rows as the source, but not the same content"
         problems.append(Problem("content", text, WrongData, n, formed, _again(case, formed)))
     return problems, same
-
-
-def _is_comparable(fingerprint: str | None) -> bool:
-    """Whether a fingerprint was taken of rows, rather than of the bytes of files."""
-    return fingerprint is not None and not fingerprint.startswith("bytes:")
 
 
 def _rejected(version: Published) -> int:

@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Any
 
 from ..errors import DataNotReady, InvalidPath, MissingDependency, UsageError, install_command
+from ..gate import place_of_input
 from ..model import READY, InputChunk, check_dataid, check_id
-from ..project import Project, location_of, misplaced
+from ..project import Project
 from ..shapes import dataclass
 from ..store import Store
 from .read import readable
@@ -46,21 +47,14 @@ def published(store: Store, project: Project, datasetid: str, dataid: str) -> Pl
         )
     version = store.manifest(datasetid, dataid, chunk.version)
     manifest = version.manifest if version else None
-    if manifest is not None and (problem := misplaced(project.environment, manifest)):
-        raise InvalidPath(f"{datasetid} {dataid}: {problem}", hint=f"See: odf explain {datasetid} {dataid}")
-    location = manifest.location if manifest and manifest.location else ""
-    if not location and dataset.location:
-        location = location_of(project.environment, dataset, dataid)
-    if not location:
+    looked = place_of_input(project.environment, dataset, InputChunk(datasetid, dataid, chunk.version, manifest))
+    if isinstance(looked, str):
         raise UsageError(
-            f"dataset {datasetid} has no location: it is only tracked, or a table",
-            hint=f"See: odf datasets {datasetid}",
+            f"dataset {datasetid} has no location: it is only tracked", hint=f"See: odf datasets {datasetid}"
         )
-    if location.startswith("/") and not os.path.exists(location):
-        raise InvalidPath(
-            f"{datasetid} {dataid}: nothing is at {location}, although it is READY",
-            hint=f"Have it produced again: odf resubmit {datasetid} {dataid}",
-        )
+    if looked.problem:
+        raise InvalidPath(f"{datasetid} {dataid}: {looked.problem}", hint=f"See: odf explain {datasetid} {dataid}")
+    location = str(looked.evidence["location"])
     kind = (manifest.format if manifest else "") or dataset.format
     return Place(datasetid, dataid, chunk.version, location, kind, manifest.rows if manifest else None)
 
@@ -84,7 +78,11 @@ def head(store: Store, project: Project, datasetid: str, dataid: str, n: int) ->
             hint=f"Read it with Spark: opendataflow.read({datasetid!r}, {dataid!r}, spark=spark)",
         )
     if dataset.format and dataset.format not in _COLUMNAR:
-        return Head((), (), tuple(islice((line for path in paths for line in _lines(path)), n)))
+        options: Any = dataset.options.get("options") or {}
+        header = int(dataset.format == "csv" and str(options.get("header", True)).lower() == "true")
+        first = islice(_lines(paths[0]), header)  # beside the rows, and not again for each file
+        rows = (line for path in paths for line in islice(_lines(path), header, None))
+        return Head((), (), (*first, *islice(rows, n)))
     try:
         from pyarrow import dataset as arrow
     except ImportError:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..errors import InvalidPath, OdfError, UnknownRun
 from ..model import RUNNING
+from ..model.listen import Address
 from ..model.printable import visible
 from ..project import Project
 from ..run.process import log_parts, logs
@@ -27,7 +28,7 @@ _LONGEST_SEARCH = 200  # characters
 _LONGEST_REASON = 300  # characters
 _BEFORE = 1500  # bytes that are shown before a line that was found
 _HEADER = 16384  # bytes in which a log says what it is about
-_SPARK_UI = re.compile(rf"# {logs.SPARK_UI}(https?://[A-Za-z0-9.:\[\]_-]+/?)")
+_SPARK_UI = re.compile(rf"# {logs.SPARK_UI}(https?://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(?::[0-9]+)?/?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,14 @@ def spark_ui(store: Store, project: Project, run: Run) -> str:
             return ""  # from here on the job itself speaks
         found = _SPARK_UI.fullmatch(line)
         if found:
-            return found[1]
+            return found[1] if _is_trusted(project, found[2].strip("[]").lower()) else ""
     return ""
+
+
+def _is_trusted(project: Project, host: str) -> bool:
+    """Whether Spark's pages may be at a host: a job can write anything into its log, and a button must not lead anywhere."""
+    declared = {each.lower() for each in (*project.web.hosts, str(project.spark.get("spark.driver.host", "")))}
+    return Address(host, 0).is_loopback or host in declared
 
 
 def pieces_of_log(store: Store, project: Project, run: Run, *, follow: bool = False) -> Iterator[str]:

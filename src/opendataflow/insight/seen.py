@@ -38,8 +38,8 @@ class Seen(Protocol):
     def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
         """How many chunks each span has, in all (under "") and by status other than READY."""
 
-    def refused_arrivals(self) -> list[Event]:
-        """Chunks from outside whose last event is that they were not taken."""
+    def refusals(self) -> list[Event]:
+        """Chunks whose last delivery or attempt was refused for what the data is."""
 
     def remarked(self) -> list[Remarked]:
         """READY chunks that were published with a remark."""

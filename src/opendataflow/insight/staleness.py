@@ -24,10 +24,10 @@ class _Known(NamedTuple):
 
 
 class Staleness:
-    """Why chunks are stale; every dataset is read once, and every chunk judged once."""
+    """Why chunks are stale; every chunk is judged once, and every dataset read once, or chunk by chunk for a few of many."""
 
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
-        self._store, self._catalogue = store, catalogue
+    def __init__(self, store: Store, catalogue: Catalogue, *, by_chunk: bool = False) -> None:
+        self._store, self._catalogue, self._by_chunk = store, catalogue, by_chunk
         self._datasets: dict[str, _Known] = {}
         direct = [(row.datasetid, row.dataid) for row in store.stale(_MOST) if row.is_direct]
         self._marks: dict[ChunkId, str] = {}
@@ -70,8 +70,12 @@ class Staleness:
         return self._datasets[datasetid]
 
     def _made_from(self, datasetid: str, dataid: str) -> tuple[Consumed, ...]:
-        # What no job produces, or is only announced, was made from nothing that we know.
-        return self._known(datasetid).made_from.get(dataid, ()) if self._catalogue.producer(datasetid) else ()
+        if not self._catalogue.producer(datasetid):
+            return ()  # only announced: its inputs are not known
+        if self._by_chunk:
+            published = self._store.manifest(datasetid, dataid)
+            return published.manifest.inputs if published else ()
+        return self._known(datasetid).made_from.get(dataid, ())
 
     def _newer(self, datasetid: str, dataid: str) -> Iterator[str]:
         """What a chunk would be made from now, and was not."""

@@ -173,9 +173,9 @@ class Then:
             counted.append({status: min(n, most) for status, n in counts.items()})
         return counted
 
-    def refused_arrivals(self) -> list[Event]:
-        """Chunks from outside whose last event by then is that they were not taken."""
-        return self._store.refused_until(self.at)
+    def refusals(self) -> list[Event]:
+        """Chunks whose last delivery or attempt by then was refused."""
+        return self._store.refusals_until(self.at)
 
     def remarked(self) -> list[Remarked]:
         """Not known."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..model import QUESTIONS
+from ..model.moment import written
 from ..model.printable import clean, one_line
 from .axis import DataidRange
 
@@ -17,8 +18,8 @@ _MOST_RANGES = 20  # that a command line names
 
 
 def when(moment: datetime | None, unknown: str = "an unknown time") -> str:
-    """A moment in the reader's own time zone, which is named."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if moment else unknown
+    """A moment in the reader's own time zone, with its offset; --at and --since read it back."""
+    return written(moment) if moment else unknown
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import Cancelled, LeaseLost, MissingDependency, OdfError, StoreUnreachable, install_command
+from ..errors import Cancelled, LeaseLost, MissingDependency, OdfError, Stopped, StoreUnreachable, install_command
 from ..model import Catalogue, InputChunk, Manifest
 from ..project import Project
 from ..secrets import Hidden, Key, decrypt, lineage_context, required
@@ -22,7 +22,7 @@ from .sending import Client, File, Place, Sender, http_transport, transport_of_e
 _LAST_WAIT = 2.0
 _LAST_OPENING = 20.0
 _ENDPOINT = "api/v1/lineage"
-_ABORTED = (Cancelled.name, LeaseLost.name, StoreUnreachable.name)
+_ABORTED = (Cancelled.name, Stopped.name, LeaseLost.name, StoreUnreachable.name)
 
 
 class Teller:

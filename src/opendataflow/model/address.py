@@ -10,7 +10,11 @@ from .dataset import Dataset
 from .ids import shown
 
 _USUAL_PORT = "5432"  # PostgreSQL's, which is the same as none
-_HERE = ("", "localhost", "127.0.0.1", "::1")
+_HERE = ("", "localhost", "127.0.0.1", "::1", "/tmp")  # /tmp is where libpq looks unless it was built otherwise
+_SERVERS_OWN = (
+    "/run/postgresql",
+    "/var/run/postgresql",
+)  # folders of sockets in which only the server's user can make one
 
 
 class Host(NamedTuple):
@@ -25,8 +29,8 @@ class Host(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the machine itself: its usual port, for any user can listen at another, or a socket's folder."""
-        return (self.name in _HERE and not self.port) or self.name.startswith(("/", "@"))
+        """Whether this is the machine itself: its usual port, for any user can listen at another, or libpq's own socket."""
+        return (self.name in _HERE and not self.port) or self.name in _SERVERS_OWN
 
     def is_among(self, listed: Iterable[str], *, at_any_port: bool = False) -> bool:
         """Whether a list of hosts has it: as host:port, or as host alone when the port is the usual one."""

@@ -19,6 +19,7 @@ from ..errors import (
 )
 from ..shapes import NamedTuple, replace
 from .broken import Broken, BrokenDefinition, Definition
+from .calendar import comes_by_clock
 from .circles import check_no_circle, circles, waits_for
 from .dataset import TODAY, Dataset
 from .ids import is_id, shown
@@ -119,7 +120,9 @@ class Catalogue(NamedTuple):
             return known[name]
         if (what, name) in self.broken:
             raise BrokenDefinition(self.broken[what, name])
-        raise error(f"there is no {what} {name if is_id(name) else shown(name)}", hint=_nearest(name, known))
+        is_other = name in (self.datasets if what == "job" else self.jobs if what == "dataset" else ())
+        hint = f"{name} is a {'dataset' if what == 'job' else 'job'}." if is_other else _nearest(name, known)
+        raise error(f"there is no {what} {name if is_id(name) else shown(name)}", hint=hint)
 
     def producer(self, datasetid: str) -> Job | None:
         """The job that writes this dataset."""
@@ -302,10 +305,9 @@ def _check_datasets_exist(job: Job, datasets: dict[str, Dataset]) -> None:
                 raise UnknownDataset(
                     f"job {job.jobid} {verb} dataset {name}, which does not exist", hint=_nearest(name, datasets)
                 )
-    if TODAY.datasetid in job.outputs:
-        raise BadDefinition(
-            f"job {job.jobid} writes dataset {TODAY.datasetid}, which is built in and cannot be written"
-        )
+    for name in job.outputs:
+        if comes_by_clock(datasets[name]):
+            raise BadDefinition(f"job {job.jobid} writes dataset {name}, whose chunks the clock announces")
 
 
 def _writers(jobs: dict[str, Job], bad: dict[Definition, Broken]) -> dict[str, str]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ..errors import BadDefinition
 from ..shapes import dataclass, field
+from .calendar import parse_calendar
 from .checks import Check, in_order
 from .dataid import TYPES
 from .ids import check_id, shown
 from .partition import TEXT, Partition, check_form
 from .plain import plain_table
 
+if TYPE_CHECKING:
+    from .job import Job
+
 KINDS = ("", "file", "table")
 # How a server may ask for a password, in libpq's words.
 AUTH = ("scram-sha-256", "md5", "password", "gss", "none")
 POSTGRES = ("", "postgres", "postgresql")  # the formats of a table that PostgreSQL itself reads and writes
+
+FENCED = (*POSTGRES, "jdbc")  # the formats of a table whose own transaction records the epoch
 
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
@@ -60,6 +67,8 @@ class Dataset:
             self._check_location(where)
         object.__setattr__(self, "checks", in_order(self.checks))
         object.__setattr__(self, "options", plain_table(self.options, where))
+        if "calendar" in self.options:
+            parse_calendar(self.options["calendar"], self.partition, where)
         readers = self.options.get("readers", 0)
         if not isinstance(readers, int) or isinstance(readers, bool) or readers < 0:
             raise BadDefinition(f"{where}: readers must be a whole number from 0, not {shown(readers)}")
@@ -115,3 +124,14 @@ def is_table_location(location: str) -> bool:
 
 
 TODAY = Dataset("today", partition=Partition("day"), options={"timezone": "UTC"})
+
+
+def unfenced(datasets: Iterable[Dataset], jobs: Iterable[Job]) -> list[str]:
+    """One line for each table that a job writes and that cannot refuse an older attempt."""
+    written = {name for job in jobs for name in job.outputs}
+    return [
+        f"dataset {each.datasetid}: a table of format {each.format} keeps no epoch, so a worker that stands still for "
+        "longer than its lease may replace the rows of its successor"
+        for each in datasets
+        if each.kind == "table" and each.datasetid in written and each.format not in FENCED
+    ]

@@ -7,6 +7,7 @@ Everybody else only phrases the receipt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 
 from ..shapes import NamedTuple
@@ -16,6 +17,8 @@ from .receipt import QUESTIONS, Answer, Receipt
 from .status import READY, RESUBMIT, RUNNING, may_consume, may_produce, may_read
 
 CLAIMABLE, WAITING, DEFERRED = "CLAIMABLE", "WAITING", "DEFERRED"
+
+_MOST_NAMED = 5  # inputs, or ranges of them, in one answer
 
 FORCED = "forced: the five questions were not asked"
 
@@ -202,13 +205,21 @@ def _ready(facts: Facts) -> Answer:
     if facts.malformed:
         return Answer("ready", None, why="a dataid that is not well formed has no inputs")
     evidence: dict[str, object] = {"inputs": [[item.datasetid, item.dataid, item.status] for item in facts.inputs]}
-    missing = [
-        f"{item.datasetid} {item.dataid} {f'is {item.status}' if item.status else 'was never produced'}"
-        for item in facts.inputs
-        if not may_read(item.status)
-    ]
-    missing += [item.why for item in facts.unresolved]
-    return Answer("ready", not missing, evidence, "; ".join(missing))
+    missing = [*_not_ready(facts.inputs), *(item.why for item in facts.unresolved)]
+    more = f"; and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    return Answer("ready", not missing, evidence, "; ".join(missing[:_MOST_NAMED]) + more)
+
+
+def _not_ready(inputs: Sequence[InputFact]) -> Iterator[str]:
+    """The inputs that cannot be read; neighbours of one dataset and status are named as one range."""
+    for (datasetid, status), group in groupby(inputs, key=lambda item: (item.datasetid, item.status)):
+        dataids = [item.dataid for item in group]
+        if may_read(status):
+            continue
+        one = len(dataids) == 1
+        named = dataids[0] if one else f"{dataids[0]}..{dataids[-1]} ({len(dataids):,} chunks)"
+        state = f"{'is' if one else 'are'} {status}" if status else f"{'was' if one else 'were'} never produced"
+        yield f"{datasetid} {named} {state}"
 
 
 def _right(facts: Facts) -> Answer:

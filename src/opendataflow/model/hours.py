@@ -59,6 +59,14 @@ def _window(text: str) -> Window:
     return Window(_days(parts[1] or "mon-sun"), start, end, slots)
 
 
+def parse_days(text: object, where: str = "") -> frozenset[int]:
+    """The days of the week that a text like "Mon-Fri" or "Mon, Wed" names, as numbers from Monday on."""
+    if not isinstance(text, str) or not re.fullmatch(rf"{_DAYS}(?:, ?{_DAYS})*", text.strip(), re.IGNORECASE):
+        before = f"{where}: " if where else ""
+        raise BadDefinition(f"{before}{shown(text)} names no days of the week", hint="Write them like this: Mon-Fri")
+    return _days(text.strip())
+
+
 def _days(text: str) -> frozenset[int]:
     days: set[int] = set()
     for part in text.lower().replace(" ", "").split(","):

@@ -97,6 +97,12 @@ class Manifest:
         object.__setattr__(self, "checks", tuple(map(_check_result, self.checks)))
         object.__setattr__(self, "extra", plain_table(self.extra, "manifest.extra"))
 
+    def is_same_content(self, fingerprint: str | None) -> bool | None:
+        """Whether its rows are those of another fingerprint; None where the two were not computed in the same way."""
+        if not self.fingerprint or not fingerprint or _form(self.fingerprint) != _form(fingerprint):
+            return None
+        return self.fingerprint == fingerprint
+
     @property
     def passed(self) -> bool:
         """Whether no check of severity error failed."""
@@ -165,6 +171,11 @@ def rows_from_data(shape: Any, rows: object, where: str) -> tuple[Any, ...]:
     if not isinstance(rows, list):
         raise BadDefinition(f"{where} is not a list: {shown(rows)}")
     return tuple(_row(shape, row, where) for row in rows)
+
+
+def _form(fingerprint: str) -> str:
+    """How a fingerprint was computed: `odf2` of rows, `bytes` of files."""
+    return fingerprint.partition(":")[0] if ":" in fingerprint else ""
 
 
 def _row(shape: Any, row: object, where: str = "manifest") -> Any:

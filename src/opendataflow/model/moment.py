@@ -13,6 +13,7 @@ _is_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 _is_time = re.compile(r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?").fullmatch
 _is_moment = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].+").fullmatch
 _is_ago = re.compile(PATTERN).fullmatch
+_UTC = " UTC"
 _DAYS = {"today": 0, "yesterday": 1}
 # Nearer to the ends of the calendar, a moment of one zone may not exist in another.
 _FIRST = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
@@ -32,6 +33,12 @@ def parse_moment(text: str, now: datetime, zone: tzinfo, *, end: bool = False) -
         f"{shown(text)} is not a time",
         hint="Write for instance 2026-11-14, 2026-11-14T03:00, 03:00, 2h (ago), 3d, yesterday or now.",
     )
+
+
+def written(moment: datetime) -> str:
+    """A moment in the reader's own time zone, with its offset, as parse_moment reads it back."""
+    here = moment.astimezone()
+    return here.isoformat(" ", "seconds").replace("+00:00", _UTC)
 
 
 def moved(moment: datetime, by: timedelta) -> datetime:
@@ -60,7 +67,7 @@ def _parse(word: str, now: datetime, zone: tzinfo, end: bool) -> datetime | None
     if _is_day(word):
         return _edge(datetime.fromisoformat(word), zone, end)
     if _is_moment(word):
-        named = datetime.fromisoformat(word)
+        named = datetime.fromisoformat(word.replace(_UTC, "+00:00"))
         return named if named.tzinfo else named.replace(tzinfo=zone)
     return None
 

@@ -37,7 +37,7 @@ class InLock(NamedTuple):
 OUT_LOCKS: dict[str | None, OutLock] = {
     None: OutLock(False, True, "never produced"),
     RUNNING: OutLock(False, False, "being produced under a lease"),
-    READY: OutLock(True, False, "complete, validated, published"),
+    READY: OutLock(True, False, "published, after the checks that its dataset declares"),
     FAILED: OutLock(False, False, "the last attempt failed; stays until somebody says RESUBMIT"),
     RESUBMIT: OutLock(False, True, "produce it again, before anything new"),
     HOLD: OutLock(False, False, "set aside by a person"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,19 +59,32 @@ def read_config() -> Config:
     return Config(path, safe, read_trust(root.inner("trust")))
 
 
-def refuse_foreign(file: Path, config: Config) -> None:
-    """Refuse a project file that belongs to somebody else: it says which code is run and where passwords are sent."""
-    folder, ours = str(file.parent), _ours()
+def refuse_foreign(file: Path, folder: Path, config: Config | None = None) -> None:
+    """Refuse a project file or job code that another user owns or can write: it says what is run and where passwords go."""
+    ours = _ours()
     try:  # a link, what it leads to, and the folder, in which the code lies
-        owners = [os.lstat(file).st_uid, os.stat(file).st_uid, os.stat(folder).st_uid]
+        found = {file: (os.lstat(file), os.stat(file)), file.parent: (os.stat(file.parent),)}
     except OSError:
         return  # whoever reads it says so
-    stranger = next((uid for uid in owners if uid not in ours), None)
-    if stranger is not None and os.path.realpath(folder) not in map(os.path.realpath, config.safe):
-        raise BadConfig(
-            f"{file} belongs to {_user(stranger)}, not to you, and says what is run here",
-            hint=f'If you trust it, say so in {config.file}: safe = ["{folder}"]',
-        )
+    for path, states in found.items():
+        stranger = next((state.st_uid for state in states if state.st_uid not in ours), None)
+        if stranger is not None:
+            problem = f"{file} belongs to {_user(stranger)}, not to you, and says what is run here"
+            mend = "If you trust it, say so"
+        elif _is_open(states[-1]):
+            problem = f"{path} can be written by every user of this machine, and says what is run here"
+            mend = f"Take it from them: chmod o-w {shlex.quote(str(path))}. Or, if you trust them, say so"
+        else:
+            continue
+        config = config or read_config()
+        if os.path.realpath(folder) not in map(os.path.realpath, config.safe):
+            raise BadConfig(problem, hint=f'{mend} in {config.file}: safe = ["{folder}"]')
+
+
+def _is_open(state: os.stat_result) -> bool:
+    """Whether every user can write a file, or put another in its place in a folder."""
+    is_guarded = stat.S_ISDIR(state.st_mode) and state.st_mode & stat.S_ISVTX
+    return bool(state.st_mode & stat.S_IWOTH) and not is_guarded
 
 
 def read_trust(section: Section) -> Trust:

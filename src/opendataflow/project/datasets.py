@@ -8,13 +8,14 @@ from typing import Any
 
 from ..errors import BadDefinition, UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
+from ..model.calendar import parse_calendar
 from ..model.dataid import TYPES
 from ..model.dataset import AUTH, KINDS, POSTGRES
 from ..model.ids import shown
 from ..model.plain import plain
 from ..model.size import is_size
 from ..model.timezone import time_zone
-from ..secrets import holds_password
+from ..secrets import holds_secret
 from ..shapes import replace
 from .locations import check_written
 from .section import COUNT, FLAG, SLOTS, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
@@ -82,6 +83,7 @@ OPTIONS: dict[str, Shape] = {
     "schema": TEXT,
     "max_line": _SIZE,
     "expected": Shape(_is_expected, 'true, or a time after the end of a period like "6h", at most 366 days'),
+    "calendar": either(FLAG, TEXT, TABLE),
     "deadline": Shape(
         _is_deadline, 'a time of day like "06:00", or a time after the end of a period like "+2h", at most 366 days'
     ),
@@ -129,7 +131,7 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
         values |= {key: override.text(key) for key in override.data}
         homes |= dict.fromkeys(override.data, override)
     for key in values:
-        if holds_password(values[key]):
+        if holds_secret(values[key]):
             raise homes[key].wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
     for home in filter(None, (section, override)):
         home.token("encryptedpass", f"--for {datasetid}")
@@ -141,6 +143,11 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
         raise section.wrong(
             "deadline", f"a {partition.type} partition has no periods", "Only hour, day, month and year end."
         )
+    if "calendar" in options:
+        with section.at("calendar"):
+            parse_calendar(options["calendar"], partition)
+        if checks or any(values.values()):
+            raise section.wrong("calendar", "the chunks of a calendar are only tracked", "Leave out where it lies.")
     if not options.get("unsafe_sql"):
         _check_expressions(section, checks)
     # Everything else is known to be right by now, so what is still wrong is the location.
@@ -216,7 +223,7 @@ def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
     for key, shape in OPTIONS.items():
         if key in section:
             value = section.get(key, shape)
-            if key == "url" and holds_password(value):
+            if key == "url" and holds_secret(value):
                 raise section.wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
             if key in OF_POSTGRES and not is_postgres:
                 raise section.wrong(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from ..errors import BadConfig
 from ..model import check_id
-from ..secrets import holds_password
+from ..secrets import holds_secret
+from ..tokens import shown_address
 from .declared import DEFAULT_ENVIRONMENT, DEFAULT_STORE, Environment
 from .locations import absolute, check_written, store_address
 from .section import Section, nearest, quoted
-
-_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]{0,30}:/{0,3}").match
 
 
 def read_environments(root: Section, folder: Path) -> dict[str, Environment]:
@@ -49,7 +47,7 @@ def select(environments: dict[str, Environment], wanted: str | None, file: str) 
 
 def refuse_password(url: str) -> None:
     """Refuse an address that holds a password."""
-    if holds_password(url):
+    if holds_secret(url):
         raise BadConfig(
             "the address holds a password in plain text",
             hint="Never write a password into a file: encrypt it with `odf crypt encrypt` and declare encrypted.",
@@ -61,9 +59,8 @@ def check_store_url(url: str) -> str:
     refuse_password(url)
     if url.startswith(("postgresql://", "postgres://")) or url.removeprefix("sqlite:///") not in ("", url):
         return url
-    scheme = _scheme(url)
     raise BadConfig(
-        f"{scheme[0] + '…' if scheme else 'this'} is not the address of a store",
+        f"{shown_address(url)} is not the address of a store",
         hint="Write sqlite:///dataflow.db or postgresql://user@host/database.",
     )
 
@@ -83,4 +80,5 @@ def _root(section: Section, root: str, folder: Path) -> str:
     with section.at("roots"):
         if not root:
             raise BadConfig("a root is empty", hint='Write "." for the folder of the project.')
+        refuse_password(root)
         return absolute(check_written(root), str(folder))

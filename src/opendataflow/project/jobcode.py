@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import BadConfig, InvalidPath
 from ..model import check_id
+from .config import refuse_foreign
 from .declared import Project
 from .locations import is_inside
 
@@ -20,7 +21,9 @@ def code_of(project: Project, jobid: str) -> Path | None:
     options = next((job.options for job in project.jobs if job.jobid == jobid), {})
     where = f"{project.file.name}: [job.{jobid}]" if project.file else f"job {jobid}"
     if "script" in options:
-        return _script(project, str(options["script"]), where)
+        path = _script(project, str(options["script"]), where)
+        refuse_foreign(path, project.folder)
+        return path
     files = list(dict.fromkeys(path for folder in project.job_folders for path in _named(folder, jobid)))
     if files and "copy" in options:
         raise BadConfig(
@@ -29,6 +32,8 @@ def code_of(project: Project, jobid: str) -> Path | None:
     if len(files) > 1:
         names = " and ".join(map(str, files))
         raise BadConfig(f"{where}: its code could be {names}", hint="Keep one of them, or name it: script = …")
+    if files:
+        refuse_foreign(files[0], project.folder)
     return files[0] if files else None
 
 

@@ -11,8 +11,9 @@ from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
 from ..model.ids import shown
 from ..model.job import IGNORE, RERUN, STALE
 from ..model.plain import plain
+from ..secrets import holds_secret, is_secret_name, is_token
 from ..shapes import replace
-from .declared import is_reserved
+from .declared import Project, is_reserved
 from .locations import is_inside
 from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
 
@@ -29,7 +30,7 @@ OPTIONS: dict[str, Shape] = {
     "tags": TEXTS,
 }
 RETRY = ("retries", "backoff", "backoff_max", "retry_on")
-KEYS = ("reads", "writes", "env", *RETRY, "lease", "timeout", "pool", *OPTIONS)
+KEYS = ("reads", "writes", "env", *RETRY, "lease", "timeout", "pool", "concurrency", *OPTIONS)
 POOL: dict[str, Shape] = {"hours": TEXTS, "timezone": TEXT, "description": TEXT}
 COPY: dict[str, Shape] = {"from": TEXT, "to": TEXT, "columns": TEXTS, "rename": TEXT_TABLE}
 
@@ -59,7 +60,25 @@ def read_job(section: Section, folder: Path) -> Job:
     if "timeout" in section:
         job = replace(job, timeout=_seconds(section, "timeout"))
     with section.at("pool"):
-        return replace(job, pool=section.text("pool"))
+        return replace(job, pool=section.text("pool") or (section.name if "concurrency" in section else ""))
+
+
+def read_own_pool(section: Section, pools: Iterable[Pool]) -> Pool | None:
+    """The pool of one job alone, which `concurrency` declares; None without it."""
+    if "concurrency" not in section:
+        return None
+    if "pool" in section:
+        hint = f"A job is in one pool. Leave concurrency out, or set the slots of pool {section.text('pool')}."
+        raise section.wrong("concurrency", "the job is in a pool already", hint)
+    if section.name in {pool.poolid for pool in pools}:
+        hint = f'Leave concurrency out and write pool = "{section.name}", or rename the pool.'
+        raise section.wrong("concurrency", f"there is a pool {section.name} already", hint)
+    return Pool(section.name, section.get("concurrency", COUNT))
+
+
+def is_one_at_a_time(project: Project, job: Job) -> bool:
+    """Whether no two chunks of a job ever run side by side: its pool has one slot, at any hour."""
+    return any(pool.poolid == job.pool and pool.slots == 1 and "hours" not in pool.options for pool in project.pools)
 
 
 def check_pool(section: Section, job: Job, known: list[str]) -> None:
@@ -125,6 +144,13 @@ def _input(section: Section, key: str, item: object) -> Input:
 def _env(section: Section) -> dict[str, str]:
     env: dict[str, str] = section.get("env", TEXT_TABLE, {})
     check_env(env)
+    for name, value in env.items():
+        if value and ((is_secret_name(name) and not is_token(value)) or holds_secret(value)):
+            raise BadConfig(
+                f"the item {shown(name)} is a secret in plain text",
+                hint="Every reader of the store would see it. Make it the encryptedpass of a dataset that the job reads, "
+                "and the script gets it as $DATASET_password: odf crypt encrypt",
+            )
     return env
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
-from ..secrets import is_password_name
+from ..secrets import is_secret_name
 from .declared import DEFAULT_ENVIRONMENT, Environment
 from .environments import check_store_url, refuse_password
 from .locations import store_address
@@ -37,7 +37,7 @@ def read_properties(file: Path, text: str) -> Environment:
     data = parse_properties(text)
     section = Section(file.name, (), dict(data))
     for key in data:
-        if is_password_name(key):
+        if is_secret_name(key):
             hint = "Encrypt it with `odf crypt encrypt` and write: encrypted=…"
             raise section.wrong(key, "this is a password in plain text", hint)
     if not data.get("url"):

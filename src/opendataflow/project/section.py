@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import BadConfig, OdfError
 from ..model.ids import shown
-from ..secrets import is_password_name, is_token
+from ..secrets import holds_secret, is_secret_name, is_token
 from ..shapes import NamedTuple
 
 _CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
@@ -169,7 +169,7 @@ class Section:
     def refuse_passwords(self, instead: str, skip: tuple[str, ...] = ()) -> None:
         """Refuse a password that anybody could read, at whatever depth."""
         data = {key: value for key, value in self.data.items() if key not in skip}
-        key = _password_key(data)
+        key = secret_key(data)
         if key:
             raise self.wrong(key, "this is a password in plain text", _CRYPT.format(instead))
 
@@ -179,15 +179,16 @@ def _instead(key: str, value: object) -> str:
     return "" if key.startswith("encrypted") else f", not {shown(value)}"
 
 
-def _password_key(value: object) -> str:
+def secret_key(value: object) -> str:
+    """The key under which a table holds a secret in plain text, at whatever depth; empty when it holds none."""
     if isinstance(value, list):
-        return next(filter(None, map(_password_key, value)), "")
+        return next(filter(None, map(secret_key, value)), "")
     if not isinstance(value, Mapping):
         return ""
     for key, inner in value.items():
-        if is_password_name(key):
+        if isinstance(inner, str) and inner and not is_token(inner) and (is_secret_name(key) or holds_secret(inner)):
             return quoted(key)
-        deeper = _password_key(inner)
+        deeper = secret_key(inner)
         if deeper:
             return f"{quoted(key)}.{deeper}"
     return ""

@@ -16,7 +16,7 @@ from .config import read_trust, together
 from .datasets import VERIFY, check_complete, check_references, read_dataset, verified
 from .declared import DEFAULT_JOBS, DEFAULT_LOGS, Project, Trust, Web
 from .environments import read_environments, select
-from .jobs import check_pool, read_job, read_pools
+from .jobs import check_pool, read_job, read_own_pool, read_pools
 from .lineage import read_lineage
 from .section import FLAG, Section, nearest, quoted
 
@@ -40,7 +40,7 @@ def from_tables(file: Path, root: Section, env: str | None, trust: Trust) -> Pro
     environments = read_environments(root, folder)
     environment = select(environments, env, file.name)
     timezone = _timezone(project)
-    pools = tuple(pool for _, pool in read_pools(root))
+    pools = _pools(root)
     datasets = (replace(TODAY, options={"timezone": timezone}), *_datasets(root, environment.name))
     jobs = _jobs(root, folder, pools)
     _check_graph(root, datasets, jobs, pools)
@@ -109,6 +109,12 @@ def _datasets(root: Section, selected: str) -> list[Dataset]:
         check_complete(sections[name], dataset)
         check_references(sections[name], dataset, {TODAY.datasetid, *datasets})
     return list(datasets.values())
+
+
+def _pools(root: Section) -> tuple[Pool, ...]:
+    declared = [pool for _, pool in read_pools(root)]
+    own = (read_own_pool(section, declared) for section in root.tables("job"))
+    return (*declared, *(pool for pool in own if pool is not None))
 
 
 def _jobs(root: Section, folder: Path, pools: tuple[Pool, ...]) -> tuple[Job, ...]:

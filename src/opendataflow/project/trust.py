@@ -15,6 +15,7 @@ from ..errors import BadDefinition, OdfError, UntrustedDefinition
 from ..model import Catalogue, Dataset, Job, Look, checks_to_data
 from ..model.ids import shown
 from ..shapes import NamedTuple
+from ..store.loading import dataset_data, job_data, pool_data
 from .declared import Project
 from .locations import is_inside, resolve_location, strays
 
@@ -54,6 +55,7 @@ JDBC_PARAMETERS = (
 
 LONGEST_ITEM = 32_768
 _MOST_TOLD = 3
+NOT_APPLIED = "this dataflow.toml is not applied (odf apply): "
 
 
 class Distrust(NamedTuple):
@@ -62,6 +64,7 @@ class Distrust(NamedTuple):
     question: str
     what: str
     hint: str = ""
+    is_difference: bool = False  # from what the project declares: odf apply would end it
 
 
 def distrust(
@@ -93,7 +96,18 @@ def require(project: Project, dataset: Dataset, applied: Callable[[], str | None
     """UntrustedDefinition when the data of this dataset may not be read, written or checked by us as the store says."""
     problems = list(_of_dataset(project, dataset, is_checked=True, on_spark=on_spark))
     if problems:
-        raise UntrustedDefinition(told(problems), hint=way_out(project, problems, applied))
+        raise refused(project, problems, applied)
+
+
+def refused(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> UntrustedDefinition:
+    """The refusal of what may not act; a forgotten odf apply is named first."""
+    cause = NOT_APPLIED if is_unapplied(project, problems, applied) else ""
+    return UntrustedDefinition(cause + told(problems), hint=way_out(project, problems, applied))
+
+
+def is_unapplied(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> bool:
+    """Whether the store differs from the project because this version of its file was not applied."""
+    return project.is_toml and any(each.is_difference for each in problems) and applied() != digest(project)
 
 
 def may_write(project: Project, dataset: Dataset) -> bool:
@@ -128,17 +142,17 @@ def way_out(project: Project, problems: Sequence[Distrust], applied: Callable[[]
     if before == digest(project):
         return "Somebody changed the store since odf apply. See what: odf apply --dry-run. Then put it back: odf apply"
     return (
-        "The store was applied from another version of this project. Deploy that one here, or apply this one: odf apply"
+        "The store was applied from another version of this project. See the difference: odf apply --dry-run. "
+        "Then store it: odf apply. Or, where the store is newer, deploy its version of the project here."
     )
 
 
 def digest(project: Project) -> str:
-    """A fingerprint of everything that acts in this project, as it is in the selected environment."""
+    """A fingerprint of everything that odf apply stores of the project file, as it is in the selected environment."""
     data = {
-        "datasets": {
-            dataset.datasetid: [_address(dataset), _content(dataset), _options(dataset)] for dataset in project.datasets
-        },
-        "jobs": {job.jobid: {"env": dict(job.env), **_wiring(job)} for job in project.jobs},
+        "datasets": {dataset.datasetid: dataset_data(dataset) for dataset in project.datasets},
+        "jobs": {job.jobid: job_data(job) for job in project.jobs},
+        "pools": {pool.poolid: pool_data(pool) for pool in project.pools},
     }
     from hashlib import sha256  # here, since it takes milliseconds
 
@@ -304,7 +318,8 @@ def _difference(question: str, project: Project, here: str, key: str, stored: ob
     def said(value: object) -> str:
         return "not set" if value in (None, "", {}) else shown(value)
 
-    return Distrust(question, f"{here}: {key} is {said(stored)} in the store and {said(own)} in {_file(project)}")
+    what = f"{here}: {key} is {said(stored)} in the store and {said(own)} in {_file(project)}"
+    return Distrust(question, what, is_difference=True)
 
 
 def _file(project: Project) -> str:

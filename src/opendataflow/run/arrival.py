@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,8 @@ from ..model import READY, Dataset, File, Manifest, check_dataid
 from ..model.ids import shown
 from ..model.remarks import remarks
 from ..pause import pause
-from ..project import Project, is_inside, misplaced
+from ..project import Environment, Project, is_inside, misplaced
+from ..project.locations import absolute
 from ..project.trust import require
 from ..shapes import dataclass
 from ..store import Announced
@@ -178,50 +180,60 @@ def _is_known(worker: Worker, dataset: Dataset, dataid: str) -> bool:
 
 
 def _has_marker(location: str, marker: str, dataid: str) -> bool:
-    path = os.path.join(
-        location if os.path.isdir(location) else os.path.dirname(location), marker.replace("{dataid}", dataid)
-    )
-    return files.exists(path)
+    folder = location if files.is_folder(location) or os.path.isdir(location) else posixpath.dirname(location)
+    return files.exists(posixpath.join(folder, marker.replace("{dataid}", dataid)))
 
 
 def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
     """(dataid, location) of everything that lies where the location's template points, in the order of the dataids."""
     from ..model import sort_key
 
-    sample = "\0"
+    sample, environment = "\0", project.environment
     template = re.sub(r"\{(\w+)\}", lambda found: sample + found[1] + sample, dataset.location)
-    root = project.environment.roots[0] if project.environment.roots and not os.path.isabs(dataset.location) else ""
-    pattern = os.path.join(root, template) if root else template
+    base = environment.roots[0] if environment.roots else ""
+    pattern = absolute(template, base) if base else template
     parts = pattern.split(sample)
-    expression = "".join(
-        re.escape(part)
-        if index % 2 == 0
-        else f"(?P<{part}>[A-Za-z0-9._=-]+?)"
-        if part not in parts[:index:1][1::2]
-        else f"(?P={part})"
-        for index, part in enumerate(parts)
-    )
     fixed = parts[0].rpartition("/")[0] or "/"
-    if "://" in pattern or not os.path.isdir(fixed):
-        return []
-    environment = project.environment
-    if environment.is_declared and not is_inside(fixed, environment.roots):
+    if environment.is_declared:
+        _check_root(environment, dataset, fixed)
+    matcher = re.compile(
+        "".join(
+            re.escape(part)
+            if index % 2 == 0
+            else f"(?P<{part}>[A-Za-z0-9._=-]+?)"
+            if part not in parts[:index:1][1::2]
+            else f"(?P={part})"
+            for index, part in enumerate(parts)
+        )
+    )
+    paths = [fixed]
+    for segment in pattern[len(fixed) :].lstrip("/").split("/"):
+        fits = re.compile("[A-Za-z0-9._=-]+".join(map(re.escape, segment.split(sample)[::2]))).fullmatch
+        paths = [posixpath.join(path, name) for path in paths for name in files.names(path) if fits(name)]
+    found: dict[str, str] = {}
+    for path in paths:
+        match = matcher.fullmatch(path)
+        dataid = _dataid(dataset, match.groupdict()) if match else None
+        if dataid is not None and files.is_data(posixpath.basename(path)):
+            found[dataid] = path
+    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0]))
+
+
+def _check_root(environment: Environment, dataset: Dataset, fixed: str) -> None:
+    """InvalidPath where the location lies outside the roots, or its root is not there: then nothing can be discovered."""
+    root = next((root for root in environment.roots if is_inside(fixed, [root])), None)
+    if root is None:
         raise InvalidPath(
             f"dataset {dataset.datasetid}: {fixed} is outside the roots of environment {environment.name}",
             hint=f"Its location is {dataset.location}. Is this the right environment?",
         )
-    depth = pattern.count("/")
-    found: dict[str, str] = {}
-    matcher = re.compile(expression)
-    for folder, folders, names in os.walk(fixed):
-        for name in (*folders, *names):
-            path = os.path.join(folder, name)
-            match = matcher.fullmatch(path) if path.count("/") == depth else None
-            dataid = _dataid(dataset, match.groupdict()) if match else None
-            if dataid is not None and files.is_data(name):
-                found[dataid] = path
-        folders[:] = [name for name in folders if os.path.join(folder, name).count("/") < depth]
-    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0]))
+    scheme, separator, rest = root.partition("://")
+    bucket = f"{scheme}{separator}{rest.partition('/')[0]}" if separator and not rest.startswith("/") else root
+    if not files.exists(bucket):
+        raise InvalidPath(
+            f"dataset {dataset.datasetid}: the root {bucket} of environment {environment.name} is not there",
+            hint="Is it mounted, and is its address right?",
+        )
 
 
 def _dataid(dataset: Dataset, parts: dict[str, str]) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NothingToDo, UntrustedDefinition, exit_code_of
 from ..model import YES, Answer, Facts, Receipt, decide
 from ..store import Claim
+from .audit import check_engine
 from .parts import Asked, Result
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def claim_chunk(worker: Worker, asked: Asked, *, on_spark: bool) -> Claim | Resu
     if untrusted and (refused := _refused(worker, asked, untrusted)):
         return refused
     worker.vault.passwords(catalogue, job)  # a wrong key is no reason to take a chunk
+    if not on_spark:
+        check_engine(catalogue.dataset(name) for name in job.outputs)  # nor are checks that cannot run here
     for rest in (2, 1, 0):  # what another process held a moment ago may be free when we ask why
         claims = store.claim(asked.jobid, dataid=asked.dataid, force=asked.force, lease=asked.lease)
         if claims:
@@ -65,8 +68,10 @@ def with_distrust(facts: Facts, untrusted: Sequence[Distrust]) -> Receipt:
 
 def refusal(worker: Worker, receipt: Receipt, untrusted: Sequence[Distrust]) -> Result:
     """How a call ends that is refused, with what to do about definitions that are not trusted."""
-    why = receipt.no.why if receipt.no else ""
-    detail = f"{why}. {worker.way_out(untrusted)}" if receipt.verdict == UntrustedDefinition.name else why
+    detail = receipt.no.why if receipt.no else ""
+    if receipt.verdict == UntrustedDefinition.name:
+        problem = worker.refused(untrusted)
+        detail = f"{problem.message}. {problem.hint}"
     return Result(receipt.verdict, exit_code_of(receipt.verdict), detail, receipt=receipt)
 
 
@@ -74,16 +79,12 @@ def _not_claimed(worker: Worker, asked: Asked, receipt: Receipt) -> Result:
     """The no to the chunk that was named, or to the one that is first in the way, which is stored."""
     if receipt.no is None:
         receipt = _not_now(receipt, "another process took it at the same moment")
-    no, verdict = receipt.no, receipt.verdict
-    why = no.why if no else ""
-    worker.store.refuse(receipt, why, again=asked.dataid is not None)
-    if asked.dataid is not None:
-        return Result(verdict, exit_code_of(verdict), why, receipt=receipt)
-    # It is ready, and only a limit keeps it; that somebody paused the job is no news.
-    is_full = no is not None and "slots" in no.evidence and "job" not in no.evidence
-    here = f"{receipt.jobid} {receipt.dataid}"
-    detail = f"no chunk of {receipt.jobid} can run now; first in line is {receipt.dataid}: {why}; see: odf why {here}"
-    return Result(verdict, exit_code_of(verdict) if is_full else 0, detail, receipt=receipt)
+    verdict, detail = receipt.verdict, receipt.no.why if receipt.no else ""
+    worker.store.refuse(receipt, detail, again=asked.dataid is not None)
+    if asked.dataid is None:
+        first = f"first in line is {receipt.dataid}: {detail}; see: odf why {receipt.jobid} {receipt.dataid}"
+        detail = f"no chunk of {receipt.jobid} can run now; {first}"
+    return Result(verdict, exit_code_of(verdict), detail, receipt=receipt)
 
 
 def _not_now(receipt: Receipt, why: str) -> Receipt:

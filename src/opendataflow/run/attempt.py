@@ -7,22 +7,15 @@ An executor does the middle: a script, chunks on Spark, or whoever shook hands b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import faults
-from ..errors import (
-    Cancelled,
-    JobFailed,
-    LeaseLost,
-    OdfError,
-    StoreUnreachable,
-    exit_code_of,
-)
+from ..errors import JobFailed, LeaseLost, OdfError, Stopped, StoreUnreachable, exit_code_of
 from ..model import READY, Catalogue, InputChunk, Manifest, Receipt
-from ..model.remarks import remarks
 from ..store import Claim
 from .asking import claim_chunk, refusal, with_distrust
 from .heartbeat import Heartbeat
@@ -121,6 +114,18 @@ def give_back(worker: Worker, batch: Batch, why: str) -> None:
     _close(worker, [batch])
 
 
+def abandon(worker: Worker, batch: Batch, where: str) -> None:
+    """Its code hangs and nothing ends it: its run is over without it, and what it still does is never published."""
+    assert batch.heartbeat is not None
+    problem = cause(worker, batch.heartbeat, JobFailed(f"its code hangs at {where}"))
+    if batch.log is not None:
+        batch.log.note(f"its code hangs at {where}; its run ends without it")
+    for claim in batch.claims:
+        if claim.runid not in batch.results:
+            batch.results[claim.runid] = fail(worker, claim, Done(problem=problem))
+    _close(worker, [batch])
+
+
 @contextmanager
 def _leaving_nothing_locked(worker: Worker, batches: Sequence[Batch]) -> Iterator[None]:
     """Whatever goes wrong inside, no chunk may stay locked until its lease ends."""
@@ -182,9 +187,9 @@ def finish(worker: Worker, claim: Claim, executor: Executor, done: Done) -> Resu
         return fail(worker, claim, done)
     attempt = Attempt(claim, worker.store.known, worker.store.input_chunks([claim])[claim.runid], {})
     published = _audited(executor, attempt, done)
-    publish(worker, [(attempt, published)])
+    remarks = publish(worker, [(attempt, published)])
     _tell_published(worker, attempt, published)
-    return _ready(claim, published)
+    return _ready(claim, published, remarks[claim.runid])
 
 
 # Step by step ---------------------------------------------------------------------------------------------------------
@@ -232,20 +237,27 @@ def execute(
     worker: Worker, attempts: Sequence[Attempt], executor: Executor, heartbeat: Heartbeat, log: LogFile
 ) -> Mapping[int, Done]:
     """The work itself; what raises there is the problem of every attempt."""
+    if executor.on_spark and (longest := attempts[0].job.timeout) is not None:
+        heartbeat.deadline = time.monotonic() + longest * len(attempts)  # a script's launch keeps its own time
     try:
-        return executor.execute(attempts, heartbeat, log)
+        done = executor.execute(attempts, heartbeat, log)
+        if heartbeat.is_late:
+            raise heartbeat.timed_out()
+        return done
     except Exception as raised:
         problem = cause(worker, heartbeat, raised)
         return {attempt.claim.runid: Done(problem=problem) for attempt in attempts}
 
 
 def cause(worker: Worker, heartbeat: Heartbeat, raised: Exception) -> OdfError:
-    """Why the work ended: a lost lease or a cancel stopped it, whatever it then raised, or else what it raised."""
+    """Why the work ended: a lost lease or a signal stopped it, whatever it then raised, or else what it raised."""
     problem = _named(raised)
     if heartbeat.is_lost:
         return heartbeat.lease_lost()
+    if heartbeat.is_late:
+        return heartbeat.timed_out()
     if worker.cancelled.is_set() and not isinstance(problem, LeaseLost):
-        return Cancelled(f"cancelled: {problem.message}")
+        return worker.stopped(problem.message)
     return problem
 
 
@@ -284,7 +296,7 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
     if not produced:
         return
     try:
-        publish(worker, produced)
+        published = publish(worker, produced)
     except Exception as problem:
         if len(produced) > 1 and not isinstance(problem, StoreUnreachable):
             for pair in produced:
@@ -296,11 +308,11 @@ def commit(worker: Worker, produced: Sequence[tuple[Attempt, Done]], results: di
         return
     for attempt, done in produced:
         _tell_published(worker, attempt, done)
-        results[attempt.claim.runid] = _ready(attempt.claim, done)
+        results[attempt.claim.runid] = _ready(attempt.claim, done, published[attempt.claim.runid])
 
 
-def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
-    """The commit itself: the outputs, and with them the rows that were kept aside."""
+def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> dict[int, str]:
+    """The commit itself: the outputs, and with them the rows that were kept aside; returns the remarks, by runid."""
     outputs: list[tuple[Claim, Mapping[str, Manifest], int | None]] = []
     aside: dict[str, Manifest] = {}
     for attempt, done in produced:
@@ -314,11 +326,11 @@ def publish(worker: Worker, produced: Sequence[tuple[Attempt, Done]]) -> None:
         catalogue = produced[0][0].catalogue
         sources = [catalogue.dataset(name) for name in outputs[0][1] if rejected_id(name) in aside]
         worker.store.register([rejected_dataset(source) for source in sources])
-    worker.store.commit_many(outputs, beside=aside, settle=[done.settle for _, done in produced if done.settle])
+    return worker.store.commit_many(outputs, beside=aside, settle=[done.settle for _, done in produced if done.settle])
 
 
 def fail(worker: Worker, claim: Claim, done: Done) -> Result:
-    """Record what went wrong, without any secret in it: the chunk is FAILED, or RESUBMIT by its job's retry rule."""
+    """Record what went wrong, without any secret in it: the chunk is FAILED, or RESUBMIT because it is to be tried again."""
     result = _failed(worker, claim, done)
     if worker.teller is not None:
         worker.teller.failed(claim, result.outcome, result.detail)
@@ -330,7 +342,7 @@ def _failed(worker: Worker, claim: Claim, done: Done) -> Result:
     if isinstance(problem, (LeaseLost, StoreUnreachable)):
         # The store says nothing about the work: what it did not hear is taken up again when the lease ends.
         return Result(problem.name, problem.exit_code, problem.message, claim, ended=done.ended)
-    if isinstance(problem, Cancelled):
+    if isinstance(problem, Stopped):
         worker.store.end_soon()
     detail = worker.vault.redact(problem.message)[:_LONGEST_DETAIL]
     try:
@@ -348,8 +360,7 @@ def _audited(executor: Executor, attempt: Attempt, done: Done) -> Done:
     return done._replace(manifests=manifests, settle=partial(executor.settle, attempt, manifests))
 
 
-def _ready(claim: Claim, done: Done) -> Result:
-    told = remarks(done.manifests)
+def _ready(claim: Claim, done: Done, told: str) -> Result:
     detail = f"{claim.jobid} {claim.dataid} is READY" + (f"; {told}" if told else "")
     return Result(READY, 0, detail, claim, status=READY, ended=done.ended, remarks=told)
 
@@ -368,7 +379,7 @@ def _named(problem: BaseException | None) -> OdfError:
     if isinstance(problem, OdfError):
         return problem
     if isinstance(problem, KeyboardInterrupt):
-        return Cancelled("interrupted")
+        return Stopped(f"stopped by {problem.args[0] if problem.args else 'SIGINT'}")
     return JobFailed(f"{type(problem).__name__}: {problem}")
 
 

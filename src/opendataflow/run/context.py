@@ -14,6 +14,7 @@ from ..secrets import KEY_VARIABLES, Hidden, Key, dataset_context, decrypt, is_t
 from ..store import Claim
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
+FACTS = "ODF_FACTS"  # the names of a run's facts: a run inside its script sets them anew
 FIELDS = ("hostname", "database", "schemaname", "tablename", "username", "format", "kind")
 
 
@@ -118,6 +119,8 @@ def variables(
         facts["location"] = (own or {}).get(name) or " ".join(locations)
         if name in secrets:
             facts["password"] = secrets[name]
+        if dataset.encryptedpass:  # as the original exports it; it opens nothing without the key
+            facts["encryptedpass"] = dataset.encryptedpass
         values |= {f"{prefix}_{field.upper()}": str(value) for field, value in facts.items()}
         values |= {f"{prefix}_{field}": str(value) for field, value in facts.items()}
     return values
@@ -141,6 +144,7 @@ def variable_names(catalogue: Catalogue, job: Job) -> dict[str, tuple[str, ...]]
             "itemtype",
             "dataid",
             "location",
+            *["encryptedpass"] * has_password,
             *["password"] * (has_password and not by_file),
         )
         names[name] = tuple(f"{_UNFIT.sub('_', name)}_{field}" for field in fields)
@@ -151,6 +155,29 @@ def _location(environment: Environment, dataset: Dataset, chunk: InputChunk) -> 
     if chunk.manifest is not None and chunk.manifest.location:
         return chunk.manifest.location
     return location_of(environment, dataset, chunk.dataid)
+
+
+def without_overriding(
+    inherited: Mapping[str, str],
+    values: Mapping[str, str],
+    undeclared: Collection[str],
+    plain: Collection[str],
+) -> tuple[dict[str, str], list[str]]:
+    """The facts of a run with those that only the store says under names that no program reads, where that matters.
+
+    A fact of an undeclared dataset comes as odf_NAME instead where NAME is set already, except by a run around this one,
+    or is all in capitals, as the variables of programs are; not where dataflow.toml or [trust] names it.
+    """
+    of_run_around = inherited.get(FACTS, "").split()
+    prefixes = tuple(f"{_UNFIT.sub('_', name)}_" for name in undeclared)
+
+    def is_unsafe(name: str) -> bool:
+        is_set = name in inherited and name not in of_run_around
+        return name.startswith(prefixes) and name not in plain and (is_set or name.isupper())
+
+    moved = [name for name in values if is_unsafe(name)]
+    kept = {f"odf_{name}" if name in moved else name: value for name, value in values.items()}
+    return kept | {FACTS: " ".join(kept)}, moved
 
 
 def with_items(

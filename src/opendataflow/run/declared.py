@@ -12,8 +12,9 @@ from ..api import declared
 from ..errors import BadConfig, MissingDependency, OdfError, UnknownPool, install_command
 from ..model import Catalogue, Job
 from ..project import Project, code_of, is_for_spark
-from ..project.jobs import check_env
-from ..project.trust import Distrust, distrust
+from ..project.jobs import check_env, is_one_at_a_time
+from ..project.trust import Distrust, digest, distrust
+from ..store import Applied, Change, Store
 
 # What a decorator can say; a job of dataflow.toml may say more.
 _SAID: tuple[tuple[str, Callable[[Job], Any]], ...] = (
@@ -24,6 +25,9 @@ _SAID: tuple[tuple[str, Callable[[Job], Any]], ...] = (
     ("timeout", lambda job: job.timeout),
     ("pool", lambda job: job.pool),
 )
+
+_DECORATED = re.compile(r"^@job\((.*?)\)\s*\n(?:@[^\n]*\n)*def\s+(\w+)", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r"\bname\s*=\s*[\"']([^\"']+)[\"']")
 
 
 def jobs_of(project: Project) -> tuple[Job, ...]:
@@ -37,6 +41,8 @@ def jobs_of(project: Project) -> tuple[Job, ...]:
                 continue
             if job.jobid in found:
                 raise BadConfig(f"job {job.jobid} is declared in {found[job.jobid][1]} and in {path}", hint="Use one.")
+            if not is_one_at_a_time(project, in_file.get(job.jobid, job)):
+                _check_beside_others(path, job.jobid)
             if job.jobid in in_file:
                 _must_agree(project, in_file[job.jobid], job, path)
             else:
@@ -83,6 +89,33 @@ def has_code(project: Project, jobid: str) -> bool:
     return code_of(project, jobid) is not None or is_mentioned(project, jobid, word="@job")
 
 
+def unapplied(project: Project, store: Store, *, with_code: bool = True) -> list[Change]:
+    """What odf apply would change in the store, without loading any of the project's code.
+
+    Of jobs that only a decorator declares it finds those that the store does not have, unless with_code is off.
+    """
+    if not project.is_toml:
+        return []
+    applied = Applied(digest(project), project.name)
+    changes = store.unapplied(project.datasets, project.jobs, project.pools, applied)
+    changes = [each for each in changes if each.action != "remove" or not is_mentioned(project, each.name)]
+    in_code = _names_in_code(project) - {job.jobid for job in project.jobs} if with_code else set()
+    if in_code:
+        known = store.catalogue()
+        in_code -= {*known.jobs, *(name for what, name in known.broken if what == "job")}
+    return [*changes, *(Change("job", name, "add", None, None) for name in sorted(in_code))]
+
+
+def _names_in_code(project: Project) -> set[str]:
+    """The jobs whose decorators say what they read or write, as far as the text shows."""
+    return {
+        given.group(1) if (given := _NAME.search(said)) else function
+        for path in _files(project, "@job(")
+        for said, function in _DECORATED.findall(_text(path))
+        if "reads" in said or "writes" in said
+    }
+
+
 def foreseen_distrust(project: Project, catalogue: Catalogue, job: Job) -> list[Distrust]:
     """What a run of this job would be refused for as untrusted, without loading any of the project's code."""
     on_spark = foreseen_on_spark(project, job)
@@ -115,6 +148,12 @@ def _jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
     from ..spark.code import jobs_in
 
     return jobs_in(path)
+
+
+def _check_beside_others(path: Path, jobid: str) -> None:
+    from ..spark.code import check_beside_others
+
+    check_beside_others(path, jobid)
 
 
 def _must_agree(project: Project, in_file: Job, job: Job, path: Path) -> None:

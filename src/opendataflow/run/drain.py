@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -14,8 +15,12 @@ from ..model import READY, Catalogue, Job
 from ..store import Claim, Store, Unreadable
 from .drained import Drained
 from .parts import Batch, Result, Waiting, in_pieces
+from .process.signals import Signals
+from .remaining import Remaining
+from .slots import Hanging, Slots
 from .worker import Worker
 
+_LONGEST_END = 60.0  # until every thread has ended what it does
 _SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
 _AHEAD = 0.05  # seconds of work that are claimed for each thread at most
 _MOST_AHEAD = 32  # chunks for each thread: more together do not get cheaper
@@ -24,6 +29,10 @@ _MOMENT = 0.005  # so long what has ended may wait for others, to be published w
 _UNTOUCHED = 2.0  # so long what is claimed may wait for a thread that begins it
 
 Step = Callable[[], None]
+
+
+class _GivenUp(BaseException):
+    """What hung came back after its slot had gone to another thread."""
 
 
 class Drain:
@@ -43,13 +52,12 @@ class Drain:
         follow: bool = False,
         on_result: Callable[[Result], None] = lambda result: None,
         on_look: Callable[[Drained], None] = lambda drained: None,
+        grace: float = 30.0,
     ) -> None:
         self._store, self._worker, self._publisher = store, worker, worker
-        self._choose = jobids if callable(jobids) else lambda catalogue: jobids
-        self._workers, self._follow = workers, follow
+        self._left = Remaining(store, jobids if callable(jobids) else lambda catalogue: jobids)
+        self._workers, self._follow, self._grace = workers, follow, grace
         self._on_result, self._on_look = on_result, on_look
-        self._catalogue: Catalogue | None = None
-        self._order: list[str] = []
         self._took: dict[str, float] = {}  # by job: how long its work takes, on average of late
         # The door, where idle threads wait, guards what goes from step to step: claimed, admitted, ended.
         lock = threading.Lock()
@@ -61,11 +69,12 @@ class Drain:
         self._has_short = False  # chunks that are claimed ahead: publishing them apart is worth a connection
         self._open = self._finished = 0  # batches
         self._publishing = threading.Lock()
-        self._leases: dict[int, float | None] = {}
         self._held: dict[int, Claim] = {}  # by runid, until it is over
         self.drained = Drained()
         self._stirred = threading.Event()
         self._stop = worker.cancelled
+        self._slots = Slots()
+        self._end_at = math.inf  # after a signal: until then what runs may finish
         self._broken: list[BaseException] = []
 
     def run(self) -> Drained:
@@ -85,42 +94,71 @@ class Drain:
     def _drain(self) -> Drained:
         start = time.monotonic()
         self._start_spark()
-        # Not joined: Ctrl-C inside a join of Python 3.11 takes a thread that is at work for one that has ended.
-        ended = [threading.Event() for _ in range(self._workers)]
-        kept = threading.Event()
-        for number, event in enumerate(ended):
-            self._start(f"drain-{number}", self._next, event)
-        self._start("drain-keeper", self._kept, kept)
-        try:
-            for event in ended:
-                while not event.wait(0.2):
-                    self._on_look(self.drained)
-        except BaseException:
-            # Ctrl-C: what runs is ended and recorded, then the threads go.
-            self._end()
-            for event in ended:
-                event.wait(60)
-            raise
-        finally:
-            with self._door:
-                self._is_closed = True
-                self._keeper.notify()
-            self.drained.seconds = time.monotonic() - start
-        kept.wait()
+        keeper = Slots()
+        with Signals() as signals:
+            for number in range(self._workers):
+                self._slots.start(f"drain-{number}", partial(self._loop, self._next))
+            keeper.start("drain-keeper", partial(self._loop, self._kept))
+            try:
+                self._wait(self._slots, signals)
+            except BaseException:
+                self._end_at = time.monotonic()
+                self._end()
+                self._wait(self._slots, signals, look=False)
+                raise
+            finally:
+                with self._door:
+                    self._is_closed = True
+                    self._keeper.notify()
+            self._wait(keeper, signals)
+        self.drained.seconds = time.monotonic() - start
         if self._publishes_apart:
             self._publisher.store.close()
         if self._broken:
             raise self._broken[0]
+        if signals.count:
+            raise KeyboardInterrupt(signals.first)
         return self.drained
 
-    def _start(self, name: str, steps: Callable[[], Step | None], ended: threading.Event) -> None:
-        threading.Thread(target=self._loop, args=(steps, ended), name=name, daemon=True).start()
+    def _wait(self, threads: Slots, signals: Signals, *, look: bool = True) -> None:
+        """Until they ended: a signal lets what runs finish for the grace time, a second one ends it, and nothing else is begun."""
+        while not threads.wait(0.2) and time.monotonic() < self._end_at + _LONGEST_END:
+            if look:
+                self._on_look(self.drained)
+            if signals.count and not self._is_leaving:
+                self._leave(signals.first)
+            is_urgent = signals.interrupts > 1 or signals.terms > 1
+            if self._is_leaving and (is_urgent or time.monotonic() >= self._end_at) and not self._stop.is_set():
+                self._end_at = time.monotonic()
+                self._end()
+            for hanging in threads.hanging():
+                self._replace(hanging)
+
+    def _leave(self, signal_name: str) -> None:
+        """Take no more chunks."""
+        self._worker.stopped_by = signal_name
+        self._end_at = time.monotonic() + self._grace
+        if (n := sum(self.drained.running.values())) and self._grace:
+            may = f"{n} in work may finish within {self._grace:.0f} s; a second signal ends them"
+            self._worker.say(f"{signal_name}: no more chunks are taken. {may}")
+        self._wake()
+
+    def _replace(self, hanging: Hanging) -> None:
+        """The run of a thread that hangs ends without it, and another thread gets its slot."""
+        if not self._slots.give_up(hanging.thread):
+            return
+        batch = hanging.batch
+        self._worker.say(f"{hanging}; its run ends without it")
+        self.drained.hanging.append(str(hanging))
+        with self._door:
+            self._idle += 1
+        self._worker.abandon(batch, hanging.where)
+        self._over_with(batch, time.monotonic())
+        self._slots.start(hanging.thread.name, partial(self._loop, self._next))
 
     def _start_spark(self) -> None:
         """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
-        catalogue = self._store.catalogue()
-        jobs = [catalogue.job(jobid) for jobid in self._choose(catalogue)]
-        if any(self._store.claimable(job.jobid, 1) and self._worker.needs_spark(job) for job in jobs):
+        if any(self._store.claimable(job.jobid, 1) and self._worker.needs_spark(job) for job in self._left.chosen()):
             self._worker.spark()
 
     def _end(self) -> None:
@@ -134,18 +172,18 @@ class Drain:
         with self._door:
             self._door.notify_all()
 
-    def _loop(self, steps: Callable[[], Step | None], ended: threading.Event) -> None:
+    def _loop(self, steps: Callable[[], Step | None]) -> None:
         try:
             while (step := steps()) is not None:
                 step()
+        except _GivenUp:
+            pass  # another thread has the slot
         except StoreUnreachable as error:
             self._broken.append(error)  # nothing more is claimed; what runs goes on to its end
             self._wake()
         except BaseException as error:
             self._broken.append(error)
             self._end()
-        finally:
-            ended.set()
 
     # What a thread does next -----------------------------------------------------------------------------------------
 
@@ -166,7 +204,12 @@ class Drain:
 
     @property
     def _is_ending(self) -> bool:
-        return self._stop.is_set() or bool(self._broken)
+        return self._stop.is_set() or bool(self._broken) or self._is_leaving
+
+    @property
+    def _is_leaving(self) -> bool:
+        """Whether a signal asked for an end."""
+        return self._end_at < math.inf
 
     def _step(self) -> Step | None:
         if self._is_ending and (self._admitted or self._claimed):
@@ -191,7 +234,7 @@ class Drain:
             step()
         finally:
             with self._door:
-                self._idle += 1
+                self._idle += not self._slots.is_given_up
 
     def _kept(self) -> Step | None:
         """The next step beside the threads: what has ended is published soon, and what none of them begins is given back."""
@@ -225,7 +268,7 @@ class Drain:
                 if claimed := self._claim(free, held):
                     self._take(claimed)
                     return
-                if self._is_over(seen):
+                if not self._follow and self._is_done(seen) and not self._left.is_any(self.drained):
                     self._over = True
                     return
                 self._stirred.wait(pause * random.uniform(0.75, 1.25))
@@ -237,7 +280,7 @@ class Drain:
 
     def _claim(self, free: int, held: Sequence[Claim]) -> list[tuple[Catalogue, list[Sequence[Claim]]]]:
         """Claimed chunks, as many for each thread; those that a job takes together are a group."""
-        for jobid in self._worth_asking():
+        for jobid in self._left.worth_asking():
             try:
                 job = self._store.known.job(jobid)
                 claims = self._store.claim(jobid, free * job.batch * self._ahead(job, free), held=held)
@@ -247,7 +290,7 @@ class Drain:
                     self._worker.say(f"leaving out {jobid}: {problem.message}")
                 self.drained.left_out[jobid] = problem
                 if not self._follow:
-                    self._order = [each for each in self._order if each != jobid]
+                    self._left.leave_out(jobid)
                 continue
             except (UnknownJob, BadDefinition):
                 continue  # somebody removed or broke it just now
@@ -290,7 +333,13 @@ class Drain:
 
     def _run(self, batch: Batch) -> None:
         batch.began = time.monotonic()
-        self._worker.work(batch)
+        self._slots.begin(batch)
+        try:
+            self._worker.work(batch)
+        finally:
+            self._slots.end()
+            if self._slots.is_given_up:
+                raise _GivenUp
         now, jobid = time.monotonic(), batch.claims[0].jobid
         took = now - batch.began
         with self._door:
@@ -345,54 +394,7 @@ class Drain:
             self._on_result(result)
         return results
 
-    # What there is to do ---------------------------------------------------------------------------------------------
-
-    def _worth_asking(self) -> list[str]:
-        """The jobs to ask for, later ones first: what is on its way is finished before more is begun."""
-        catalogue = self._store.known
-        if catalogue is not self._catalogue:
-            chosen = set(self._choose(catalogue))
-            self._catalogue = catalogue
-            # What somebody paused is not waited for; a drain that follows takes it up once it is resumed.
-            self._order = [
-                each for each in reversed(catalogue.order()) if each in chosen and each not in catalogue.paused
-            ]
-        if len(self._order) < 2:
-            return self._order
-        stirring = self._store.claimable_jobs()
-        if "" in stirring:
-            return self._order
-        return [each for each in self._order if each in stirring or _reads_today(catalogue, each)]
-
-    def _is_over(self, seen: int) -> bool:
-        if self._follow:
-            return False
+    def _is_done(self, seen: int) -> bool:
+        """Whether nothing runs here, and nothing ended since we looked, which may have made more to do."""
         with self._door:
-            if self._open or self._finished != seen:
-                return False  # what ended since we looked may have made more to do
-        if not self._order:
-            return True
-        if self._store.claimable_jobs() & {"", *self._order}:
-            return False  # a limit holds it back, or somebody looks at it right now
-        # A chunk that failed and is tried again is waited for; one that was refused is not.
-        refused = Counter(each.jobid for each in self.drained.failures if each.is_refused)
-        deferred = self._store.deferred_counts()
-        return not any(deferred.get(each, 0) > refused[each] for each in self._order) and not self._may_be_orphaned()
-
-    def _may_be_orphaned(self) -> bool:
-        """Whether a chunk runs elsewhere that gave no sign of life since we first saw it: its lease may be about to end."""
-        now = self._store.clock()
-        silent = False
-        for run in self._store.running():
-            if run.jobid in self._order and run.lease_until is not None:
-                first = self._leases.setdefault(run.runid, run.lease_until)
-                # A lease that is far longer than its job's is somebody's who does the handshake by hand.
-                job = self._store.known.jobs.get(run.jobid)
-                by_hand = job is not None and run.lease_until - now > 2 * job.lease
-                silent = silent or (run.lease_until == first and not by_hand)
-        return silent
-
-
-def _reads_today(catalogue: Catalogue, jobid: str) -> bool:
-    """Whether a claim may have to announce the current day first."""
-    return any(item.datasetid == "today" for item in catalogue.jobs[jobid].inputs)
+            return not self._open and self._finished == seen

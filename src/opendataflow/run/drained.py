@@ -44,6 +44,7 @@ class Drained:
     failed: dict[tuple[str, str], Failure] = field(default_factory=dict)
     slowest: list[Took] = field(default_factory=list)
     left_out: dict[str, OdfError] = field(default_factory=dict)  # jobs of which nothing can be claimed, and why
+    hanging: list[str] = field(default_factory=list)  # runs whose code goes on although they are over, and where it is
     seconds: float = 0.0
 
     @property

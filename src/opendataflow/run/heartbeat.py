@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import Cancelled, LeaseLost, OdfError
+from ..errors import Cancelled, LeaseLost, OdfError, TimedOut
 from ..store import Claim
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ class Heartbeat:
         self.every = min(claim.lease for claim in claims) / 3
         self._cancelled = ""  # by whom and why, where a person ended the run through the store
         self.stop: Callable[[], None] = lambda: None  # how to stop the work; set by whoever does it
+        self.stopped_at: float | None = None  # by the monotonic clock
+        self.deadline = math.inf  # for work that nothing else ends in time
+        self.is_late = False
 
     @property
     def is_lost(self) -> bool:
@@ -44,6 +48,10 @@ class Heartbeat:
             "the run lost its chunk while it was working: its lease ran out, or somebody changed the status",
             hint="What it wrote is not published; its successor's work stands.",
         )
+
+    def timed_out(self) -> TimedOut:
+        """Why work was stopped that took longer than its job may."""
+        return TimedOut(f"timed out: {self.first.jobid} {self.first.dataid} was stopped")
 
     def lose(self, claim: Claim, cancelled: str) -> None:
         """One of the chunks is no longer ours; without any, the work has to stop."""
@@ -94,6 +102,10 @@ class Pulse:
         if self._worker.cancelled.is_set():
             for heartbeat in beating:
                 self._stop(heartbeat)
+        for heartbeat in beating:
+            if time.monotonic() >= heartbeat.deadline:
+                heartbeat.is_late = True
+                self._stop(heartbeat)
         if beating and time.monotonic() - self._last >= min(each.every for each in beating):
             self._last = time.monotonic()
             self._extend(beating)
@@ -114,6 +126,7 @@ class Pulse:
                     self._stop(heartbeat)
 
     def _stop(self, heartbeat: Heartbeat) -> None:
+        heartbeat.stopped_at = heartbeat.stopped_at or time.monotonic()
         try:
             heartbeat.stop()
         except Exception as error:

@@ -1,22 +1,31 @@
 """Staging: the location of its own that an attempt writes each file output to, and how the commit makes it the chunk's.
 
-A script is told `<dataset>_location`: a name in a folder of this attempt alone. With `layout = "versioned"` that is
-where the version stays, and the store points to it. Otherwise one rename inside the commit puts it at the chunk's fixed
-location. An attempt that lost its chunk therefore changes nothing that anybody reads.
+A script gets `<dataset>_location`: a name in a folder that this attempt created, and no other attempt writes to. With
+`layout = "versioned"`, and in an object store, the version stays there, and the store points to it. Otherwise one rename
+inside the commit puts it at the chunk's fixed location. An attempt that lost its chunk changes nothing that is read.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
-from collections.abc import Mapping
+from _blake2 import blake2b  # as hashlib takes it, which loads OpenSSL
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .. import faults, files
 from ..errors import InvalidPath, NoSpace, NotValidated
 from ..files import replacing
-from ..files.versions import VERSIONED, chunk_location, names_chunk, staging_location, version_name
+from ..files.versions import (
+    VERSIONED,
+    another_version_location,
+    chunk_location,
+    names_chunk,
+    staging_location,
+    version_name,
+)
 from ..model import Dataset, Manifest
 from ..project import Project, location_of
 from ..project.trust import may_write
@@ -24,6 +33,8 @@ from ..shapes import NamedTuple
 from ..store import Claim
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from .parts import Attempt
 
 
@@ -35,75 +46,102 @@ class Home(NamedTuple):
     published: str
 
 
-def homes(project: Project, attempt: Attempt) -> dict[str, Home]:
-    """Where the outputs of an attempt go that have a location of their own; a script writes to the others itself."""
+def homes(project: Project, attempt: Attempt, suffix: str = "") -> dict[str, Home]:
+    """Where the outputs of an attempt go that have a location of their own; a script writes to the others itself.
+
+    suffix tells the folders of this attempt from those of all others that ever had its epoch.
+    """
     read = {item.datasetid for item in attempt.job.inputs}  # the variables of those tell where the input is
     found = {
-        name: _home(project, attempt.catalogue.dataset(name), attempt.claim)
+        name: _home(project, attempt.catalogue.dataset(name), attempt.claim, suffix)
         for name in attempt.claim.outputs
         if name not in read
     }
     return {name: home for name, home in found.items() if home is not None}
 
 
-def _home(project: Project, dataset: Dataset, claim: Claim) -> Home | None:
+def _home(project: Project, dataset: Dataset, claim: Claim, suffix: str) -> Home | None:
     """None for what is no file, for what several chunks are written to, and for what we may not touch."""
     dataid, location = claim.dataid, ""
     if dataset.kind != "table" and may_write(project, dataset):
         location = location_of(project.environment, dataset, dataid)
-    if dataset.options.get("layout") == VERSIONED and location:
+    # An object store cannot rename: there the manifest points to what the attempt wrote.
+    if location and (dataset.options.get("layout") == VERSIONED or "://" in location):
         location = chunk_location(dataset, location, dataid)
-        folder = posixpath.join(location, version_name(claim.epoch))
-        is_moved = False
+        folder, published = posixpath.join(location, version_name(claim.epoch)), ""
     elif location.startswith("/") and names_chunk(dataset, dataid):
-        folder = staging_location(location, claim.epoch)
-        is_moved = True
+        folder, published = staging_location(location, claim.epoch), location
     else:
         return None
-    # Of a store that was deleted and made again, an attempt of the same number may have left that folder.
-    another = _another(folder, claim)
-    folder = another if files.exists(another) else folder
-    written = posixpath.join(folder, posixpath.basename(location))
-    return Home(folder, written, location if is_moved else written)
+    return _in_folder(f"{folder}-{suffix}" if suffix else folder, posixpath.basename(location), published)
 
 
-def _another(folder: str, claim: Claim) -> str:
-    return f"{folder}-{claim.runid:06x}"
+def _in_folder(folder: str, name: str, published: str) -> Home:
+    written = posixpath.join(folder, name)
+    return Home(folder, written, published or written)
 
 
-def prepare(project: Project, attempt: Attempt) -> dict[str, str]:
-    """Make the folders of an attempt: the location that each of its outputs is to be written to, by dataset."""
-    for name, home in homes(project, attempt).items():
-        if "://" in home.folder:
-            continue
-        folder = _another(home.folder, attempt.claim) if os.path.lexists(home.folder) else home.folder
-        try:
-            os.makedirs(folder)
-        except OSError as error:
-            problem = NoSpace if error.errno in replacing.FULL else InvalidPath
-            raise problem(f"{name} {attempt.claim.dataid}: {folder} cannot be made: {error.strerror}") from None
-    return {name: home.written for name, home in homes(project, attempt).items()}
+def handshake_suffix(started: datetime | None, runid: int) -> str:
+    """The suffix of a run that another process ends: both work it out, and no run of a restored store has the same."""
+    return blake2b(f"{runid} {started}".encode(), digest_size=4).hexdigest()
+
+
+def prepare(project: Project, attempt: Attempt, suffix: str = "") -> dict[str, Home]:
+    """Create the folders of an attempt. One that is there already is another attempt's: then its own gets another name."""
+    made: dict[str, Home] = {}
+    for name, home in homes(project, attempt, suffix).items():
+        if "://" in home.folder and not suffix:  # where no folder can be created, a random name is as good
+            home = _renamed(home)
+        while "://" not in home.folder and not _created(home.folder, f"{name} {attempt.claim.dataid}"):
+            home = _renamed(home)
+        made[name] = home
+    return made
+
+
+def _renamed(home: Home) -> Home:
+    published = "" if home.published == home.written else home.published
+    return _in_folder(another_version_location(home.folder), posixpath.basename(home.written), published)
+
+
+def _created(folder: str, here: str) -> bool:
+    """Whether the folder is new; only its creator may write to it."""
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        os.mkdir(folder)
+    except OSError as error:
+        if error.errno == errno.EEXIST and os.path.lexists(folder):
+            return False
+        problem = NoSpace if error.errno in replacing.FULL else InvalidPath
+        raise problem(f"{here}: {folder} cannot be created: {error.strerror}") from None
+    return True
 
 
 Before = dict[str, tuple[tuple[object, ...], ...]]
 
 
-def before(project: Project, attempt: Attempt) -> Before:
+def before(project: Project, attempt: Attempt, own: Iterable[str]) -> Before:
     """What lies at the chunk's own locations before its script starts, by dataset: names, sizes and times."""
     return {
         name: _signs(location_of(project.environment, attempt.catalogue.dataset(name), attempt.claim.dataid))
-        for name in homes(project, attempt)
+        for name in own
     }
 
 
-def check_written(project: Project, attempt: Attempt, name: str, seen: Before) -> None:
-    """NotValidated when what lies at the chunk's location lay there before its script started: nobody knows whose it is."""
+def check_written(project: Project, attempt: Attempt, name: str, home: Home, seen: Before) -> None:
+    """NotValidated when nothing is at the location of the attempt, and the chunk's own holds nothing that is new.
+
+    Where versions stay with their attempts, the chunk's own location holds those of others: it is never published.
+    """
     location = location_of(project.environment, attempt.catalogue.dataset(name), attempt.claim.dataid)
-    if seen.get(name) and seen[name] == _signs(location):
-        raise NotValidated(
-            f"{name} {attempt.claim.dataid}: the script wrote nothing: what is at {location} lay there before it started",
-            hint=f"Let it write to ${name}_location, or remove what lies there.",
-        )
+    if home.published == home.written:
+        why = f"the script wrote nothing to ${name}_location ({home.written})"
+    elif seen.get(name) and seen[name] == _signs(location):
+        why = f"the script wrote nothing: what is at {location} lay there before it started"
+    else:
+        return
+    raise NotValidated(
+        f"{name} {attempt.claim.dataid}: {why}", hint=f"Let it write to ${name}_location, or remove what lies there."
+    )
 
 
 def _signs(location: str) -> tuple[tuple[object, ...], ...]:
@@ -130,12 +168,11 @@ def check_nothing_beside(name: str, home: Home) -> None:
         )
 
 
-def settle(project: Project, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+def settle(claim: Claim, own: Mapping[str, Home], manifests: Mapping[str, Manifest]) -> None:
     """Inside the commit: put what was prepared at its fixed location, and see that everything is what was looked at.
 
-    It may be asked again, when the store has to begin its transaction anew.
+    Must be idempotent: the store may begin its transaction anew.
     """
-    own = homes(project, attempt)
     for each in own.values():  # first of all of them: what one cannot replace keeps the others as they are
         if each.published != each.written and files.exists(each.written):
             replacing.check_kinds(each.written, each.published)
@@ -143,7 +180,7 @@ def settle(project: Project, attempt: Attempt, manifests: Mapping[str, Manifest]
         home = own.get(name)
         if home is not None and home.published != home.written:
             if files.exists(home.written):
-                replacing.revoke(home.published, attempt.claim.epoch)
+                replacing.revoke(home.published, claim.epoch)
                 replacing.swap_in(home.written, home.published, home.folder)
                 faults.point("settled")
             with suppress(OSError):
@@ -151,22 +188,22 @@ def settle(project: Project, attempt: Attempt, manifests: Mapping[str, Manifest]
         difference = files.difference(manifest)
         if difference:
             raise NotValidated(
-                f"{name} {attempt.claim.dataid} changed after its script ended: {difference}",
+                f"{name} {claim.dataid} changed after its script ended: {difference}",
                 hint=f"Something else writes to {manifest.location}, perhaps an earlier attempt on another host. "
-                f"Have it produced again: odf resubmit {name} {attempt.claim.dataid}",
+                f"Have it produced again: odf resubmit {name} {claim.dataid}",
             )
 
 
-def discard(project: Project, attempt: Attempt) -> None:
+def discard(own: Mapping[str, Home]) -> None:
     """Remove the folders of an attempt in which nothing was written; all else somebody may want to look at."""
-    for home in homes(project, attempt).values():
+    for home in own.values():
         with suppress(OSError):
             os.rmdir(home.folder)
 
 
-def full_disk(project: Project, attempt: Attempt) -> str:
+def full_disk(own: Mapping[str, Home]) -> str:
     """The location of an output whose disk is full; empty where none is."""
-    for home in homes(project, attempt).values():
+    for home in own.values():
         with suppress(OSError):
             if not os.statvfs(home.folder).f_bavail:
                 return home.published

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -23,6 +24,7 @@ ATTEMPT, OLD = "attempt", "version"
 # A folder that is older than the attempt it is named after was written by somebody else: another store, or an old one.
 _CLOCKS_DIFFER = 300.0
 _EVENTS = 1000
+_MAY_STILL_WRITE = 24 * 60 * 60.0  # seconds: what lost its chunk may go on on another host, and is looked at again
 
 Attempts = Mapping[int, datetime | None]  # epoch → when it started
 
@@ -46,6 +48,7 @@ class Plan:
     strays: list[Stray] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     tables: list[tuple[Dataset, Job]] = field(default_factory=list)
+    until: int | None = None  # of all datasets: nothing of attempts up to this run is left once the strays are gone
 
     @property
     def bytes(self) -> int:
@@ -59,9 +62,14 @@ def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: i
     catalogue = store.catalogue()
     wanted = [catalogue.dataset(name) for name in dict.fromkeys(datasetids or catalogue.datasets)]
     attempts: dict[str, dict[str, dict[int, datetime | None]]] = {}
-    for jobid, dataid, epoch, started in store.unpublished_attempts():
-        attempts.setdefault(jobid, {}).setdefault(dataid, {})[epoch] = started
     planned = Plan()
+    unfinished, until = [run.runid for run in store.running()], store.vacuumed_until()
+    for runid, jobid, dataid, epoch, started in store.unpublished_attempts(until):
+        attempts.setdefault(jobid, {}).setdefault(dataid, {})[epoch] = started
+        until = runid
+        if started is None or time.time() - started.timestamp() < _MAY_STILL_WRITE:
+            unfinished.append(runid)
+    planned.until = min([until, *(runid - 1 for runid in unfinished)])
     for dataset in wanted:
         producer = _producer(catalogue, dataset)
         try:
@@ -74,6 +82,8 @@ def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: i
         except OdfError as error:
             planned.left_out.append(f"{dataset.datasetid}: {error.message}")
     planned.strays = _unused(store, planned.strays)
+    if datasetids or planned.left_out:
+        planned.until = None
     return planned
 
 
@@ -99,6 +109,8 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
             gone.append(stray)
         except (OSError, OdfError) as error:
             problems.append(f"{stray.location}: {error.message if isinstance(error, OdfError) else error}")
+    if planned.until is not None and not problems:
+        store.vacuumed_all(planned.until)
     return gone, problems
 
 

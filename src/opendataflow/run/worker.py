@@ -11,16 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadConfig, MissingDependency, OdfError, UntrustedDefinition, UsageError, install_command
+from ..errors import BadConfig, MissingDependency, OdfError, Stopped, UntrustedDefinition, UsageError, install_command
 from ..lineage import teller_of
 from ..model import Catalogue, Job, Receipt, check_dataid, decide
 from ..project import Project, code_of, is_for_spark
-from ..project.trust import Distrust, distrust, looks, told, way_out
+from ..project.jobs import is_one_at_a_time
+from ..project.trust import Distrust, distrust, looks, refused
 from ..secrets import Hidden, Key
 from ..shapes import NamedTuple
 from ..store import Claim, Store
-from .attempt import admit_all, end_all, give_back, run, work
-from .context import Vault, with_items
+from .attempt import abandon, admit_all, end_all, give_back, run, work
+from .audit import check_engine
+from .context import Vault, with_items, without_overriding
 from .heartbeat import Pulse
 from .parts import Batch, Executor, Result
 from .process.logs import LogFile, tail
@@ -56,6 +58,7 @@ class Worker:
         self.vault = Vault(project, key, hidden)
         self.echo, self.say = echo, say
         self.cancelled = threading.Event()
+        self.stopped_by = "its worker"  # or the name of the signal
         self.pulse = Pulse(self)
         store.patience = math.inf  # what a job has done is not thrown away since the store restarts
         self._master, self._items = master, items
@@ -69,6 +72,10 @@ class Worker:
         """Give what is still to be told a moment to leave."""
         if self.teller is not None:
             self.teller.close()
+
+    def stopped(self, what: str) -> Stopped:
+        """Why a run ends that did nothing wrong: its chunk goes to the next worker."""
+        return Stopped(f"stopped by {self.stopped_by}: {what}")
 
     def beside(self) -> Worker:
         """The same worker over a connection of its own, for a thread that publishes while others claim."""
@@ -95,6 +102,10 @@ class Worker:
     def give_back(self, batch: Batch, why: str) -> None:
         """Instead of the work: leave it to others."""
         give_back(self, batch, why)
+
+    def abandon(self, batch: Batch, where: str) -> None:
+        """Instead of the end: the code of it hangs there, and its run ends without it."""
+        abandon(self, batch, where)
 
     def executor(self, job: Job) -> Executor:
         """How the chunks of a job are made, by the code that was found for it."""
@@ -134,19 +145,21 @@ class Worker:
 
         return declared(self.code(job).loaded)
 
-    def way_out(self, untrusted: Sequence[Distrust]) -> str:
-        """What to do about definitions that are not trusted."""
-        return way_out(self.project, untrusted, self.store.applied)
+    def refused(self, untrusted: Sequence[Distrust]) -> UntrustedDefinition:
+        """The refusal of definitions that are not trusted, with what to do about them."""
+        return refused(self.project, untrusted, self.store.applied)
 
     def check(self, catalogue: Catalogue, jobid: str) -> None:
         """Refuse before anything is claimed: an untrusted definition, no code, code that does not load, passwords that
-        do not decrypt."""
+        do not decrypt, checks that cannot run here."""
         job = catalogue.job(jobid)
         code = self.code(job)
         problems = self.distrust(catalogue, job, on_spark=code.is_for_spark)
         if problems:
-            raise UntrustedDefinition(told(problems), hint=self.way_out(problems))
+            raise self.refused(problems)
         self.vault.passwords(catalogue, job)
+        if code.path is not None and not code.is_for_spark:
+            check_engine(catalogue.dataset(name) for name in job.outputs)
         if job.batch < 2:
             return
         if code.path is not None and not code.is_for_spark:
@@ -181,13 +194,16 @@ class Worker:
         if not is_for_spark(path):
             return JobCode(path, False)
         try:
-            from ..spark.code import load_job
+            from ..spark.code import check_beside_others, load_job
         except ImportError as error:
             raise MissingDependency(
                 f"job {job.jobid} runs on Spark, and {error.name} is not installed",
                 hint=f"Install it: {install_command('spark')}",
             ) from None
-        return JobCode(path, True, load_job(path, job.jobid, job))
+        code = load_job(path, job.jobid, job)
+        if not is_one_at_a_time(self.project, job):
+            check_beside_others(path, job.jobid)
+        return JobCode(path, True, code)
 
     def spark(self) -> SparkSession:
         """The one Spark session, started when the first chunk needs it."""
@@ -235,6 +251,12 @@ class Worker:
         """The values for whoever does the work, with the env items of the job; what is left out is said."""
         in_file = self.project.job(job.jobid)
         plain = {*(in_file.env if in_file else ()), *self.project.trust.items, *self._items}
+        declared = {dataset.datasetid for dataset in self.project.datasets}
+        undeclared = {*(item.datasetid for item in job.inputs), *job.outputs} - declared
+        values, moved = without_overriding(inherited, values, undeclared, plain)
+        for name in moved:
+            if name in inherited:
+                self.say(f"{name}, which only the store says, is odf_{name}: {name} is set already")
         environment, left_out = with_items(inherited, job, plain, values)
         for name in left_out:
             self.say(f"the item {name} of job {job.jobid} is only item_{name}: {name} is set already")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ..tokens import is_bound, is_java, is_token
+from ..tokens import REDACTED, holds_secret, is_bound, is_java, is_secret_name, is_token, without_secrets
 from .file import secret_file, sweep_secret_files
 from .key import KEY_VARIABLES, NEW, Key, child_environment, find_key, require_key, required
-from .plaintext import holds_password, is_password_name
-from .redaction import REDACTED, Hidden, Redactor
-from .taken import Taken, take
+from .redaction import Hidden, Redactor
+from .taken import Taken, take, workers_password
 from .token import (
     NO_ADDRESS,
     NO_TOKEN,
@@ -16,6 +15,7 @@ from .token import (
     dataset_context,
     decrypt,
     encrypt,
+    encrypt_as_java,
     form_of,
     lineage_context,
     needs_rekey,
@@ -39,12 +39,13 @@ __all__ = [
     "dataset_context",
     "decrypt",
     "encrypt",
+    "encrypt_as_java",
     "find_key",
     "form_of",
-    "holds_password",
+    "holds_secret",
     "is_bound",
     "is_java",
-    "is_password_name",
+    "is_secret_name",
     "is_token",
     "lineage_context",
     "needs_rekey",
@@ -55,4 +56,6 @@ __all__ = [
     "secret_file",
     "sweep_secret_files",
     "take",
+    "without_secrets",
+    "workers_password",
 ]

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from ..errors import BadConfig, BadKey, UsageError
-from .plaintext import holds_password
+from ..tokens import holds_secret
 
 KEY_VARIABLES = ("PASSKEY", "PASSKEY_FILE", "PASSKEY_COMMAND")
 NEW = "NEW_"  # before each of them, for the key that a rekey moves to
 STORE_VARIABLE = "ODF_STORE"
+LIBPQ_VARIABLE = "PGPASSWORD"  # of the store, and of tables that are where psql would look
 COMMAND_TIMEOUT = 30.0
 
 _PEPPER = os.urandom(16)
@@ -79,15 +80,15 @@ def required(key: Key | None, for_what: str) -> Key:
 
 
 def secret_names(environ: Mapping[str, str]) -> list[str]:
-    """The variables that lead to a key, and the store's address when it holds a password."""
-    names = [*KEY_VARIABLES, *(NEW + name for name in KEY_VARIABLES)]
-    if holds_password(environ.get(STORE_VARIABLE, "")):
+    """The variables that lead to a key or hold the store's password, its address among them where it does."""
+    names = [*KEY_VARIABLES, *(NEW + name for name in KEY_VARIABLES), LIBPQ_VARIABLE]
+    if holds_secret(environ.get(STORE_VARIABLE, "")):
         names.append(STORE_VARIABLE)
     return [name for name in names if name in environ]
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without anything that leads to the key."""
+    """Return the environment without anything that leads to the key or the store's password."""
     hidden = secret_names(environ)
     return {name: value for name, value in environ.items() if name not in hidden}
 

@@ -6,9 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
+from ..tokens import REDACTED, secrets_in
 from .key import Key, passphrase_of, to_bytes
-
-REDACTED = "[redacted]"
 
 _SHORT = 4
 _HEAD = 6  # so many bytes of all forms make the pattern: what else could begin a secret is rare
@@ -178,6 +177,11 @@ class Hidden:
         """From now on this is not shown either."""
         if secret and secret not in self.secrets:
             self.secrets.append(secret)
+
+    def add_address(self, address: str) -> None:
+        """From now on no secret of this address is shown."""
+        for secret in secrets_in(address):
+            self.add(secret)
 
     def redact(self, text: str) -> str:
         """The text without any of these secrets."""

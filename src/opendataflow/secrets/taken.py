@@ -8,9 +8,10 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from functools import cached_property
 
-from .key import KEY_VARIABLES, NEW, STORE_VARIABLE, Key, find_key, required, secret_names
-from .plaintext import passwords_in
+from .key import KEY_VARIABLES, LIBPQ_VARIABLE, NEW, STORE_VARIABLE, Key, find_key, required, secret_names
 from .redaction import Hidden
+
+_workers_own: dict[str, str] = {}  # what was taken out of this process's own environment for libpq
 
 
 class Taken:
@@ -19,11 +20,11 @@ class Taken:
     def __init__(self, values: dict[str, str], environ: MutableMapping[str, str]) -> None:
         self._values, self._environ = values, environ
         self.hidden = Hidden()
-        for name in (KEY_VARIABLES[0], NEW + KEY_VARIABLES[0]):
+        for name in (KEY_VARIABLES[0], NEW + KEY_VARIABLES[0], LIBPQ_VARIABLE):
             self.hidden.add(values.get(name, ""))
+        self.store_password = values.get(LIBPQ_VARIABLE) or None
         self.store_url = values.get(STORE_VARIABLE) or environ.get(STORE_VARIABLE, "")
-        for password in passwords_in(self.store_url):
-            self.hidden.add(password)
+        self.hidden.add_address(self.store_url)
 
     def __repr__(self) -> str:
         return "Taken(hidden)"
@@ -56,7 +57,14 @@ def take(environ: MutableMapping[str, str]) -> Taken:
         if environ is os.environ:
             _wipe(name)
         values[name] = environ.pop(name)
+    if environ is os.environ and LIBPQ_VARIABLE in values:
+        _workers_own[LIBPQ_VARIABLE] = values[LIBPQ_VARIABLE]
     return Taken(values, environ)
+
+
+def workers_password() -> str | None:
+    """The PGPASSWORD that this process was started with, for a table that is where psql would look."""
+    return _workers_own.get(LIBPQ_VARIABLE)
 
 
 def _wipe(name: str) -> None:

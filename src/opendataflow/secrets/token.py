@@ -117,6 +117,22 @@ def _seal(plaintext: str, key: Key, context: str, cost: _Cost, salt: bytes) -> s
     return BOUND + urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
 
+def encrypt_as_java(plaintext: str, key: Key) -> str:
+    """Return the value that the Java tool would write: bound to nothing, and quick to guess."""
+    from base64 import b64encode
+
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = os.urandom(_NONCE)
+    return b64encode(nonce + AESGCM(_derive_as_java(key)).encrypt(nonce, to_bytes(plaintext), None)).decode()
+
+
+def _derive_as_java(key: Key) -> bytes:
+    import hashlib  # here, since most processes open nothing
+
+    return hashlib.sha512(passphrase_of(key)).digest()[:32]
+
+
 def _open(token: str, key: Key, context: str) -> bytes | None:
     """The plaintext, or None for a wrong key, context or token, which nobody is to tell apart."""
     from cryptography.exceptions import InvalidTag
@@ -128,9 +144,7 @@ def _open(token: str, key: Key, context: str) -> bytes | None:
         known = context if is_bound(token) else _name_in(context)
         derived, bound = _derive(key, head[_HEADER_SIZE:], cost), _bound(token[: len(BOUND)], head, known)
     elif (raw := bytes_of_java(token)) is not None:
-        import hashlib  # here, since most processes open nothing
-
-        derived, body = hashlib.sha512(passphrase_of(key)).digest()[:32], raw
+        derived, body = _derive_as_java(key), raw
     else:
         return None
     try:

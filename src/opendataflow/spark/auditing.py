@@ -11,11 +11,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..errors import NotValidated
+from ..files.checks import ChecksFailed as ChecksFailed
 from ..files.quarantine import has_quarantine, is_within, limit_of
 from ..model import CheckResult, Consumed, Dataset, span
 from ..model.checks import ERROR, WARN, policy
-from ..model.remarks import QUARANTINE, described
+from ..model.remarks import QUARANTINE
 from ..shapes import dataclass, field
 from .check_kinds import probes
 from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
@@ -26,18 +26,6 @@ from .reading import Malformed, declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
 
 ROWS, BAD, LOWER, UPPER, MISFITS = "rows", "bad", "lower", "upper", "misfits"
-
-
-class ChecksFailed(NotValidated):
-    """Checks of severity error did not pass; all results are along, for the receipt."""
-
-    def __init__(self, datasetid: str, dataid: str, results: Sequence[CheckResult], hint: str = "") -> None:
-        self.datasetid, self.dataid = datasetid, dataid
-        self.results = tuple(results)
-        failed = "; ".join(described(result) for result in results if result.refuses)
-        if any(result.refuses and result.kind == "drift" for result in results):
-            failed += f" (are these the right columns now? odf schema {datasetid})"
-        super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -155,7 +143,7 @@ class Audit:
 
     def fingerprint(self, figures: Figures, rows: int) -> str | None:
         """The fingerprint of the chunk."""
-        return fingerprint_of(figures, rows) if self.has_fingerprint else None
+        return fingerprint_of(figures, rows, self.schema) if self.has_fingerprint else None
 
     def span(self, figures: Figures) -> tuple[str | None, str | None]:
         """The least and the greatest value of the partition column, as ISO text."""

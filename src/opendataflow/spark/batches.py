@@ -6,7 +6,8 @@ import inspect
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import xor
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
@@ -29,14 +30,16 @@ from .chunks import Application, ChunkWork, publish_all
 from .code import Code, SqlJob, argument_of
 from .columns import quoted
 from .files import list_files, remove
-from .formats import folder_columns, format_of, write_options
-from .observing import Figures
+from .fingerprint import SUM, XOR, fingerprint_metrics
+from .formats import TEXTS, folder_columns, format_of, write_options
+from .observing import Figures, Observed
 from .parquet import Written, can_write, is_for_tasks, write_chunks
 from .reading import is_readable, read_batch, read_location
 from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink
 from .staging import KEPT, Staged, manifest_of
+from .writing import check_types, not_read_back
 
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 
@@ -184,7 +187,9 @@ def _stage(
         around = {dataid: replace(each, known=known.get(dataid, {})) for dataid, each in around.items()}
         for work in works:
             dataid = work.claim.dataid
-            if dataid in written:
+            if dataid in written and (problem := written[dataid].problem) is not None:
+                done[dataid] = problem
+            elif dataid in written:
                 sink = FileSink(app.spark, dataset, dataid, work.claim.epoch, location[dataid], audit.schema)
                 sink.adopt(written[dataid].files)
                 own = audit.twin(dataid, around[dataid])
@@ -243,10 +248,14 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, location: str) -> d
     """What was written for each chunk, and what is known of it from the pass that wrote it, or from one that reads it."""
     if can_write(spark, audit, location):
         return write_chunks(df, audit, audit.suspicious(), location)
-    writer = df.write.format(format_of(audit.dataset)).mode("error")
+    check_types(audit.dataset, audit.schema)
+    is_text = format_of(audit.dataset) in TEXTS
+    content = {ROWS: F.count(F.lit(1)), **fingerprint_metrics(audit.schema)}
+    observed = Observed(df, content) if is_text else None
+    writer = (observed.df if observed else df).write.format(format_of(audit.dataset)).mode("error")
     writer.options(**write_options(audit.dataset), **_COMMITTER).partitionBy(TAG).save(location)
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
-    metrics = audit.summary()
+    metrics = {**audit.summary(), **(content if is_text else {})}
     written = read_location(spark, audit.dataset, location, schema=schema, is_ours=True)
     rows = written.groupBy(TAG).agg(*(metric.alias(f"m{index}") for index, metric in enumerate(metrics.values())))
     files: dict[str, list[str]] = {}
@@ -254,7 +263,21 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, location: str) -> d
         files.setdefault(unquote(file.path.partition("/")[0].partition("=")[2]), []).append(
             posixpath.join(location, file.path)
         )
-    return {row[0]: Written(files.get(row[0], []), dict(zip(metrics, row[1:], strict=True))) for row in rows.collect()}
+    found = {row[0]: Written(files.get(row[0], []), dict(zip(metrics, row[1:], strict=True))) for row in rows.collect()}
+    if observed is not None and not _is_all(observed.figures(), [chunk.figures for chunk in found.values()]):
+        for dataid, chunk in found.items():
+            own = F.col(TAG) == dataid
+            chunk.problem = not_read_back(audit.dataset, dataid, df.where(own).drop(TAG), written.where(own).drop(TAG))
+    return found
+
+
+def _is_all(observed: Figures | None, chunks: Sequence[Figures]) -> bool:
+    """Whether the chunks that were read back are, together, what was written."""
+    if observed is None:
+        return False
+    together = {XOR: reduce(xor, (chunk[XOR] for chunk in chunks), 0)}
+    together |= {name: sum(chunk[name] for chunk in chunks) for name in (ROWS, SUM)}
+    return all((observed[name] or 0) == value for name, value in together.items())
 
 
 def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:

@@ -15,10 +15,12 @@ from types import ModuleType
 from typing import Any
 
 from ..api import is_job, name_of
-from ..errors import BadConfig
+from ..errors import BadConfig, BadJob
 from ..model import Job
 from ..project import find
 from ..shapes import dataclass
+from .code_rules import check_kept_sessions, check_sessions, check_shared_names, is_own
+from .session import no_spark_started
 
 # What a function may ask for besides its datasets.
 EXTRAS = ("chunk", "spark", "extra")
@@ -27,6 +29,7 @@ _sql_token = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|;|[^-/'\"`;]+|.", re.DOTALL
 )
 _lock = threading.RLock()
+_files_of: dict[str, frozenset[Path]] = {}  # by module: the file of a job, and those of the project that it imports
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def _read(path: Path) -> str:
 
 def jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
     """The @job functions of a file, by the names of their jobs; BadConfig when the file cannot be loaded."""
-    return {name_of(thing): thing for thing in _own(_module(path)).values() if is_job(thing)}
+    return _jobs_of(_module(path))
 
 
 def _own(module: ModuleType) -> dict[str, Callable[..., Any]]:
@@ -127,7 +130,7 @@ def _own(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
     own = _own(module)
-    marked = {name_of(thing): thing for thing in own.values() if is_job(thing)}
+    marked = _jobs_of(module)
     if jobid in marked:
         return marked[jobid]
     plain = own.get(jobid) or own.get(argument_of(jobid))
@@ -153,6 +156,7 @@ def _module(path: Path) -> ModuleType:
         if name in sys.modules:
             return sys.modules[name]
         folders = _folders(path)
+        files = check_sessions(path, text, folders)
         # Last: helpers beside the job and beside dataflow.toml are found, and shadow nothing.
         sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
         spec = importlib.util.spec_from_file_location(name, path)
@@ -161,14 +165,35 @@ def _module(path: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            exec(compile(text, str(path), "exec"), module.__dict__)
+            with no_spark_started(path):
+                exec(compile(text, str(path), "exec"), module.__dict__)
+            check_kept_sessions(files)
         except BaseException as problem:
             del sys.modules[name]
-            if isinstance(problem, Exception):
+            if isinstance(problem, Exception) and not isinstance(problem, BadJob):
                 raise _broken(path, problem) from problem
             raise
         _send_by_value(folders)
+        _files_of[name] = files
         return module
+
+
+def check_after_call(function: Callable[..., Any]) -> None:
+    """Refuse a job that keeps its session for the next chunk: in a variable of its file, or of a module that it imports."""
+    check_kept_sessions(_files_of.get(function.__module__, frozenset()))
+
+
+def check_beside_others(path: Path, jobid: str) -> None:
+    """Refuse a job, whose chunks run side by side, that writes under names which all of them share."""
+    if path.suffix == ".py":
+        path = path.resolve()
+        module = _module(path)
+        others = [thing.__name__ for name, thing in _jobs_of(module).items() if name != jobid]
+        check_shared_names(path, _read(path), _folders(path), others)
+
+
+def _jobs_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    return {name_of(thing): thing for thing in _own(module).values() if is_job(thing)}
 
 
 def _folders(path: Path) -> list[Path]:
@@ -191,10 +216,5 @@ def _send_by_value(folders: list[Path]) -> None:
 
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and name.partition(".")[0] != __package__.partition(".")[0] and _is_own(Path(file), folders):
+        if file and name.partition(".")[0] != __package__.partition(".")[0] and is_own(Path(file), folders):
             register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-
-
-def _is_own(file: Path, folders: list[Path]) -> bool:
-    """Whether a module is of the project, and not installed in an environment that lies inside it."""
-    return "site-packages" not in file.parts and any(folder in file.parents for folder in folders)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     ByteType,
     DataType,
@@ -16,9 +17,11 @@ from pyspark.sql.types import (
     IntegerType,
     IntegralType,
     LongType,
+    MapType,
     ShortType,
     StructField,
     StructType,
+    VariantType,
 )
 
 from ..errors import BadDefinition, OdfError, UsageError
@@ -27,7 +30,6 @@ from ..model.printable import one_line
 from ..project import Project
 from ..shapes import dataclass
 from .columns import quoted
-from .fingerprint import has_no_order
 from .formats import format_of
 from .problems import SPARK_ERRORS
 from .reading import read_chunks
@@ -173,7 +175,16 @@ def _value(field: StructField, pairs: Mapping[str, _Pair | None], key: Sequence[
 
 
 def _is_odd(old: StructField, new: StructField) -> bool:
-    return has_no_order(old.dataType) or has_no_order(new.dataType)
+    return _has_no_order(old.dataType) or _has_no_order(new.dataType)
+
+
+def _has_no_order(kind: DataType) -> bool:
+    """Whether values of a type, or of one inside it, cannot be compared by Spark: maps and variants."""
+    if isinstance(kind, StructType):
+        return any(_has_no_order(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_no_order(kind.elementType)
+    return isinstance(kind, (MapType, VariantType))
 
 
 def _common(old: DataType, new: DataType) -> DataType | None:

@@ -1,64 +1,110 @@
-"""Fingerprint: a number that is the same for the same rows in whatever order, and cheap enough to take always."""
+"""Fingerprint: a number that is the same for the same rows in whatever order, and cheap enough to compute always.
+
+Spark's xxhash64 skips nulls and does not see where a list ends. The hash of a row therefore begins with a mask of its
+nulls, and a list comes with its size and with a hash of each element. Names and types are hashed once for all rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, VariantType
 
 from .columns import quoted
 
 XOR, SUM = "fingerprint_xor", "fingerprint_sum"
-_FORM = "odf1"
+FORM = "odf2"
 
 # Bits of each hash that are summed: 2^39 rows cannot overflow a long.
 SUMMED_BITS = 24
+_MASK_BITS = 62  # columns whose nulls fit into one long
 
 
 def row_hash(schema: StructType) -> Column:
     """One number for a row; the order of columns does not matter."""
-    return F.expr(_hash(schema))
+    return F.expr(_row_hash(schema))
 
 
 def fingerprint_metrics(schema: StructType) -> dict[str, Column]:
     """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor.
 
-    Spark computes a hash once for both. In a column of its own, which somebody has to drop, every row would be copied.
-    They are said in SQL, since a column that is put together call by call asks Java a dozen times for each.
+    Spark computes a hash once for both; a hash in a column of its own would have Spark copy every row.
+    SQL text, since a column that is built call by call costs a dozen calls of Java.
     """
-    number = _hash(schema)
+    number = _row_hash(schema)
     return {
         XOR: F.expr(f"bit_xor({number})"),
         SUM: F.expr(f"sum(shiftrightunsigned({number}, {64 - SUMMED_BITS}))"),
     }
 
 
-def fingerprint_of(figures: Mapping[str, object], rows: int) -> str | None:
+def fingerprint_of(figures: Mapping[str, object], rows: int, schema: StructType) -> str | None:
     """The fingerprint from what was observed; None for an empty chunk, since all of those are alike."""
     xor, total = figures.get(XOR), figures.get(SUM)
     if rows == 0 or not isinstance(xor, int) or not isinstance(total, int):
         return None
-    return f"{_FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}"
+    columns = hashlib.sha256(_type_text(schema).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}:{columns}"
 
 
-def _hash(schema: StructType) -> str:
-    fields = sorted(schema.fields, key=lambda field: field.name.lower())
-    return f"xxhash64({', '.join(_hashable(quoted(field.name), field.dataType) for field in fields)})"
+def _row_hash(schema: StructType) -> str:
+    return _hash([(quoted(name), kind) for name, kind in _sorted_fields(schema)])
 
 
-def _hashable(value: str, kind: DataType) -> str:
-    """Spark does not hash maps, whose entries have no order, nor variants."""
-    if isinstance(kind, MapType) and not has_no_order(kind.keyType) and not has_no_order(kind.valueType):
-        return f"array_sort(map_entries({value}))"
-    return f"to_json(struct({value}))" if has_no_order(kind) else value
+def _sorted_fields(kind: StructType) -> list[tuple[str, DataType]]:
+    return sorted(((field.name, field.dataType) for field in kind.fields), key=lambda field: field[0])
 
 
-def has_no_order(kind: DataType) -> bool:
-    """Whether values of a type, or of one inside it, can be neither compared nor hashed by Spark: maps and variants."""
+def _hash(values: list[tuple[str, DataType]], depth: int = 0) -> str:
+    """One number for values that stand together: a mask of those that are null, and then each of them."""
+    parts = [*_null_masks([value for value, _ in values])] or ["0"]
+    for value, kind in values:
+        parts += _parts(value, kind, depth + 1)
+    return f"xxhash64({', '.join(parts)})"
+
+
+def _null_masks(values: list[str]) -> Iterator[str]:
+    for start in range(0, len(values), _MASK_BITS):
+        bits = (f"if(isnull({each}), {1 << n}L, 0L)" for n, each in enumerate(values[start : start + _MASK_BITS]))
+        yield " | ".join(bits)
+
+
+def _parts(value: str, kind: DataType, depth: int) -> Iterable[str]:
+    """What Spark can hash of a value, so that other values have other parts, but for nulls."""
+    element = f"x{depth}"
     if isinstance(kind, StructType):
-        return any(has_no_order(field.dataType) for field in kind.fields)
+        return [_hash([(_field(value, name), inner) for name, inner in _sorted_fields(kind)], depth)]
     if isinstance(kind, ArrayType):
-        return has_no_order(kind.elementType)
-    return isinstance(kind, (MapType, VariantType))
+        inner = _hash([(element, kind.elementType)], depth)
+        return [f"array_size({value})", f"transform({value}, {element} -> {inner})"]
+    if isinstance(kind, MapType):  # its entries have no order
+        pair = [(_field(element, "key"), kind.keyType), (_field(element, "value"), kind.valueType)]
+        entries = f"map_entries({value})"
+        return [f"array_size({entries})", f"array_sort(transform({entries}, {element} -> {_hash(pair, depth)}))"]
+    if isinstance(kind, VariantType):
+        return [f"schema_of_variant({value})", f"to_json({value})"]
+    if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":  # Spark hashes what such a text compares by
+        return [f"collate({value}, 'UTF8_BINARY')"]
+    return [value]
+
+
+def _field(value: str, name: str) -> str:
+    """A field of a struct; with a dot Spark would prefer a column of a table that has the name of the struct."""
+    literal = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{value}['{literal}']"
+
+
+def _type_text(kind: DataType) -> str:
+    """A type with the names in it, whatever their order; whether nulls are allowed does not count."""
+    if isinstance(kind, StructType):
+        fields = (f"{json.dumps(name)}:{_type_text(inner)}" for name, inner in _sorted_fields(kind))
+        return f"struct<{','.join(fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{_type_text(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{_type_text(kind.keyType)},{_type_text(kind.valueType)}>"
+    return kind.simpleString()

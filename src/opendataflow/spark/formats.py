@@ -17,12 +17,19 @@ _PARTITION_BY = "partitionby"  # Spark does not mind the case of options
 # Their files say nothing about types: a schema comes from the project, from an earlier publish, or from guessing.
 UNTYPED = (CSV, JSON)
 
+# What is read back of these may be other rows than were written.
+TEXTS = (CSV, JSON, TEXT)
+
 # Quotes are doubled as RFC 4180 says, which loses nothing; Spark's own backslash does.
 _CSV = {"header": "true", "escape": '"'}
+# Spark's writer cuts blanks off, and its readers take a carriage return for the end of a line.
+_EXACT = {"lineSep": "\n", "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+# Spark takes a column of this name for what could not be parsed, unless another name is set.
+_CORRUPT = {"columnNameOfCorruptRecord": "__odf_corrupt"}
 # Spark's own format for writing cuts microseconds; reading without one understands all of ISO 8601.
 _NEVER_WRITTEN = "\ue000null"
 _TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
@@ -39,12 +46,16 @@ def read_options(dataset: Dataset, *, has_schema: bool, is_ours: bool = False) -
         options = dict(_CSV)
         if is_ours:
             # We write an empty text as "" and null as nothing; others may mean null by both.
-            options["nullValue"] = _NEVER_WRITTEN
+            options |= {**_EXACT, **_CORRUPT, "multiLine": "true", "nullValue": _NEVER_WRITTEN}
         if has_schema:
             # A header that does not fit the schema is an error, not a silent renaming.
             options["enforceSchema"] = "false"
         else:
             options["inferSchema"] = "true"
+    elif is_ours and format_of(dataset) == JSON:
+        options = dict(_CORRUPT)
+    elif is_ours and format_of(dataset) == TEXT:
+        options["lineSep"] = _EXACT["lineSep"]
     if format_of(dataset) in UNTYPED and has_schema:
         # A value that does not fit its type is an error, not a silent null.
         options["mode"] = "FAILFAST"
@@ -55,9 +66,11 @@ def write_options(dataset: Dataset) -> dict[str, str]:
     """With which options the files of a dataset are written."""
     options: dict[str, str] = {}
     if format_of(dataset) == CSV:
-        options = {**_CSV, **_TIMES}
+        options = {**_CSV, **_EXACT, **_TIMES}
     elif format_of(dataset) == JSON:
         options = {**_TIMES, "ignoreNullFields": "false"}
+    elif format_of(dataset) == TEXT:
+        options["lineSep"] = _EXACT["lineSep"]
     compression = dataset.options.get("compression")
     if compression:
         options["compression"] = str(compression)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -24,12 +24,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import BadConfig, BadDefinition, NotValidated, WrongData
+from ..errors import BadConfig, BadDefinition, LeaseLost, NotValidated, WrongData
 from ..model import TYPES, Dataset, from_ordinal, ordinal, span
 from ..model.dataset import table_name
 from .columns import Bounds, type_of
 from .formats import declared_options
+from .problems import SPARK_ERRORS
 from .session import is_connect
+
+EPOCHS = "odf_epoch"  # as in PostgreSQL: which epoch of each chunk is in the tables beside it
 
 
 def read_table(spark: SparkSession, dataset: Dataset, password: str, name: str = "") -> DataFrame:
@@ -61,18 +64,23 @@ def publish_table(
     password: str,
     *,
     dataid: str,
+    epoch: int,
     bounds: Bounds | None,
     staging: str,
-    columns: Sequence[str],
 ) -> None:
-    """Replace the chunk by what was staged, in one transaction of the target; WrongData when rows are another chunk's."""
+    """Replace the chunk by what was staged, in one transaction of the target; WrongData when rows are another chunk's.
+
+    The same transaction records the epoch: LeaseLost when a later one was published there already.
+    """
     target = read_table(spark, dataset, password).schema
+    columns = read_table(spark, dataset, password, staging).columns
     own = {name.lower(): name for name in target.fieldNames()}  # databases differ in what they make of case
     with _connection(spark, _options(dataset, password, _table(dataset))) as (connection, dialect):
         names = ", ".join(dialect.quoteIdentifier(own[name.lower()]) for name in columns)
         staged = ", ".join(dialect.quoteIdentifier(name) for name in columns)
         where = _where(spark, dialect, target, dataset, dataid, bounds)
         statement = connection.createStatement()
+        _record_epoch(connection, dialect, dataset, dataid, epoch)
         statement.executeUpdate(f"DELETE FROM {_table(dataset)} WHERE {where}")
         rows = statement.executeUpdate(
             f"INSERT INTO {_table(dataset)} ({names}) SELECT {staged} FROM {_table(dataset, staging)}"
@@ -85,6 +93,31 @@ def publish_table(
             )
         connection.commit()
     drop_table(spark, dataset, password, staging)
+
+
+def _record_epoch(connection: Any, dialect: Any, dataset: Dataset, dataid: str, epoch: int) -> None:
+    """Hold every other publisher of the chunk back until the transaction ends, and refuse to follow a later epoch."""
+    table, statement = _table(dataset, EPOCHS), connection.createStatement()
+    try:
+        statement.executeQuery(f"SELECT epoch FROM {table} WHERE 1 = 0")
+    except SPARK_ERRORS:
+        connection.rollback()  # some databases take nothing more after an error
+        with suppress(*SPARK_ERRORS):  # another publisher may be first; if not, the next statement fails
+            statement.executeUpdate(
+                f"CREATE TABLE {table} (tablename VARCHAR(255) NOT NULL, dataid VARCHAR(255) NOT NULL,"
+                " epoch DECIMAL(20, 0) NOT NULL, PRIMARY KEY (tablename, dataid))"
+            )
+        connection.commit()
+    name, chunk = (dialect.compileValue(text) for text in (dataset.tablename, dataid))
+    key = f"tablename = {name} AND dataid = {chunk}"
+    if statement.executeUpdate(f"UPDATE {table} SET epoch = {int(epoch)} WHERE {key} AND epoch <= {int(epoch)}"):
+        return
+    if _count(statement, table, key):
+        raise LeaseLost(
+            f"{dataset.datasetid} {dataid}: a later epoch was published there already, this is epoch {epoch}",
+            hint=f"The rows of the later attempt stay. If the store was created anew, delete the row in {table}.",
+        )
+    statement.executeUpdate(f"INSERT INTO {table} (tablename, dataid, epoch) VALUES ({name}, {chunk}, {int(epoch)})")
 
 
 def _count(statement: Any, table: str, where: str) -> int:

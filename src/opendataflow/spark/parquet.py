@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ..errors import OdfError
 from ..model import Dataset
 from ..shapes import dataclass, field
 from . import TAG
@@ -22,7 +23,7 @@ from .files import is_local
 from .fingerprint import SUM, SUMMED_BITS, XOR, row_hash
 from .formats import PARQUET, format_of, write_options
 
-_BAD, _HASH = "__odf_bad", "__odf_hash"
+_BAD, _HASH, _LOCAL = "__odf_bad", "__odf_hash", "__odf_local"
 _RESULT = f"{TAG} string, path string, rows long, bad long, lower string, upper string, hashes long, total long"
 _CODECS = ("snappy", "gzip", "zstd", "lz4", "none")
 _AT_ONCE = 1 << 18  # rows of a chunk that are kept together before they are written
@@ -36,6 +37,7 @@ class Written:
 
     files: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
+    problem: OdfError | None = None  # why a reader would not get these rows
 
 
 def is_for_tasks(spark: SparkSession, dataset: Dataset, location: str) -> bool:
@@ -69,10 +71,14 @@ def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, location: str)
     told = {_BAD: F.lit(False) if bad is None else bad}
     if audit.has_fingerprint:
         told[_HASH] = row_hash(audit.schema)
-    rows = df.select(*columns, TAG).withColumns(told)
     key = audit.dataset.partition.column
     name = next((own for own in audit.schema.fieldNames() if key and own.lower() == key.lower()), None)
-    task = _Write(location, tuple(audit.schema.fieldNames()), name, audit.has_fingerprint, _codec(audit.dataset))
+    seen = name
+    if name is not None and isinstance(type_of(audit.schema, name), T.TimestampType):
+        # The bounds of a chunk are of the session's time zone, and only Spark knows every name of one.
+        told[_LOCAL], seen = F.col(quoted(name)).cast("timestamp_ntz"), _LOCAL
+    rows = df.select(*columns, TAG).withColumns(told)
+    task = _Write(location, tuple(audit.schema.fieldNames()), seen, audit.has_fingerprint, _codec(audit.dataset))
     written: dict[str, Written] = {}
     for row in rows.mapInArrow(task.write_parquet, _RESULT).collect():
         chunk = written.setdefault(row[TAG], Written())
@@ -197,13 +203,12 @@ def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
 
 def _text(value: Any) -> str:
     """A value as Spark writes it."""
-    from datetime import UTC, datetime
+    from datetime import datetime
     from decimal import Decimal
 
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime):
-        moment = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-        text = moment.isoformat(" ")
+        text = value.isoformat(" ")
         return text.rstrip("0") if "." in text else text
     return str(value)

@@ -9,6 +9,9 @@ from posixpath import basename
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from ..errors import OdfError
+from .postgres.problems import named_error
+
 # A classic session lets errors of Java through that it does not know.
 SPARK_ERRORS = (PySparkException, Py4JError)
 
@@ -23,8 +26,16 @@ _record = re.compile(r"record parsing: (\[.*?\])\.?$", re.MULTILINE).search
 _python_frame = re.compile(r'File "([^"]+)", line (\d+), in').findall
 
 
+def named_cause(problem: BaseException) -> OdfError | None:
+    """Our own error that a task raised, wherever Spark put it; None when something else went wrong."""
+    return named_error(problem) or named_error(_java_stack(problem))
+
+
 def reason_of(problem: BaseException) -> str:
     """The innermost cause in one line, with the file, the record or the line of code that it speaks of."""
+    known = named_cause(problem)
+    if known is not None:
+        return _shortened(known.message)
     if not isinstance(problem, SPARK_ERRORS):
         return _shortened(f"{type(problem).__name__}: {problem}")
     causes = [_stack(part, maxsplit=1)[0] for part in _cause(_java_stack(problem))]

@@ -110,7 +110,9 @@ def _figures(labelled: DataFrame, dataset: Dataset, copy: Job | None) -> dict[in
         figures = row.asDict()
         count = int(figures[_ROWS])
         label = figures[_LABEL]
-        contents[WITHOUT if label is None else int(label)] = Content(count, fingerprint_of(figures, count))
+        contents[WITHOUT if label is None else int(label)] = Content(
+            count, fingerprint_of(figures, count, plain.schema)
+        )
     return contents
 
 

@@ -22,7 +22,19 @@ from ..shapes import dataclass
 from . import TAG
 from .columns import in_chunk, quoted
 from .footers import schema_in_footer
-from .formats import CSV, JDBC, ORC, PARQUET, POSTGRES, UNTYPED, folder_columns, format_of, partitions_of, read_options
+from .formats import (
+    CSV,
+    JDBC,
+    ORC,
+    PARQUET,
+    POSTGRES,
+    TEXT,
+    UNTYPED,
+    folder_columns,
+    format_of,
+    partitions_of,
+    read_options,
+)
 from .lines import check_files
 from .schema import DROPPED, RENAMED, differences, from_ddl
 from .session import is_connect
@@ -137,7 +149,8 @@ def read_location(
     """Everything that lies at a location, in the format of the dataset."""
     options = read_options(dataset, has_schema=schema is not None, is_ours=is_ours)
     reader = spark.read.format(format_of(dataset)).options(**options)
-    if schema is not None and format_of(dataset) not in ("delta", "iceberg", "text"):
+    untold = ("delta", "iceberg") if is_ours else ("delta", "iceberg", TEXT)
+    if schema is not None and format_of(dataset) not in untold:
         reader = _with_schema(reader, spark, schema)
     try:
         df = reader.load(location)

@@ -17,9 +17,9 @@ from ..api import Chunk, name_of
 from ..errors import BadConfig, JobFailed, OdfError
 from ..model import Job
 from . import TAG
-from .code import Code, SqlJob, argument_of, check_arguments
+from .code import Code, SqlJob, argument_of, check_after_call, check_arguments
 from .columns import quoted
-from .problems import reason_of, whole_of
+from .problems import named_cause, reason_of, whole_of
 
 Frames = dict[str, DataFrame]
 
@@ -49,9 +49,9 @@ def result_of(
     return _call(code, frames, chunk, given)
 
 
-def failed(jobid: str, problem: BaseException) -> JobFailed:
+def failed(jobid: str, problem: BaseException) -> OdfError:
     """What is told when the user's code, or Spark on its behalf, fails: the innermost cause, not the stack."""
-    return JobFailed(f"job {jobid} failed: {reason_of(problem)}")
+    return named_cause(problem) or JobFailed(f"job {jobid} failed: {reason_of(problem)}")
 
 
 def _call(
@@ -64,12 +64,15 @@ def _call(
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         given = {parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given}
     try:
-        return function(**given)
+        result = function(**given)
     except OdfError:
         raise
     except Exception as problem:
         chunk.log.error("%s", whole_of(problem))
+        check_after_call(function)  # a session of another chunk is the cause of such a failure
         raise failed(name_of(function), problem) from problem
+    check_after_call(function)
+    return result
 
 
 @contextmanager

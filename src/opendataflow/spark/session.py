@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import secrets
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import warnings
 from collections import deque
@@ -16,13 +19,17 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..errors import BadConfig, MissingDependency, install_command
+from ..errors import BadConfig, BadJob, MissingDependency, install_command
 from ..model.printable import clean
 from ..shapes import NamedTuple
+from ..tokens import SECRET_NAMES
+from .code_rules import TAKE_SPARK
 from .java import INSTALL_JAVA, find_java
-from .settings import SECRET_NAMES, environment_of, needs_secret, spark_settings, without_parameters
+from .settings import environment_of, needs_secret, spark_settings, without_parameters
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -57,6 +64,24 @@ def session(
             return _connect(SparkSession, options)
         with _keeping_interrupt_handler():
             return _classic(SparkSession, options, redact)
+
+
+@contextmanager
+def no_spark_started(path: Path) -> Iterator[None]:
+    """Refuse code that starts a Spark of its own inside, which has none of our settings, and end that Spark."""
+    from pyspark import SparkContext
+
+    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
+    try:
+        yield
+    finally:
+        started = SparkContext._active_spark_context
+        if context is None and started is not None:
+            started.stop()
+            if gateway is None and SparkContext._gateway is not None:
+                SparkContext._gateway.shutdown()
+                SparkContext._gateway = SparkContext._jvm = None
+            raise BadJob(f"{path}: it starts Spark when it is imported", hint=TAKE_SPARK)
 
 
 def another_session(spark: SparkSession) -> SparkSession:
@@ -156,9 +181,11 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Re
     from pyspark import SparkContext
 
     logging.getLogger().addFilter(_is_not_of_py4j)
+    logging.getLogger("py4j").propagate = False
     errors = _JavaErrors()
     try:
         if SparkContext._gateway is None:
+            options = {**_private_folder(options), **options}
             _launch(options, errors, redact)
         if SparkContext._active_spark_context is None and needs_secret(options):
             # Only the context learns it, through the gateway: it is on no command line and in no file.
@@ -174,6 +201,16 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Re
         ) from problem
     errors.are_shown = True
     return spark
+
+
+def _private_folder(options: Mapping[str, str]) -> dict[str, str]:
+    """A folder for what Spark spills and sends to its workers that only this user can open, unless one was chosen."""
+    is_chosen = "spark.local.dir" in options or "SPARK_LOCAL_DIRS" in os.environ
+    if is_chosen or not options["spark.master"].startswith("local"):
+        return {}
+    folder = tempfile.mkdtemp(prefix="odf-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"spark.local.dir": folder}
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

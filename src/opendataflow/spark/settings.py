@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..errors import BadConfig
 from ..model.ids import shown
+from ..tokens import SECRET_NAMES
 
 DEFAULT_MASTER = "local[*]"
 
@@ -20,12 +21,6 @@ SHORT = {
     "log_level": "spark.log.level",
     "memory": "spark.driver.memory",
 }
-
-# The names of settings whose values nobody may see, for Spark's own pages and logs and for us; Java and Python read it alike.
-SECRET_NAMES = (
-    "(?i)secret|passw|passphrase|passkey|pwd|token|credential|signature"
-    "|(access|account|api|auth|client|encryption|master|private|sas|shared|storage)[._-]?key|fs[.]azure[.]sas"
-)
 
 DEFAULTS = {
     "spark.log.level": "FATAL",  # an error of Java is told by whom it hits: in one line, and all of it in that run's log

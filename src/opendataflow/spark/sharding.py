@@ -23,8 +23,7 @@ from .files import list_files
 from .formats import POSTGRES
 from .keys import Key, as_text, bound_of, bucket, key_of, read_all
 from .observing import Figures, computed
-from .postgres import named_error
-from .problems import SPARK_ERRORS, reason_of
+from .problems import SPARK_ERRORS, named_cause, reason_of
 from .reading import Password
 
 SAMPLE = 2_000_000  # up to this many keys are looked at one by one
@@ -243,4 +242,4 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
 
 def unreadable(dataset: Dataset, problem: BaseException) -> OdfError:
     """What is told when Spark cannot read the dataset."""
-    return named_error(problem) or JobFailed(f"dataset {dataset.datasetid} cannot be read: {reason_of(problem)}")
+    return named_cause(problem) or JobFailed(f"dataset {dataset.datasetid} cannot be read: {reason_of(problem)}")

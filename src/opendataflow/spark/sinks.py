@@ -22,15 +22,13 @@ from .columns import Bounds, in_chunk
 from .files import is_local, list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
 from .reading import catalogue_name, read_location
-from .writing import free_location, rows_written, write_files
+from .writing import check_types, free_location, rows_written, write_files
 
 OTHERS = "_extra"  # the folder of a version with files that are not its rows
 
 
 class Sink(ABC):
     """One output of one epoch: staged, then published or left alone."""
-
-    is_staged = True  # whether the rows can be judged where they are before anybody sees them
 
     is_visible = True  # whether publishing changes what readers outside the store see
 
@@ -84,21 +82,23 @@ class FileSink(Sink):
         super().__init__(spark, dataset, dataid, epoch)
         self.schema = schema
         self.target = chunk_location(dataset, location, dataid)
-        location = (
+        self.location = (
             staging_location(self.target, epoch)
             if is_plain(dataset)
             else version_location(dataset, location, dataid, epoch)
         )
-        self.location = free_location(spark, location)
         self.is_visible = is_plain(dataset)
         self.files: tuple[File, ...] = ()
 
     def write(self, df: DataFrame) -> None:
+        check_types(self.dataset, df.schema)
+        self.location = free_location(self.spark, self.location)
         write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.location)
         self.files = list_files(self.spark, self.location)
 
     def adopt(self, files: Sequence[str]) -> None:
         """Take files that were written for many chunks together, and are this one's."""
+        self.location = free_location(self.spark, self.location)
         for number, file in enumerate(files):
             suffix = posixpath.basename(file).partition(".")[2]
             rename(self.spark, file, posixpath.join(self.location, f"part-{number:05d}.{suffix}"))
@@ -204,7 +204,6 @@ class JdbcSink(TableSink):
     def write(self, df: DataFrame) -> None:
         from .jdbc import stage_table
 
-        self.columns = df.columns
         self.staging = stage_table(self.spark, df, self.dataset, self.password, dataid=self.dataid, epoch=self.epoch)
 
     def read_back(self) -> DataFrame:
@@ -220,9 +219,9 @@ class JdbcSink(TableSink):
             self.dataset,
             self.password,
             dataid=self.dataid,
+            epoch=self.epoch,
             bounds=self.bounds,
             staging=self.staging,
-            columns=self.columns,
         )
 
     def discard(self) -> None:
@@ -234,10 +233,9 @@ class JdbcSink(TableSink):
 class CatalogueSink(TableSink):
     """A table of Spark's own catalogue: Delta and Iceberg replace rows by a transaction of their own."""
 
-    is_staged = False
-
     def write(self, df: DataFrame) -> None:
-        self.df = df
+        # Unlike a cache, what is lost of a checkpoint fails the run: it is never evaluated again to other rows.
+        self.df = df.localCheckpoint()
 
     def read_back(self) -> DataFrame:
         return self.df

@@ -19,11 +19,14 @@ from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, i
 from .check_kinds import by_mark
 from .checking import Probe, any_of
 from .columns import quoted
+from .fingerprint import fingerprint_metrics
+from .formats import TEXTS, format_of
 from .observing import Figures, Observed, computed
+from .problems import SPARK_ERRORS
 from .reading import Password
 from .schema import to_ddl
 from .sinks import FileSink, Sink, table_sink
-from .writing import check_nothing_split
+from .writing import not_read_back
 
 KEPT = "What was written is kept for you to look at until the next odf vacuum: {}"
 
@@ -114,14 +117,13 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     apart = audit.row_checks if audit.keeps_aside else []
     before = Observed(df, _before(apart)) if apart else None
     good = before.df.where(~_any_bad(apart)).select(*map(quoted, audit.schema.names)) if before else df
-    if sink.is_staged:
-        observed = Observed(good, audit.summary(without=apart))
-        sink.write(observed.df)
-        figures, rows, source = _believed(audit, observed.figures(), sink, apart)
+    is_text = audit.dataset.kind == "file" and format_of(audit.dataset) in TEXTS
+    observed = Observed(good, {**audit.summary(without=apart), **(_content(audit) if is_text else {})})
+    sink.write(observed.df)
+    if is_text:
+        figures, rows, source = _as_read(audit, observed.figures(), good, sink, apart)
     else:
-        sink.write(good)
-        figures, source = computed(good, audit.metrics(without=apart)), "computed before"
-        rows = int(figures[ROWS])
+        figures, rows, source = _believed(audit, observed.figures(), sink, apart)
     total = rows
     if before is not None:
         counts = before.figures() if source == "observed" else None
@@ -138,8 +140,27 @@ def _believed(audit: Audit, figures: Figures | None, sink: Sink, apart: Sequence
         rows = sink.read_back().count()
     if figures is not None and seen == rows:
         return audit.details(figures, sink.read_back, without=apart), rows, "observed"
-    check_nothing_split(audit.dataset, sink.kept(), seen, rows)
     return computed(sink.read_back(), audit.metrics(without=apart)), rows, "read back"
+
+
+def _as_read(
+    audit: Audit, figures: Figures | None, df: DataFrame, sink: Sink, apart: Sequence[Probe]
+) -> tuple[Figures, int, str]:
+    """What a reader gets of a text format; NotValidated where that is not what the job returned."""
+    content = _content(audit)
+    try:
+        back: Figures = computed(sink.read_back(), {**audit.summary(without=apart), **content})
+    except SPARK_ERRORS:
+        back = {}
+    if not back or figures is None or any(figures[name] != back[name] for name in (ROWS, *content)):
+        problem = not_read_back(audit.dataset, audit.dataid, df, sink.read_back())
+        if problem is not None:
+            raise problem
+    return audit.details(back, sink.read_back, without=apart), int(back[ROWS]), "read back"
+
+
+def _content(audit: Audit) -> dict[str, Column]:
+    return fingerprint_metrics(audit.schema)
 
 
 def _marked(df: DataFrame, audit: Audit) -> DataFrame:

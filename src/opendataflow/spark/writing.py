@@ -6,38 +6,55 @@ import os
 from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
-from ..errors import JobFailed, NoSpace
+from ..errors import BadConfig, NoSpace, NotValidated
 from ..files.versions import another_version_location, is_plain
 from ..model import Dataset, File
 from .columns import column, type_of
 from .files import exists, is_local
-from .formats import CSV, JSON, ORC, PARQUET, TEXT, folder_columns, format_of, has_header, write_options
+from .fingerprint import fingerprint_metrics
+from .formats import CSV, JSON, ORC, PARQUET, TEXT, folder_columns, format_of, write_options
+from .observing import computed
+from .problems import SPARK_ERRORS, reason_of
+from .session import is_connect
 
-_LINES = (CSV, JSON, TEXT)
-_PIECE = 1 << 20
+_ANOTHER_FORMAT = 'Convert the column in the job, or use format = "parquet", which holds every value.'
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceeded", "NSQuotaExceeded")
 
 
 def free_location(spark: SparkSession, location: str) -> str:
-    """The location, or another one where something is already: it belongs to somebody else, perhaps to an old store."""
-    return another_version_location(location) if exists(spark, location) else location
+    """The location, or another one where something is already; on a disk of this machine, an empty folder made by this call."""
+    if not _is_made_here(spark, location):
+        return another_version_location(location) if exists(spark, location) else location
+    os.makedirs(os.path.dirname(location), exist_ok=True)
+    wanted = location
+    while True:
+        try:
+            os.mkdir(location)
+        except FileExistsError:  # of another store on the same data, perhaps an old one
+            location = another_version_location(wanted)
+        else:
+            return location
+
+
+def _is_made_here(spark: SparkSession, location: str) -> bool:
+    """Whether this process makes the folder of a version; a Connect server may have a disk of its own."""
+    return is_local(location) and not is_connect(spark)
 
 
 def write_files(df: DataFrame, dataset: Dataset, location: str) -> None:
-    """Write the rows to a folder that does not exist yet."""
+    """Write the rows to a free location."""
     options = write_options(dataset)
     if not is_plain(dataset):
         # What is whole is what the store points to: nobody looks for a mark in the folder of a version.
         options = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", **options}
-    if is_local(location):
-        os.makedirs(os.path.dirname(location), exist_ok=True)  # Hadoop starts a process for every folder that it makes
+    mode = "append" if _is_made_here(df.sparkSession, location) else "error"  # the empty folder is there
     try:
         folders = folder_columns(dataset)
-        writer = _with_names(df, dataset, folders).write.format(format_of(dataset)).options(**options)
+        writer = _with_names(df, dataset, folders).write.format(format_of(dataset)).mode(mode).options(**options)
         (writer.partitionBy(*folders) if folders else writer).save(location)
     except AnalysisException:
         raise
@@ -73,33 +90,58 @@ def rows_written(dataset: Dataset, location: str, files: Sequence[File]) -> int 
             return sum(int(ORCFile(path).nrows) for path in paths)
     except Exception:
         return None  # encrypted, or no pyarrow: Spark itself will tell
-    if format_of(dataset) in _LINES and all(_is_plain_text(path) for path in paths):
-        header = 1 if has_header(dataset) else 0
-        return sum(max(_lines(path) - header, 0) for path in paths)
     return None
 
 
-def check_nothing_split(dataset: Dataset, location: str, observed: int | None, written: int) -> None:
-    """Refuse what reads back as more rows than were written; fewer only mean that Spark counted a task twice."""
-    if observed is None or observed >= written or format_of(dataset) not in _LINES:
-        return
-    hints = {
-        CSV: "A value may hold a line break. Set on the dataset: options = { multiLine = true }",
-        TEXT: "A value holds a line break, which a text file cannot tell from the end of a row.",
-    }
-    raise JobFailed(
-        f"dataset {dataset.datasetid}: {observed} rows were written to {location}, but {written} can be read there",
-        hint=hints.get(format_of(dataset), ""),
-    )
+def check_types(dataset: Dataset, schema: StructType) -> None:
+    """Refuse columns that a text format cannot hold, before anything is written."""
+    format = format_of(dataset)
+    folders = [name.lower() for name in folder_columns(dataset)]
+    fields = [field for field in schema.fields if field.name.lower() not in folders]
+    if format == TEXT and [type(field.dataType) for field in fields] != [StringType]:
+        raise BadConfig(
+            f"dataset {dataset.datasetid}: a text file holds one column of type string, "
+            f"not {', '.join(f'{field.name} {field.dataType.simpleString()}' for field in fields)}",
+            hint=_ANOTHER_FORMAT,
+        )
+    for field in fields:
+        if not _holds(format, field.dataType):
+            raise BadConfig(
+                f"dataset {dataset.datasetid}: {format} cannot hold column {field.name}, "
+                f"which is {field.dataType.simpleString()}",
+                hint=_ANOTHER_FORMAT,
+            )
 
 
-def _is_plain_text(path: str) -> bool:
-    return path.endswith((".csv", ".json", ".txt"))
+def _holds(format: str, kind: DataType) -> bool:
+    if format == CSV:
+        return not isinstance(kind, (BinaryType, ArrayType, MapType, StructType, VariantType))
+    if format != JSON:
+        return True
+    if isinstance(kind, StructType):
+        return all(_holds(format, field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _holds(format, kind.elementType)
+    return not isinstance(kind, MapType) or (isinstance(kind.keyType, StringType) and _holds(format, kind.valueType))
 
 
-def _lines(path: str) -> int:
-    count, last = 0, b"\n"
-    with open(path, "rb") as file:
-        for piece in iter(lambda: file.read(_PIECE), b""):
-            count, last = count + piece.count(b"\n"), piece[-1:]
-    return count if last == b"\n" else count + 1
+def not_read_back(dataset: Dataset, dataid: str, written: DataFrame, back: DataFrame) -> NotValidated | None:
+    """What a text format did not bring back as it was written; None where every row and column is the same."""
+    metrics: dict[str, Column] = {"rows": F.count(F.lit(1))}
+    for field in back.schema.fields:
+        for name, metric in fingerprint_metrics(StructType([field])).items():
+            metrics[f"{field.name} {name}"] = metric
+    try:
+        found = computed(back, metrics)
+    except SPARK_ERRORS as problem:
+        return _lost(dataset, dataid, f"they cannot be read: {reason_of(problem)}")
+    expected = computed(written, metrics)
+    if expected["rows"] != found["rows"]:
+        return _lost(dataset, dataid, f"{expected['rows']:,} were written and {found['rows']:,} are read")
+    changed = {name.rpartition(" ")[0]: None for name in metrics if expected[name] != found[name]}
+    return _lost(dataset, dataid, f"the values of {', '.join(changed)} differ") if changed else None
+
+
+def _lost(dataset: Dataset, dataid: str, how: str) -> NotValidated:
+    what = f"{format_of(dataset)} does not bring back the rows as they were written"
+    return NotValidated(f"{dataset.datasetid} {dataid}: {what}: {how}", hint=_ANOTHER_FORMAT)

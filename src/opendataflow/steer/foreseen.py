@@ -78,7 +78,7 @@ def _foreseen(store: Store, verb: str, changes: Sequence[Steered]) -> Foreseen:
     else:
         then = _say(n, "goes back to what it was", "go back to what they were")
     headline = f"{_name(changes)} {then}"
-    with store.as_if_folded():
+    with store.looking():
         words = tuple(_consequences(store, verb, changes))
     return Foreseen(headline, len(changes), tuple(changes[:LISTED]), words, _digest(changes))
 
@@ -161,7 +161,7 @@ def _around(store: Store, verb: str, changes: Sequence[Steered]) -> Iterator[str
         yield f"{count(n, 'run')} that {told}."
     elif ready and verb in ("resubmit", "remake", "hold", "fail"):
         yield "Until then no job begins to read " + ("it." if len(changes) == 1 else "them.")
-    below = _below(store, ready)
+    below = _below(store, ready, {(change.datasetid, change.dataid) for change in changes})
     if below:
         many = f"{'at least ' if below >= _MOST_BELOW else ''}{count(below, 'chunk')}"
         them = _say(len(changes), "it", "them")
@@ -172,12 +172,14 @@ def _around(store: Store, verb: str, changes: Sequence[Steered]) -> Iterator[str
             yield f"{made}."
 
 
-def _below(store: Store, changes: Iterable[Steered]) -> int:
+def _below(store: Store, changes: Iterable[Steered], changed: set[tuple[str, str]]) -> int:
+    """How many chunks were made from those that change, without those that change themselves."""
     found: set[tuple[str, str]] = set()
     for change in changes:
         found |= {
             (each.datasetid, each.dataid) for each in store.descendants(change.datasetid, change.dataid, _MOST_BELOW)
         }
+        found -= changed
         if len(found) >= _MOST_BELOW:
             break
     return len(found)
@@ -193,7 +195,7 @@ def foresee_recall(store: Store, datasetid: str, dataid: str, *, cascade: bool =
     recall = verbs.recall(store, datasetid, dataid, why="", cascade=cascade, hold=hold, dry_run=True)
     n = len(recall.versions)
     headline = f"No job reads {count(n, 'version')} again"
-    with store.as_if_folded():
+    with store.looking():
         words = tuple(_of_recall(store, recall, (datasetid, dataid), cascade=cascade, hold=hold))
     changes = tuple(recall.changed[:LISTED])
     return Foreseen(headline, len(recall.changed), changes, words, _digest((recall.versions, recall.changed)))
@@ -231,7 +233,7 @@ def foresee_rollback(store: Store, project: Project, datasetid: str, dataid: str
         if mine.after == mine.before
         else f"{datasetid} {dataid} goes from version {mine.before} back to version {mine.after}"
     )
-    with store.as_if_folded():
+    with store.looking():
         words = tuple(_of_rollback(store, changed, mine))
     return Foreseen(headline, len(changed), (), words, _digest(changed))
 
@@ -264,7 +266,7 @@ def foresee_cancel(store: Store, run_or_job: str, dataid: str | None = None) -> 
 def foresee_pause(store: Store, job: str) -> Foreseen:
     """What pausing a job would do."""
     jobid = verbs.pause(store, job, dry_run=True)
-    with store.as_if_folded():
+    with store.looking():
         running = sum(run.jobid == jobid for run in store.running())
         by = store.catalogue().paused.get(jobid)
     goes = (
@@ -282,7 +284,7 @@ def foresee_resume(store: Store, job: str) -> Foreseen:
     """What resuming a job would do."""
     if not verbs.resume(store, job, dry_run=True):
         return Foreseen(f"{job} is not paused", words=("It is so already.",))
-    with store.as_if_folded():
+    with store.looking():
         waiting = store.claimable(job, _MOST_BELOW)
     many = f"{'At least ' if waiting >= _MOST_BELOW else ''}{count(waiting, 'chunk')} can run at once."
     return Foreseen(f"{job} goes on", 1, (), (many,), _digest(("resume", job)))

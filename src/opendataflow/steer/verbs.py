@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UnknownRun, UsageError
+from ..errors import UnknownPool, UnknownRun, UsageError
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Pool, check_id
 from ..shapes import dataclass
 
@@ -36,7 +36,7 @@ def meant(store: Store, verb: str, selector: Selector) -> list[Selected]:
     from ..insight.selection import select
 
     statuses, new_ones = VERBS[verb]
-    with store.as_if_folded():
+    with store.looking():
         return select(store, selector, statuses=statuses, new_ones=new_ones)
 
 
@@ -75,7 +75,7 @@ def stale_meant(store: Store, selector: Selector) -> list[tuple[str, str]]:
     """The stale chunks that a selector means, upstream first."""
     from ..insight.stale import stale_selected
 
-    with store.as_if_folded():
+    with store.looking():
         return stale_selected(store, selector)
 
 
@@ -207,16 +207,16 @@ def set_pool(
     hours: Sequence[str] = (),
     timezone: str | None = None,
     always: bool = False,
-    why: str | None = None,
-    dry_run: bool = False,
+    **how: Any,
 ) -> PoolSet:
-    """Give a pool another number of slots, or other hours; what is not named stays."""
+    """Give a pool another number of slots, or other hours; what is not named stays. A new pool takes create=True."""
+    create, dry_run = how.pop("create", False), how.get("dry_run", False)
     poolid = check_id("pool", name)
     if always and (hours or timezone):
         raise UsageError("--always means no hours", hint="Leave out --hours and --timezone, or --always.")
     before = store.catalogue().pools.get(poolid)
-    if before is None and slots is None:
-        store.catalogue().pool(poolid)  # UNKNOWN_POOL
+    if before is None and not (create and slots is not None):
+        _refuse_new_pool(store, poolid, slots)
     options: dict[str, Any] = dict(before.options) if before else {}
     if always:
         options = {key: value for key, value in options.items() if key not in ("hours", "timezone")}
@@ -226,7 +226,7 @@ def set_pool(
         options["timezone"] = timezone
     number = before.slots if before and slots is None else slots_of(slots or "")
     pool = Pool(poolid, number, options)
-    is_changed = store.set_pool(pool, why=why, dry_run=dry_run)
+    is_changed = store.set_pool(pool, **how)
     now, changes = (number, None) if dry_run else store.pool_now(poolid)
     return PoolSet(pool, before, now, changes, is_changed)
 
@@ -251,7 +251,7 @@ def recover(
     """Resubmit the smallest set of chunks that lets everything run; with causes, what these broke. The plan, and what was done."""
     from ..insight.recovery import plan
 
-    with store.as_if_folded():
+    with store.looking():
         planned = plan(store, causes or None)
     return planned, None if dry_run else carry_out(store, planned, why=why)
 
@@ -261,3 +261,12 @@ def carry_out(store: Store, plan: Plan, *, why: str | None = None) -> Recovered 
     if not plan.resubmit and not plan.found.expired:
         return None
     return store.recover(plan.resubmit, why=why)
+
+
+def _refuse_new_pool(store: Store, poolid: str, slots: str | None) -> None:
+    """UNKNOWN_POOL with the pools that there are, and the line that creates this one."""
+    try:
+        store.catalogue().pool(poolid)
+    except UnknownPool as error:
+        new = f"Create it: odf pool set {poolid} {slots} --create" if slots is not None else ""
+        raise UnknownPool(error.message, hint=" ".join(filter(None, (error.hint, new)))) from None

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import MissingDependency, UsageError, install_command
-from .announcing import OUTSIDE
+from ..tokens import shown_address
+from .announcing import OUTSIDE, Ends
 from .backend import Backend, Unreadable
 from .lineage import Made
 from .links import Above, Descendant, Mark, Recalled, StaleChunk
-from .looking import ChunkStatus, Ends
+from .looking import ChunkStatus
 from .past import Filter, LastChange, Stretch, Told
 from .period import Attempted, Deed, FailedChunk, MadeChunk, Stint
 from .recalling import Recall
 from .records import (
     Announced,
     Applied,
-    Attempt,
     Change,
     Chunk,
     Claim,
@@ -35,7 +35,8 @@ from .records import (
     Sample,
     Steered,
 )
-from .recovery import Postponed, Recovered, RefusedRun, Took, Unsettled
+from .recovery import Postponed, Recovered, Took, Unsettled
+from .rows import Attempt
 from .sheets import ChunkLine, Columns
 from .soundness import Breach
 from .store import Store
@@ -77,7 +78,6 @@ __all__ = [
     "Recall",
     "Recalled",
     "Recovered",
-    "RefusedRun",
     "Remarked",
     "Rescued",
     "RolledBack",
@@ -138,5 +138,6 @@ def _backend(url: str, *, create: bool, password: str | None) -> Backend:
             ) from None
         return PostgresBackend(url, password=password)
     raise UsageError(
-        f"{url!r} is not the address of a store", hint="Write sqlite:///dataflow.db or postgresql://user@host/database."
+        f"{shown_address(url)} is not the address of a store",
+        hint="Write sqlite:///dataflow.db or postgresql://user@host/database.",
     )

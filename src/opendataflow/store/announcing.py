@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ..errors import Locked, WrongData
-from ..model import HOLD, PENDING, READY, RUNNING, Catalogue, Manifest, checked_positions
+from ..errors import Locked
+from ..model import HOLD, PENDING, READY, RUNNING, TYPES, Catalogue, Job, Manifest, checked_positions
+from ..model.calendar import comes_by_clock, due, period_at, zone_of
 from ..shapes import NamedTuple
 from . import candidates, records, status_rows
 from .backend import Retry, Transaction
 from .inputs import ChunkId
 from .links import Recalled, VersionId, recalled
 from .records import Announced
+from .repeats import Repeat, refuse_repeat
 from .rows import AnnouncedRow, EventRow, Standing, as_objects, compact, manifest_data
 
 OUTSIDE = "outside"
 _BATCH = 10_000
+_EVERY_KEY = (" ", "\x7f")  # every dataid but malformed ones, whose key is empty
 
 
 class Act(NamedTuple):
@@ -26,12 +29,11 @@ class Act(NamedTuple):
     why: str | None = None
 
 
-class Repeat(WrongData):
-    """A chunk has the content of another one."""
+class Ends(NamedTuple):
+    """The first and the last dataid of a stretch; None where it has no chunk."""
 
-    def __init__(self, message: str, *, hint: str, dataid: str) -> None:
-        super().__init__(message, hint=hint)
-        self.dataid = dataid
+    first_dataid: str | None
+    last_dataid: str | None
 
 
 class Announcement(NamedTuple):
@@ -157,23 +159,31 @@ def _is_same(tx: Transaction, version: VersionId, manifest: Manifest | None) -> 
     return (stored.manifest.location, stored.manifest.bytes) == (manifest.location, manifest.bytes)
 
 
-def refuse_repeat(
-    tx: Transaction, datasetid: str, dataid: str, fingerprint: str, announced_with_it: dict[str, str]
-) -> None:
-    """Repeat, when another chunk of the dataset stands with exactly this content, or is announced together with it."""
-    stored = tx.value("same_content", datasetid=datasetid, dataid=dataid, fingerprint=fingerprint)
-    other = stored or announced_with_it.setdefault(fingerprint, dataid)
-    if other != dataid:
-        raise Repeat(
-            f"{datasetid} {dataid} has exactly the content of {datasetid} {other}",
-            hint="Is this the right file? If repeats are normal here, set repeats = true on the dataset.",
-            dataid=dataid,
-        )
-
-
 def remember_refusal(tx: Transaction, datasetid: str, dataid: str, name: str, act: Act) -> None:
     """Remember that a chunk was not taken, for whoever asks why it is not there; once, however often it is offered."""
     last = tx.first(records.event, "events_of_chunk_newest", datasetid=datasetid, dataid=dataid, n=1)
     if last is None or (last.after, last.why) != (name, act.why):
         refusal = EventRow("refused", datasetid, dataid, OUTSIDE, None, name, *act)
         tx.run("events_put", events=as_objects([refusal]))
+
+
+def announce_by_clock(
+    tx: Transaction, catalogue: Catalogue, job: Job, now: float, known: tuple[str, Mapping[str, tuple[str, int]]]
+) -> dict[str, tuple[str, int]]:
+    """Announce the current day, and every period of a calendar that is over, where the job reads it.
+
+    known says at which revision, and in which period, each dataset was announced last; returns the same as of now.
+    """
+    revision, before = known
+    announced = dict(before)
+    for dataset in (catalogue.dataset(item.datasetid) for item in job.inputs):
+        name, partition = dataset.datasetid, dataset.partition
+        if not comes_by_clock(dataset):
+            continue
+        current = period_at(TYPES[partition.type], now, zone_of(catalogue.datasets))
+        if before.get(name) != (revision, current):
+            (ends,) = tx.fetch(Ends._make, "ends_given", spans=compact([(name, *_EVERY_KEY)]))
+            if new := due(dataset, current, (ends.first_dataid, ends.last_dataid)):
+                announce(tx, catalogue, Announcement(name, new, repeats=True), Act("clock"))
+            announced[name] = (revision, current)
+    return announced

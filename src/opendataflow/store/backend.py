@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -16,6 +17,10 @@ Row = Sequence[Any]
 Answer = Callable[[], list[Row]]  # the rows of a query that was asked before
 
 ENCRYPTED = "encryptedpass_is_encrypted"  # the rule of the database that refuses a password in plain text
+
+# What people and programs say: the parameters of queries that hold it, and its names in lists of objects.
+_SAID = frozenset(("why", "detail", "events", "runs"))
+_SAID_IN_OBJECTS = ("why", "detail")
 
 _T = TypeVar("_T")
 
@@ -53,6 +58,7 @@ class Transaction(ABC):
     """One open transaction; queries are called by their names, and their rows get names where they are fetched."""
 
     pairs_locked = 0  # so far: a server has room for some thousand locks
+    redact: Callable[[str], str] | None = None  # takes secrets out of what people and programs said
 
     @abstractmethod
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -93,6 +99,12 @@ class Transaction(ABC):
         values = self.values(query, **parameters)
         return values[0] if values else None
 
+    def redacted(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of a query as they may be stored: what was said without secrets, everything else as it is."""
+        if self.redact is None or not (said := _SAID.intersection(parameters)):
+            return parameters
+        return parameters | {name: _redacted(parameters[name], self.redact) for name in said}
+
     @abstractmethod
     def lock(self, query: str, /, **parameters: Any) -> None:
         """Run a named lock, which holds until the transaction ends; nothing to do where a writing transaction is alone."""
@@ -111,6 +123,17 @@ class Transaction(ABC):
 
     def renumber(self) -> None:  # noqa: B027  (SQLite counts by itself)
         """Number what comes next after what was filled in."""
+
+
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    if not isinstance(value, str) or (told := redact(value)) == value:
+        return value
+    if not value.startswith("[{"):
+        return told
+    objects = json.loads(value)
+    for each in objects:
+        each |= {name: redact(each[name]) for name in _SAID_IN_OBJECTS if name in each}
+    return json.dumps(objects)
 
 
 class Backend(ABC):
@@ -164,6 +187,10 @@ class Backend(ABC):
         """Whether a transaction whose commit was not answered is committed; ConnectionLost while it may still be."""
         raise NotImplementedError
 
+    def open_schemas(self) -> list[str]:
+        """The schemas near the store's in which every role of the server may create functions; a file has none."""
+        return []
+
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its files, where it can be asked."""
         return []
@@ -184,6 +211,11 @@ class Backend(ABC):
 def took_too_long(timeout: float, what: str = "ran") -> TimedOut:
     """The error for a person's statement that was ended."""
     return TimedOut(f"the statement {what} longer than {timeout:g} s", hint="Give it more time: --timeout SECONDS")
+
+
+def too_big() -> UsageError:
+    """The error for a person's statement whose text or answer does not fit."""
+    return UsageError("the statement or its answer is too big", hint="Ask for less at a time, for instance with LIMIT.")
 
 
 def not_encrypted() -> BadDefinition:

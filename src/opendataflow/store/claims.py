@@ -8,6 +8,7 @@ from itertools import starmap
 from typing import Any
 
 from ..model import (
+    CLAIMABLE,
     IN,
     OUT,
     READY,
@@ -22,6 +23,7 @@ from ..model import (
     Limit,
     OutputFact,
     Receipt,
+    check_dataid,
     decide,
 )
 from ..model.ids import is_id
@@ -32,7 +34,19 @@ from .endings import lease_lost
 from .facts import ONLY_TRACKED, outputs_of, statuses_of
 from .inputs import ChunkId
 from .records import Claim, input_row
-from .rows import EventRow, OutRow, Picked, Standing, StatusKey, Take, Taken, as_objects, compact, receipt_events
+from .rows import (
+    CandidateRow,
+    EventRow,
+    OutRow,
+    Picked,
+    Standing,
+    StatusKey,
+    Take,
+    Taken,
+    as_objects,
+    compact,
+    receipt_events,
+)
 from .steering import recalled_versions
 
 _GIVEN_BACK = "GIVEN_BACK"  # the outcome of a run that was claimed, and that nobody began or refused
@@ -61,6 +75,18 @@ class Stale(Exception):
 
 class Overdue(Exception):
     """A lease is over, and it may be one of ours."""
+
+
+def prepare(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, how: How) -> None:
+    """Make a dataid that the caller names a candidate: if nothing stands in the way, or whatever does."""
+    check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+    candidates.derive(tx, catalogue, [(job.jobid, dataid)], asked_for=True)
+    if how.forced:
+        pair = candidates.pair_of(tx, catalogue, job.jobid, dataid)
+        chunks = status_rows.standing(tx, [(datasetid, dataid) for datasetid in job.outputs])
+        if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
+            row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, pair.inputs)
+            candidates.write(tx, [row])
 
 
 def take(
@@ -104,14 +130,13 @@ def take(
                 candidate.epoch,
                 candidate.sort_key,
                 candidate.tries + 1,
-                None if candidate.rank else RESUBMIT,
                 compact(receipt.to_data()) if how.forced or receipt.verdict == YES else None,
                 _consumed(facts),
             )
         )
     taken = _take(tx, job, takes, lease, how)
     claims = []
-    for take in takes:
+    for take, candidate in zip(takes, picked, strict=True):
         run = taken[take.dataid]
         if run.taken != len(job.outputs):
             raise Stale
@@ -125,7 +150,7 @@ def take(
                 job.outputs,
                 lease,
                 take.tries,
-                take.before == RESUBMIT,
+                candidate.rank == 0,
                 how.forced,
                 how.owner,
                 wanted[take.dataid],
@@ -142,6 +167,7 @@ def take(
 def _take(tx: Transaction, job: Job, takes: Sequence[Take], lease: float, how: How) -> dict[str, Taken]:
     """The runs that begin, by dataid; one is taken without the detour of a list, which would cost more than what is in it."""
     terms = {"pool": job.pool, "owner": how.owner, "lease": lease, "forced": how.forced, "why": how.why}
+    terms["outputs"] = compact(job.outputs)
     if len(takes) == 1:
         (one,) = takes
         inputs = compact(list(dict.fromkeys(one.inputs)))
@@ -191,7 +217,8 @@ def give_back(
     tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt | None, detail: str, wait: float
 ) -> None:
     """Undo a claim: the gate refused it, the receipt is kept and others go first for a while; or, without one, nobody began it."""
-    held = status_rows.standing(tx, [(datasetid, claim.dataid) for datasetid in claim.outputs])
+    chunks = [(name, claim.dataid) for name in claim.outputs]
+    held = status_rows.standing(tx, chunks)
     if any((row.status, row.runid) != (RUNNING, claim.runid) for row in held.values()) or len(held) < len(
         claim.outputs
     ):
@@ -217,16 +244,31 @@ def give_back(
         status_rows.remove(tx, new if were else new + _read_by(tx, claim))
     about: dict[str, Any] = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
     if receipt is None:
-        chunk = claim.dataid, claim.jobid
-        events = [EventRow("given back", name, *chunk, who=claim.owner, **about) for name in claim.outputs]
+        events = [
+            EventRow("given back", *chunk, claim.jobid, after=row.held, who=claim.owner, **about)
+            for chunk, row in held.items()
+        ]
     else:
         events = receipt_events("refused", claim.outputs, receipt, claim.owner, **about)
+    events += _not_as_before(tx, held)
     tx.run("events_put", events=as_objects(events))
-    chunks = [(name, claim.dataid) for name in claim.outputs]
     if not claim.was_resubmit:  # it is as it was before: nobody waits for it any more, or for all that there is
         candidates.settle(tx, catalogue, chunks, by_person=True)
     not_before = tx.value("lease_clock") + wait if wait else 0.0
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
+
+
+def _not_as_before(tx: Transaction, held: Mapping[ChunkId, Standing]) -> list[EventRow]:
+    """The events of chunks that did not become what they were before the claim, but RESUBMIT."""
+    now = status_rows.standing(tx, list(held))
+    told = (
+        "its run was given back, and another output of it has to be made again, or its version was recalled meanwhile"
+    )
+    return [
+        EventRow("resubmitted", *chunk, row.jobid, row.held, now[chunk].status, why=told, epoch=row.epoch)
+        for chunk, row in held.items()
+        if chunk in now and now[chunk].status != row.held
+    ]
 
 
 def _before_it_was_forced(tx: Transaction, held: Mapping[ChunkId, Standing]) -> list[OutRow]:

@@ -26,18 +26,16 @@ def store_implicit(tx: Transaction, catalogue: Catalogue) -> None:
             tx.run("job_item_put", jobid=job.jobid, itemtype=OUT, datasetid=job.jobid, itemvalue=None)
 
 
-def register(
-    tx: Transaction,
+def planned(
     stored: Catalogue,
     datasets: Iterable[Dataset],
     jobs: Iterable[Job],
     pools: Iterable[Pool],
     *,
     retired: Collection[str] = (),
-    prune: bool,
-    dry_run: bool,
-) -> list[Change]:
-    """Make the store hold these definitions; returns the differences and writes only those. Retired jobs go."""
+    prune: bool = False,
+) -> tuple[Catalogue, list[Change]]:
+    """What the store would hold with these definitions, and how that differs from what it holds. Retired jobs go."""
     datasets, jobs, pools = list(datasets), list(jobs), list(pools)
     for dataset in datasets:
         if dataset.encryptedpass and not is_token(dataset.encryptedpass):
@@ -67,11 +65,9 @@ def register(
         if job.pool and job.pool not in wanted.pools:
             raise BadDefinition(
                 f"job {job.jobid} runs in pool {job.pool}, which does not exist",
-                hint=f"Declare it, for instance: odf pool set {job.pool} 10",
+                hint=f"Declare it, for instance: odf pool set {job.pool} 10 --create",
             )
-    if not dry_run:
-        _write(tx, stored, wanted, changes)
-    return changes
+    return wanted, changes
 
 
 def no_longer_declared(tx: Transaction, applied: Applied, jobs: Iterable[Job]) -> set[str]:
@@ -116,7 +112,8 @@ def _differences(
             )
 
 
-def _write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[Change]) -> None:
+def write(tx: Transaction, stored: Catalogue, wanted: Catalogue, changes: list[Change]) -> None:
+    """Store the definitions that differ."""
     order = {"pool": 0, "dataset": 1, "job": 2}
     adding = [change for change in changes if change.action != "remove"]
     removing = [change for change in changes if change.action == "remove"]

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import Cancelled, LeaseLost, WrongData
-from ..model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, Consumed, Job, Manifest
+from ..errors import Cancelled, LeaseLost, Stopped, WrongData
+from ..model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, CheckResult, Consumed, Dataset, Job, Manifest
+from ..model.checks import WARN
 from ..model.remarks import remarks
-from ..shapes import NamedTuple
-from . import candidates, records
+from ..shapes import NamedTuple, replace
+from . import candidates, records, status_rows
 from .backend import Answer, Retry, Transaction
 from .inputs import ChunkId
 from .records import Claim, Rescued, Run
+from .repeats import Product, repeated
 from .rows import EventRow, Expired, as_objects, compact, manifest_data
 
 LOST = "LOST"
@@ -90,14 +92,21 @@ def _ask_to_publish(tx: Transaction, done: Sequence[Done]) -> Callable[[], Count
     return lambda: Counter(runid for (runid,) in runids())
 
 
-def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm: Callable[[], None]) -> candidates.Seen:
-    """Publish: only if the epochs are still ours, and all of it at once. Returns how the inputs stand.
+class Committed(NamedTuple):
+    """How the inputs of published runs stand, and the remarks on what each run published."""
+
+    seen: candidates.Seen
+    remarks: dict[int, str]
+
+
+def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm: Callable[[], None]) -> Committed:
+    """Publish: only if the epochs are still ours, and all of it at once.
 
     confirm says whether the catalogue is still what it was, as soon as the first answer is there.
     """
     manifests: list[dict[str, Any]] = []
     chunks: list[ChunkId] = []
-    contents: list[tuple[str, str, str]] = []
+    done, wrong = _with_repeats(tx, catalogue, done)
     held = _ask_to_publish(tx, done)
     for claim, given, _ in done:
         for datasetid in claim.outputs:
@@ -105,24 +114,14 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm:
             chunk = (datasetid, claim.dataid)
             chunks.append(chunk)
             manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
-            dataset = catalogue.datasets.get(datasetid)
-            if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
-                contents.append((datasetid, manifest.fingerprint, claim.dataid))
     if len(manifests) == 1:
         tx.run("manifest_put", **manifests[0])
     else:
         tx.run("manifests_put", manifests=compact(manifests))
-    if contents:
+    if wrong is not None:  # a run that lost its chunk is answered so, whatever it made
         confirm()
         _check_ended(done, held())
-    for datasetid, fingerprint, dataid in sorted(contents):
-        tx.lock("lock_content", datasetid=datasetid, fingerprint=fingerprint)
-        other = tx.value("same_content", datasetid=datasetid, fingerprint=fingerprint, dataid=dataid)
-        if other is not None:
-            raise WrongData(
-                f"{datasetid} {dataid} would have exactly the content of {datasetid} {other}",
-                hint="Is its input the right one? If repeats are normal here, set repeats = true on the dataset.",
-            )
+        raise wrong
     # A job that writes something else by now is looked at as a whole.
     whole = [
         (claim.jobid, claim.dataid)
@@ -134,7 +133,44 @@ def commit(tx: Transaction, catalogue: Catalogue, done: Sequence[Done], confirm:
     seen = candidates.settle(tx, catalogue, chunks, whole, read, by_person=len(whole) < len(done))
     confirm()  # a consumer that was registered meanwhile must get its candidates too
     _check_ended(done, held())
-    return seen
+    return Committed(seen, {claim.runid: remarks(given) for claim, given, _ in done})
+
+
+def _with_repeats(
+    tx: Transaction, catalogue: Catalogue, done: Sequence[Done]
+) -> tuple[Sequence[Done], WrongData | None]:
+    """The runs with a remark on each product that has the content of another chunk; WrongData where it may not."""
+    products: list[tuple[Product, Dataset, int]] = []
+    for index, (claim, given, _) in enumerate(done):
+        for datasetid in claim.outputs:
+            manifest, dataset = given.get(datasetid, _NOTHING), catalogue.datasets.get(datasetid)
+            if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
+                product = Product(datasetid, claim.dataid, manifest.fingerprint, claim.inputs)
+                products.append((product, dataset, index))
+    if not products:
+        return done, None
+    products.sort(key=lambda item: (item[0].datasetid, item[0].fingerprint, item[0].dataid))
+    for product, _, _ in products:
+        tx.lock("lock_content", datasetid=product.datasetid, fingerprint=product.fingerprint)
+    remarked = list(done)
+    before: list[Product] = []
+    for product, dataset, index in products:
+        datasetid, dataid = product.datasetid, product.dataid
+        found = repeated(tx, dataset, product, before)
+        before.append(product)
+        if found is None:
+            continue
+        if found.is_wrong:
+            return done, WrongData(
+                f"{datasetid} {dataid} would have exactly the content of {datasetid} {found.dataid}",
+                hint="Is its input the right one? If repeats are normal here, set repeats = true on the dataset.",
+            )
+        run = remarked[index]
+        manifest = run.manifests[datasetid]
+        remark = CheckResult("repeats", "repeats", WARN, False, {"same_content_as": found.dataid})
+        manifests = {**run.manifests, datasetid: replace(manifest, checks=(*manifest.checks, remark))}
+        remarked[index] = run._replace(manifests=manifests)
+    return remarked, None
 
 
 def _check_ended(done: Sequence[Done], held: Mapping[int, int]) -> None:
@@ -154,15 +190,20 @@ def lease_lost(claim: Claim) -> LeaseLost:
 def fail(
     tx: Transaction, catalogue: Catalogue, claim: Claim, outcome: str, detail: str | None, exit_code: int | None
 ) -> str:
-    """End an attempt that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
+    """End an attempt that failed or was stopped; returns what its chunk became.
+
+    That is FAILED, or RESUBMIT: by the job's retry rule, or because a signal stopped its worker, which is no try.
+    """
     job = catalogue.jobs.get(claim.jobid)
-    again = job is not None and not claim.forced and job.retry.applies(claim.tries, outcome)
+    is_stopped = outcome == Stopped.name
+    again = job is not None and (is_stopped or (not claim.forced and job.retry.applies(claim.tries, outcome)))
     out_status = RESUBMIT if again else FAILED
-    failed = Ending("failed", FAILED, out_status, FAILED, outcome, detail, exit_code)
-    if len(end(tx, claim, claim.outputs, failed)) < len(claim.outputs):
+    kind, run_status = ("stopped", LOST) if is_stopped else ("failed", FAILED)
+    ending = Ending(kind, run_status, out_status, FAILED, outcome, detail, exit_code)
+    if len(end(tx, claim, claim.outputs, ending)) < len(claim.outputs):
         raise lease_lost(claim)
     if job is not None and again:
-        _come_back(tx, catalogue, job, claim.dataid, claim.tries)
+        _come_back(tx, catalogue, job, claim.dataid, 0 if is_stopped else claim.tries)
     return out_status
 
 
@@ -171,7 +212,7 @@ def _come_back(
 ) -> None:
     from random import random  # here, since only what failed comes back
 
-    delay = max(job.retry.delay(tries, random()) - waited, 0.0)
+    delay = max(job.retry.delay(tries, random()) - waited, 0.0) if tries else 0.0
     not_before = tx.value("lease_clock") + delay if delay else 0.0
     candidates.derive(tx, catalogue, [(job.jobid, dataid)], not_before=not_before)
 
@@ -210,10 +251,14 @@ def _end_whole(
 ) -> None:
     """End a run; an output whose row says something else by now keeps it, and the history still tells how its run ended."""
     ended = end(tx, run, outputs, ending)
+    taken = [(name, run.dataid) for name in outputs if name not in ended]
+    if not taken:
+        return
     about: dict[str, Any] = {"who": who, "why": ending.detail, "epoch": run.epoch, "runid": run.runid}
-    taken = [EventRow(ending.kind, name, run.dataid, run.jobid, **about) for name in outputs if name not in ended]
-    if taken:
-        tx.run("events_put", events=as_objects(taken))
+    now = status_rows.standing(tx, taken)
+    statuses = {chunk: now[chunk].status if chunk in now else None for chunk in taken}
+    events = [EventRow(ending.kind, *chunk, run.jobid, status, status, **about) for chunk, status in statuses.items()]
+    tx.run("events_put", events=as_objects(events))
 
 
 def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:

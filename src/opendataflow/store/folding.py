@@ -66,11 +66,6 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     rows = list(status_rows.standing(tx, chunks).values())
     notes, unfit = _sorted_out(tx, notes, rows)
     events = [
-        EventRow("sql", *_chunk(note), note.jobid, note.before, note.after, note.who, at=str(note.at))
-        for note in notes
-        if note.who is not None
-    ]
-    events += [
         EventRow("unfit note", *_chunk(note), note.jobid, who=note.who, why=f"it says {note.before} → {note.after}")
         for note in unfit
     ]

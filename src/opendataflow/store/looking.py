@@ -8,6 +8,7 @@ from typing import Any
 from ..model import Limit
 from ..shapes import NamedTuple
 from . import in_line, limits, records
+from .announcing import Ends
 from .backend import Transaction
 from .records import Deferred, Event, Position, Remarked, Sample
 from .rows import JobCount, PoolNow, SpanCounts, Status, compact
@@ -31,13 +32,6 @@ class ChunkStatus(NamedTuple):
     datasetid: str
     dataid: str
     status: str
-
-
-class Ends(NamedTuple):
-    """The first and the last dataid of a stretch; None where it has no chunk."""
-
-    first_dataid: str | None
-    last_dataid: str | None
 
 
 class Looking(Session):
@@ -99,9 +93,11 @@ class Looking(Session):
         rows = self._fetch(Status._make, "statuses_given", chunks=compact(chunks)) if chunks else []
         return {(row.datasetid, row.dataid): str(row.status) for row in rows}
 
-    def refused_arrivals(self, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED) -> list[Event]:
-        """Chunks from outside whose last event is that they were not taken, newest first, among the last events."""
-        return self._fetch(records.event, "arrivals_refused", look_back=look_back, n=n)
+    def refusals(
+        self, jobid: str = "", dataid: str = "", *, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED
+    ) -> list[Event]:
+        """Chunks whose last delivery or attempt was refused for what the data is, newest first, among the last events."""
+        return self._fetch(records.event, "refusals", jobid=jobid, dataid=dataid, look_back=look_back, n=n)
 
     def remarked(self, look_back: int = _LOOK_BACK, n: int = _MOST_LISTED) -> list[Remarked]:
         """READY chunks that were published with a remark, newest first, among the last runs."""

@@ -60,7 +60,8 @@ def _refuse_other_tables(backend: Backend) -> None:
         raise StoreTaken(
             f"{backend.shown_url} has tables that are not a store's: {', '.join(others[:_NAMED])}{more}",
             hint="Nothing was changed. Give the store a file that does not exist yet, or a database without a schema "
-            f"{schemas.split(backend.url)[1]}.",
+            f"{schemas.split(backend.url)[1]}. "
+            "If they are the Java original's, fill a new store from them: odf import --original ADDRESS",
         )
 
 

@@ -128,6 +128,7 @@ class PostgresTransaction(Transaction):
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> _Asked:
         sql, names = _numbered(query, self._schema)
+        parameters = self.redacted(parameters)
         values = [parameters[name] for name in names]
         asked = _Asked(sql, [None if value is None else str(value).encode() for value in values])
         self._waiting.append(asked)

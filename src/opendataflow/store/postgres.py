@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from ..errors import SchemaChanged, StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
+from ..tokens import NOT_UNDERSTOOD, shown_address
 from . import schemas
 from .backend import (
     ENCRYPTED,
@@ -22,6 +23,7 @@ from .backend import (
     lacks,
     no_space,
     not_encrypted,
+    too_big,
     too_many_locks,
     took_too_long,
 )
@@ -85,9 +87,11 @@ class PostgresBackend(Backend):
         self._connect()
 
     def _connect(self) -> None:
-        extra: dict[str, Any] = {"password": self._password} if self._password is not None else {}
+        extra: dict[str, Any] = {}
         try:
-            given = {**parameters(self._address), **extra}
+            given = parameters(self._address)
+            if self._password is not None and "password" not in given:
+                given["password"] = extra["password"] = self._password
             if given.get("password") and "require_auth" not in given and pq.version() >= _KNOWS_REQUIRE_AUTH:
                 extra["require_auth"] = "scram-sha-256"  # whatever the server asks for: no password in clear text
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
@@ -96,7 +100,8 @@ class PostgresBackend(Backend):
             # same at ten chunks and at ten million, whatever its statistics say and however old they are.
             run_now(
                 self._connection.pgconn,
-                f'set search_path = "{self.schema}", public;'.encode()
+                # Nothing else: a role that may create functions in another schema could shadow ours.
+                f'set search_path = "{self.schema}", pg_temp;'.encode()
                 + b" set jit = off; set plan_cache_mode = force_generic_plan;"
                 b" set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
                 # A process that is frozen answers keepalives, and would hold its locks until it is thawed.
@@ -107,26 +112,29 @@ class PostgresBackend(Backend):
             )
         except errors.ProgrammingError as error:
             raise UsageError(
-                f"the store's address is not understood: {error}",
+                # libpq repeats what it does not understand behind the colon; it may be a piece of a password.
+                f"the store's address is not understood: {first_line(error).partition(': ')[0]}",
                 hint="It looks like postgresql://user@host:5432/database.",
             ) from None
         except errors.Error as error:
             if isinstance(error, errors.InvalidCatalogName) or "does not exist" in str(error):
                 raise StoreMissing(
-                    f"there is no store at {self.shown_url}: {first_line(error)}",
+                    f"there is no store at {self.shown_url}{self._told(error)}",
                     hint="Create the database and role first, then: odf migrate",
                 ) from None
             raise StoreUnreachable(
-                f"the store {self.shown_url} cannot be reached: {first_line(error)}",
+                f"the store {self.shown_url} cannot be reached{self._told(error)}",
                 hint="Is the server up, and are host, user and password right?",
             ) from None
 
     @property
     def shown_url(self) -> str:
         """The address without a password."""
-        head, at, tail = self.url.rpartition("@")
-        scheme, slashes, login = head.partition("://")
-        return f"{scheme}{slashes}{login.partition(':')[0]}@{tail}" if at else self.url
+        return shown_address(self.url)
+
+    def _told(self, error: errors.Error) -> str:
+        """What libpq says, except of an address that we do not understand: it may repeat a piece of a password."""
+        return f": {first_line(error)}" if self.shown_url != NOT_UNDERSTOOD else ""
 
     def _translate(self, error: errors.Error, transaction: str = "") -> None:
         """Raise an error of ours for one of the driver, where there is one; transaction is the one that is being committed."""
@@ -240,6 +248,10 @@ class PostgresBackend(Backend):
     def another(self) -> PostgresBackend:
         return PostgresBackend(self.url, password=self._password)
 
+    def open_schemas(self) -> list[str]:
+        with self.reading() as transaction:
+            return list(transaction.values("open_schemas"))
+
     def has_schema(self) -> bool:
         with self.reading() as transaction:
             return bool(transaction.value("has_schema"))
@@ -276,6 +288,8 @@ class PostgresBackend(Backend):
             raise took_too_long(timeout) from None
         except errors.LockNotAvailable:
             raise took_too_long(timeout, "waited for a lock") from None
+        except (MemoryError, errors.OutOfMemory, errors.ProgramLimitExceeded):
+            raise too_big() from None
         except errors.Error as error:
             raise UsageError(f"the statement is wrong: {first_line(error)}") from None
 

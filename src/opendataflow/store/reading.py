@@ -9,11 +9,12 @@ from ..errors import UnknownRun
 from ..model import READY, RUNNING, Facts, canonical
 from . import facts, records
 from .backend import Transaction
-from .records import Attempt, Chunk, Event, InputRow, ManifestRow, Published, Run
-from .rows import StateCount, StatusCount, Unpublished
+from .records import Chunk, Event, InputRow, ManifestRow, Published, Run
+from .rows import Attempt, StateCount, StatusCount
 from .session import Session
 
 _PAGE = 10_000
+_PAGE_OF_SPAN = 256  # of what lies between two positions, which is mostly little
 _RECENT_RUNS = 20_000
 
 
@@ -58,6 +59,15 @@ class Reading(Session):
         while page := self.chunks(datasetid, status=status, after=after, n=_PAGE):
             yield from page
             after = page[-1]
+
+    def whole_chunks_between(self, datasetid: str, from_key: str, to_key: str) -> Iterator[Chunk]:
+        """Every chunk between two positions in the order, both included, page by page."""
+        page: dict[str, Any] = {"after_key": from_key, "after_dataid": ""}
+        while found := self._fetch(records.chunk, "chunks_page", datasetid=datasetid, n=_PAGE_OF_SPAN, **page):
+            yield from (chunk for chunk in found if chunk.sort_key <= to_key)
+            if found[-1].sort_key > to_key:
+                return
+            page = {"after_key": found[-1].sort_key, "after_dataid": found[-1].dataid}
 
     def status_counts(self) -> dict[str, dict[str, int]]:
         """How many chunks of each dataset have each status."""
@@ -145,16 +155,17 @@ class Reading(Session):
     def holds(self, runid: int) -> bool:
         """Whether a run still holds its chunk: its lease is not over, and nobody changed the status."""
         run = self.run(runid)
-        if run.status != RUNNING or any(over.runid == runid for over in self.expired()):
+        if run.status != RUNNING or self._value("run_is_over", runid=runid):
             return False
         chunks = (self.chunk(name, run.dataid) for name in self.catalogue().job(run.jobid).outputs)
         return all(chunk is not None and chunk.status == RUNNING and chunk.runid == runid for chunk in chunks)
 
-    def unpublished_attempts(self) -> Iterator[Attempt]:
-        """Every attempt that failed or lost its chunk, oldest first."""
-        after = 0
-        while page := self._fetch(Unpublished._make, "attempts_unpublished_page", after=after, n=_PAGE):
-            yield from (Attempt(row.jobid, row.dataid, row.epoch, records.moment(row.started)) for row in page)
+    def unpublished_attempts(self, after: int = 0) -> Iterator[Attempt]:
+        """Every attempt after this run that failed or lost its chunk, oldest first."""
+        while page := self._fetch(Attempt._make, "attempts_unpublished_page", after=after, n=_PAGE):
+            yield from (
+                Attempt(row.runid, row.jobid, row.dataid, row.epoch, records.moment(row.started)) for row in page
+            )
             after = page[-1].runid
 
     # History -----------------------------------------------------------------------------------------------------
@@ -197,17 +208,24 @@ class Reading(Session):
         """The versions of a chunk whose files odf vacuum removed."""
         return set(self._values("vacuumed_versions", datasetid=datasetid, dataid=dataid))
 
-    def all_published(self, datasetid: str) -> Iterator[Published]:
-        """The manifest of the current version of every READY chunk that has one, in order, page by page."""
-        key, dataid = "", ""
+    def all_published(self, datasetid: str, from_key: str = "", to_key: str | None = None) -> Iterator[Published]:
+        """The manifests of the current versions of READY chunks, in order, page by page; all, or between two positions."""
+        key, dataid, n = from_key, "", _PAGE if to_key is None else _PAGE_OF_SPAN
         while page := self._fetch(
-            ManifestRow._make, "published_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=_PAGE
+            ManifestRow._make, "published_page", datasetid=datasetid, after_key=key, after_dataid=dataid, n=n
         ):
-            yield from map(self._found, map(records.published, page))
+            inside = [row for row in page if to_key is None or row.sort_key <= to_key]
+            yield from map(self._found, map(records.published, inside))
+            if len(inside) < len(page):
+                return
             key, dataid = page[-1].sort_key, page[-1].dataid
 
+    def vacuumed_until(self) -> int:
+        """The run up to which the last whole vacuum left nothing of attempts that published nothing."""
+        return int(self._value("meta_get", name="vacuumed until run") or 0)
+
     def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
-        """The chunks of a dataset that were published more often than this."""
+        """The chunks of a dataset that have more versions than this whose files were not removed."""
         return self._values("dataids_with_versions", datasetid=datasetid, n=more_than)
 
     def locations_in_use(self, datasetid: str) -> list[str]:

@@ -89,15 +89,6 @@ class Run(NamedTuple):
     lease_until: float | None
 
 
-class Attempt(NamedTuple):
-    """One attempt that ended without publishing."""
-
-    jobid: str
-    dataid: str
-    epoch: int
-    started: datetime | None
-
-
 class Event(NamedTuple):
     """One line of history."""
 
@@ -314,10 +305,9 @@ def consumed(inputs: str, runid: int) -> tuple[Consumed, ...]:
 
 def event(row: Row) -> Event:
     """A row of table event."""
-    raw: Any = Event._make(row)
+    raw = Event._make(row)
     receipt = Receipt.from_data(table(raw.receipt, f"event {raw.eventid}, column receipt")) if raw.receipt else None
-    result: Event = raw._replace(at=moment(raw.at), receipt=receipt)
-    return result
+    return raw._replace(at=moment(raw.at), receipt=receipt)
 
 
 def link(row: Row) -> Link:

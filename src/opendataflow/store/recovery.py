@@ -48,15 +48,6 @@ class Postponed(NamedTuple):
     not_before: float
 
 
-class RefusedRun(NamedTuple):
-    """A candidate whose last run was refused, and why."""
-
-    jobid: str
-    dataid: str
-    outcome: str | None
-    detail: str | None
-
-
 class Took(NamedTuple):
     """How long one good run of a job took."""
 
@@ -84,10 +75,6 @@ class Recovery(Session):
     def postponed(self, n: int = _MOST) -> list[Postponed]:
         """At most n candidates that are deferred, of all jobs, the next one first."""
         return self._fetch(Postponed._make, "candidates_deferred", n=n)
-
-    def refused_runs(self, look_back: int = _LAST_RUNS, n: int = _MOST) -> list[RefusedRun]:
-        """Candidates whose last run was refused by a look at the data, among the last runs, newest first."""
-        return self._fetch(RefusedRun._make, "runs_refused_last", look_back=look_back, n=n)
 
     def took(self, jobids: Iterable[str], look_back: int = _LAST_RUNS, n: int = 20) -> list[Took]:
         """How many seconds the last good runs of these jobs took, among the last runs, at most n of each."""

@@ -129,14 +129,14 @@ class Candidate(NamedTuple):
     not_before: float
 
 
-class Unpublished(NamedTuple):
+class Attempt(NamedTuple):
     """A run that ended without publishing."""
 
     runid: int
     jobid: str
     dataid: str
     epoch: int
-    started: Any
+    started: Any  # as the database has it, or a moment
 
 
 class Reader(NamedTuple):
@@ -337,7 +337,6 @@ class Take(NamedTuple):
     epoch: int
     sort_key: str
     tries: int
-    before: str | None
     receipt: str | None
     inputs: tuple[Consumed, ...]
 

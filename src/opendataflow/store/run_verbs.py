@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from ..errors import LeaseLost, UnknownRun, UsageError
+from ..errors import BadDefinition, LeaseLost, Stopped, UnknownRun, UsageError
 from ..model import (
-    CLAIMABLE,
     FAILED,
     READY,
     RUNNING,
-    TODAY,
     Catalogue,
     Facts,
     InputChunk,
     InputFact,
-    Job,
     Manifest,
     Receipt,
-    check_dataid,
     sort_key,
 )
-from ..model.timezone import time_zone
-from . import candidates, claims, definitions, endings, folding, freshness, limits, records, status_rows
-from .announcing import Act, Announcement, announce
+from ..model.calendar import comes_by_clock
+from . import candidates, claims, definitions, endings, folding, freshness, limits, records
+from .announcing import Act, Announcement, announce, announce_by_clock
 from .backend import Backend, Retry, Transaction, Unreadable
 from .endings import Done
 from .records import Claim, Past, ReadRow, Rescued
-from .rows import CandidateRow, EventRow, Held, Picked, as_objects, compact, receipt_events
+from .repeats import wrong_repeat_of
+from .rows import EventRow, Held, Picked, as_objects, compact, receipt_events
 from .session import Session
 from .steer_verbs import schema_of
 
 _REFUSED_WAIT = 60.0
 _MOST_RESCUED = 100_000
+_MOST_REBUILDS = 20  # of a job's candidates, in one claim
+_MOST_LOOKS = 100  # at what has to be done before a chunk is taken, in one transaction
 _LOOK_BACK = 20  # events of a chunk, among which its last receipt is looked for
 
 
@@ -45,8 +43,8 @@ class RunVerbs(Session):
     def __init__(self, backend: Backend, **how: Any) -> None:
         super().__init__(backend, **how)
         self._clock = time.time
-        self._today = ("", "")  # the revision and day for which today was announced
-        self._announced = ("", "")  # the same, before it is committed
+        self._by_clock: dict[str, tuple[str, int]] = {}  # the revision and period for which a dataset was announced
+        self._announced = self._by_clock  # the same, before it is committed
         self._pinned: set[str] = set()  # datasets whose schema is remembered for sure, at this revision
         self._pinned_at = ""
 
@@ -74,11 +72,11 @@ class RunVerbs(Session):
             raise UsageError(f"n must be at least 1, not {n}")
         how = claims.How(owner or self._who, lease, force, held)
         was_unreadable = False
-        while True:
-            self._announced = self._today  # what an undone claim announced is not there
+        for _ in range(_MOST_REBUILDS):
+            self._announced = self._by_clock  # what an undone claim announced is not there
             try:
                 taken = self._do(lambda tx: self._claim(tx, jobid, n, dataid, how), is_so=claims.are_runs, step="claim")
-                self._today = self._announced  # known only now that it is committed
+                self._by_clock = self._announced  # known only now that it is committed
                 return taken
             except claims.Overdue:
                 # Who claims is alive, however long it stood still or could not reach the store to say so.
@@ -90,11 +88,15 @@ class RunVerbs(Session):
                     raise  # it is something else that cannot be read
                 was_unreadable = isinstance(problem, Unreadable)
                 self._do(lambda tx: candidates.rebuild(tx, self._known(tx), jobid))
+        raise BadDefinition(
+            f"the candidates of {jobid} do not fit its rows, although they were derived anew {_MOST_REBUILDS} times",
+            hint="Nothing was claimed. Look for a definition that changes all the time: odf doctor",
+        )
 
     def _claim(self, tx: Transaction, jobid: str, n: int, dataid: str | None, how: claims.How) -> list[Claim]:
         catalogue = self._catalogue or self._known(tx)
         is_prepared = False
-        while True:
+        for _ in range(_MOST_LOOKS):
             if jobid not in catalogue.jobs:
                 catalogue = self._known(tx)  # it may have been registered since this process last looked
             job = catalogue.job(jobid)
@@ -102,12 +104,12 @@ class RunVerbs(Session):
                 catalogue = self._known(tx)
                 if jobid in _markers(catalogue):  # we may not store it, and its runs could not be remembered
                     definitions.store_implicit(tx, catalogue)
-            if any(item.datasetid == TODAY.datasetid for item in job.inputs):
+            if any(comes_by_clock(catalogue.dataset(item.datasetid)) for item in job.inputs):
                 catalogue = self._known(tx)
-                self._announce_today(tx, catalogue)
+                self._announced = announce_by_clock(tx, catalogue, job, self._clock(), (self._revision, self._by_clock))
             if dataid is not None and not is_prepared:
                 catalogue = self._known(tx)
-                self._prepare(tx, catalogue, job, dataid, how)
+                claims.prepare(tx, catalogue, job, dataid, how)
                 is_prepared = True
             limited = [] if how.forced else limits.of_job(tx, catalogue, job, lock=True)
             free = min([n, *(limit.free for limit in limited)])
@@ -137,25 +139,7 @@ class RunVerbs(Session):
                 return []
             else:
                 return claims.take(tx, catalogue, job, picked, limited, how)
-
-    def _prepare(self, tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, how: claims.How) -> None:
-        """Make a dataid that somebody names a candidate: if nothing stands in the way, or whatever does."""
-        check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
-        candidates.derive(tx, catalogue, [(job.jobid, dataid)], asked_for=True)
-        if how.forced:
-            pair = candidates.pair_of(tx, catalogue, job.jobid, dataid)
-            chunks = status_rows.standing(tx, [(datasetid, dataid) for datasetid in job.outputs])
-            if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
-                row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, pair.inputs)
-                candidates.write(tx, [row])
-
-    def _announce_today(self, tx: Transaction, catalogue: Catalogue) -> None:
-        """The chunk of the current day is always READY."""
-        name = str(catalogue.dataset(TODAY.datasetid).options.get("timezone", "UTC"))
-        day = datetime.fromtimestamp(self._clock(), time_zone(name, "dataset today")).date().isoformat()
-        if self._today != (self._revision, day):
-            announce(tx, catalogue, Announcement(TODAY.datasetid, [day], repeats=True), Act("clock"))
-            self._announced = (self._revision, day)
+        raise claims.Stale  # others change definitions or statuses faster than they can be folded in
 
     def claim_of(self, runid: int) -> Claim:
         """The claim that a run holds, for whoever ends it in another process; LeaseLost when it holds none."""
@@ -254,24 +238,18 @@ class RunVerbs(Session):
 
         def work(tx: Transaction) -> dict[int, tuple[InputChunk, ...]]:
             chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}  # anew each time that it is run
+            catalogue = self._catalogue or self._seen(tx)
             for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
-                same = None
-                if row.fingerprint is not None:
-                    content = {"datasetid": row.datasetid, "dataid": row.dataid, "fingerprint": row.fingerprint}
-                    same = tx.value("same_content", **content)
                 chunk = records.input_chunk(row)
                 manifest = chunk.manifest and chunk.manifest.at(found)
+                same = wrong_repeat_of(tx, catalogue.datasets.get(row.datasetid), row.dataid, manifest)
                 chunks[row.runid].append(chunk._replace(manifest=manifest, same_as=same))
             return {runid: tuple(read) for runid, read in chunks.items()}
 
         return self._do(work, reading=True) if wanted else {claim.runid: () for claim in claims}
 
     def past(self, datasetid: str, dataid: str, trailing: int = 0, beside: str | None = None) -> Past:
-        """What earlier publishes of a dataset say about a chunk that is judged now.
-
-        The schema of the first one, the rows of the last `trailing` published chunks before it, and whether dataset
-        `beside` has this chunk.
-        """
+        """What earlier publishes say: the first schema, the rows of `trailing` chunks before, and whether `beside` has it."""
 
         def work(tx: Transaction) -> Past:
             key = sort_key(self._seen(tx).dataset(datasetid).partition, dataid)
@@ -311,12 +289,12 @@ class RunVerbs(Session):
         *,
         exit_code: int | None = None,
         beside: Mapping[str, Manifest] | None = None,
-    ) -> None:
-        """Publish what the run produced; LeaseLost when the epoch is no longer ours.
+    ) -> str:
+        """Publish what the run produced, and return the remarks on it; LeaseLost when the epoch is no longer ours.
 
         `beside` are chunks of the same dataid in datasets that are no outputs of the job: rows that were kept aside.
         """
-        self.commit_many([(claim, manifests or {}, exit_code)], beside=beside)
+        return self.commit_many([(claim, manifests or {}, exit_code)], beside=beside)[claim.runid]
 
     def commit_many(
         self,
@@ -324,10 +302,11 @@ class RunVerbs(Session):
         *,
         beside: Mapping[str, Manifest] | None = None,
         settle: Sequence[Callable[[], None]] = (),
-    ) -> None:
-        """Publish several runs in one transaction, all of them or none; the first publish of a dataset pins its schema.
+    ) -> dict[int, str]:
+        """Publish several runs in one transaction, all of them or none, and return the remarks on each, by runid.
 
-        `settle` comes last, once every epoch was found to be current: what raises there undoes the commit.
+        The first publish of a dataset pins its schema. `settle` comes last, once every epoch was found to be current:
+        what raises there undoes the commit.
         """
         kept = self.roots().kept
         runs = [
@@ -343,9 +322,9 @@ class RunVerbs(Session):
             if manifest.schema and datasetid not in self._pinned
         }
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> dict[int, str]:
             catalogue, confirm = self._presumed(tx)
-            seen = endings.commit(tx, catalogue, runs, confirm)
+            seen, remarks = endings.commit(tx, catalogue, runs, confirm)
             for datasetid, schema in sorted(schemas.items()):
                 tx.run("meta_put_once", name=schema_of(datasetid), value=schema)
             for datasetid, manifest in (beside or {}).items():
@@ -360,17 +339,22 @@ class RunVerbs(Session):
                 with self._asking_nobody():
                     for step in settle:
                         step()
+            return remarks
 
-        self._do(work, is_so=lambda tx, _: claims.are_runs(tx, [run.claim for run in runs], READY), step="commit")
+        remarks = self._do(
+            work, is_so=lambda tx, _: claims.are_runs(tx, [run.claim for run in runs], READY), step="commit"
+        )
         self._pinned |= schemas.keys()  # known only now that it is committed
+        return remarks
 
     def fail(
         self, claim: Claim, outcome: str = "JOB_FAILED", detail: str | None = None, *, exit_code: int | None = None
     ) -> str:
-        """End a run that failed; returns what its chunk became: FAILED, or RESUBMIT by the job's retry rule."""
+        """End a run that failed or was stopped; returns what its chunk became: FAILED, or RESUBMIT to be made again."""
+        run_status = endings.LOST if outcome == Stopped.name else FAILED
         return self._do(
             lambda tx: endings.fail(tx, self._known(tx), claim, outcome, detail, exit_code),
-            is_so=lambda tx, _: claims.are_runs(tx, [claim], FAILED),
+            is_so=lambda tx, _: claims.are_runs(tx, [claim], run_status),
             step="fail",
         )
 

@@ -21,6 +21,7 @@ from .backend import Backend, ConnectionLost, Retry, Row, Transaction
 _T = TypeVar("_T")
 _LAST_PATIENCE = 5.0  # with a store that is away or says nothing, once somebody wants an end
 _LOOK = 0.2
+_FEWEST_RACES = 100  # lost in a row, before patience counts
 
 
 class _Undone(Exception):
@@ -100,6 +101,7 @@ class Session:
         self._say = say or (lambda message: None)
         self._environment = environment
         self.roots: Callable[[], Roots] = Roots  # whoever knows the project says what locations are kept relative to
+        self.redact: Callable[[str], str] | None = None  # keeps known secrets out of what is stored
         self._is_ours = False  # whether the store's stamp was compared with our environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
@@ -163,7 +165,7 @@ class Session:
         if backend is None:
             return self
         other = type(self)(backend, who=self._who, patience=self.patience, say=self._say, environment=self._environment)
-        other.roots = self.roots
+        other.roots, other.redact = self.roots, self.redact
         return other
 
     # Transactions ------------------------------------------------------------------------------------------------
@@ -198,6 +200,7 @@ class Session:
         faults.point("before", step)
         try:
             with self._backend.reading() if reading else self._backend.writing() as transaction:
+                transaction.redact = self.redact
                 if not (reading or self._is_ours):
                     self._compare_stamp(transaction)
                 answer = work(transaction)
@@ -253,12 +256,20 @@ class Session:
         """
         with self._lock:
             waiting: Waiting | None = None
-            rest = 0.001
+            rest, lost_races, first_lost = 0.001, 0, 0.0
             while True:
                 self._asked = time.monotonic()
                 try:
                     answer = act()
-                except Retry:
+                except Retry as lost_race:
+                    lost_races += 1
+                    first_lost = first_lost or time.monotonic()
+                    if lost_races > _FEWEST_RACES and time.monotonic() - first_lost > self.patience:
+                        raise StoreUnreachable(
+                            f"the store {self.url} is changed by others all the time: {lost_races} transactions in a row"
+                            " had to begin again",
+                            hint="Nothing was changed. Do it again; if it goes on, look for a process that hangs.",
+                        ) from lost_race
                     pause(rest)
                     rest = min(2 * rest, 0.1)  # whoever was first may take a while
                     continue

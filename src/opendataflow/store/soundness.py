@@ -57,6 +57,7 @@ GROWING = "the epochs of a chunk only grow"
 ONE_END = "a run that began ends once in the history"
 ONLY_PUBLISHED = "a run reads only what was published before"
 SWEPT = "no lease that ran out survives a sweep"
+UNBROKEN = "each event of a chunk begins with the status at which the last one ended"
 DERIVED = "candidates are what the statuses say"
 
 # By query that finds what breaks it.
@@ -72,8 +73,10 @@ _ROWS = {
     "history_without_a_run": ONE_END,
     "versions_that_went_back": STAYS,
     "chunks_that_vanished": STAYS,
+    "gaps_in_history": UNBROKEN,
+    "statuses_without_history": UNBROKEN,
 }
-PROMISES = (PUBLISHED_ONCE, WHOLE, STAYS, ONE_LOCK, GROWING, ONE_END, ONLY_PUBLISHED, SWEPT, DERIVED)
+PROMISES = (PUBLISHED_ONCE, WHOLE, STAYS, ONE_LOCK, GROWING, ONE_END, ONLY_PUBLISHED, SWEPT, UNBROKEN, DERIVED)
 
 
 class Soundness(Session):

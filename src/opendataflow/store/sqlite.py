@@ -15,6 +15,7 @@ import apsw
 
 from ..errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from ..pause import pause
+from ..tokens import shown_address
 from . import queries
 from .backend import (
     ENCRYPTED,
@@ -29,6 +30,7 @@ from .backend import (
     lacks,
     no_space,
     not_encrypted,
+    too_big,
     took_too_long,
 )
 from .journal import boot_id, check_same, file_system_of, found_at, has_no_space, utc_now, wal_is_safe
@@ -38,8 +40,9 @@ from .typed import changes_no_tables, with_columns
 _PATIENCE = 60.0
 _STEPS = 10_000  # of a statement between two looks at the clock: a fraction of a millisecond
 _SMALLEST = 512  # bytes of one page
-_WRITTEN_BY_TRIGGERS = {"note", "meta"}
+_WRITTEN_BY_TRIGGERS = {"note", "event", "meta"}
 _TOO_FEW = r"^table (datastatus|dataset) has \d+ columns but \d+ values were supplied"
+_TOO_BIG = (apsw.TooBigError, apsw.NoMemError, MemoryError)
 _READS = {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 _CHANGES_ROWS = _READS | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 
@@ -114,7 +117,7 @@ class SqliteBackend(Backend):
         wal = Path(f"{self.path}-wal")
         if wal.exists() and wal.stat().st_size:
             raise StoreReadOnly(
-                f"the store {self.url} was not closed, and cannot be read without the right to write",
+                f"the store {self.shown_url} was not closed, and cannot be read without the right to write",
                 hint="Have somebody who may write it look once: odf status",
             )
         self._only_reads, self._seen = True, self._as_it_lies()
@@ -139,16 +142,16 @@ class SqliteBackend(Backend):
         """Raise what SQLite says about the file as an error of ours; what it says about a statement stays as it is."""
         if isinstance(error, apsw.BusyError):
             raise StoreUnreachable(
-                f"the store {self.url} is busy for more than {_PATIENCE:.0f} s",
+                f"the store {self.shown_url} is busy for more than {_PATIENCE:.0f} s",
                 hint="Another process holds it. Look for one that hangs.",
             ) from error
         if isinstance(error, apsw.ReadOnlyError):
             raise self._read_only() from error
         if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and has_no_space(self.path)):
-            raise no_space(self.url) from error
+            raise no_space(self.shown_url) from error
         was_opened = hasattr(self, "_offset")  # else it may be anything
         if isinstance(error, (apsw.IOError, apsw.CorruptError)) or (isinstance(error, apsw.NotADBError) and was_opened):
-            raise damaged(self.url, str(error)) from error
+            raise damaged(self.shown_url, str(error)) from error
         if isinstance(error, apsw.ConstraintError) and ENCRYPTED in str(error):
             raise not_encrypted() from None
         if isinstance(error, apsw.ConstraintError):
@@ -156,7 +159,8 @@ class SqliteBackend(Backend):
 
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
-            f"the store {self.url} cannot be written", hint=f"Check the permissions of {self.path} and of its folder."
+            f"the store {self.shown_url} cannot be written",
+            hint=f"Check the permissions of {self.path} and of its folder.",
         )
 
     def _set_up(self, create: bool) -> None:
@@ -216,7 +220,7 @@ class SqliteBackend(Backend):
 
     def writing(self) -> AbstractContextManager[Transaction]:
         if self._is_full:
-            raise no_space(self.url)
+            raise no_space(self.shown_url)
         return self._transaction("begin immediate", "commit")
 
     def reading(self) -> AbstractContextManager[Transaction]:
@@ -258,7 +262,7 @@ class SqliteBackend(Backend):
 
     @property
     def shown_url(self) -> str:
-        return self.url
+        return shown_address(self.url)
 
     def has_schema(self) -> bool:
         with self._translated():
@@ -300,6 +304,8 @@ class SqliteBackend(Backend):
             raise UsageError("this statement writes, and sql is read-only", hint="Use: odf dml") from None
         except apsw.InterruptError:
             raise took_too_long(timeout) from None
+        except _TOO_BIG:
+            raise too_big() from None
         except apsw.SQLError as error:
             raise UsageError(f"the statement is wrong: {error}") from None
         finally:
@@ -310,6 +316,8 @@ class SqliteBackend(Backend):
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
         try:
             return self._execute(sql, dry_run)
+        except _TOO_BIG:
+            raise too_big() from None
         except (apsw.SQLError, apsw.ConstraintError) as error:
             problem = error
         # SQLite wants a value for every column, where PostgreSQL takes the first ones: the original's have names here.

@@ -28,6 +28,7 @@ class SqliteTransaction(Transaction):
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         rows: list[Row] = []  # of the statements of a query one at most returns some
+        parameters = self.redacted(parameters)
         try:
             for statement in self._named[query]:
                 rows += self._execute(statement, parameters).fetchall()
@@ -36,6 +37,7 @@ class SqliteTransaction(Transaction):
             raise misread(str(error)) or error from error
 
     def run(self, query: str, /, **parameters: Any) -> None:
+        parameters = self.redacted(parameters)
         try:
             for statement in self._named[query]:
                 self._execute(statement, parameters).fetchall()

@@ -12,6 +12,7 @@ from .announcing import Act, Announcement
 from .backend import ConnectionLost, Retry, Transaction
 from .recalling import Recall
 from .records import Announced, RolledBack, Run, Steered
+from .repeats import Repeat
 from .rows import EventRow, as_objects
 from .session import Session
 
@@ -51,7 +52,7 @@ class SteerVerbs(Session):
 
         try:
             return self._do(work, step="announce")
-        except announcing.Repeat as problem:
+        except Repeat as problem:
             self.refuse_arrival(datasetid, problem.dataid, problem.name, problem.message)
             raise
 
@@ -250,7 +251,10 @@ class SteerVerbs(Session):
         def work(tx: Transaction) -> bool:
             catalogue = self._known(tx)
             before = catalogue.pools.get(pool.poolid)
-            if not definitions.register(tx, catalogue, (), (), [pool], prune=False, dry_run=dry_run):
+            wanted, changes = definitions.planned(catalogue, (), (), [pool])
+            if not dry_run:
+                definitions.write(tx, catalogue, wanted, changes)
+            if not changes:
                 return False
             told = f"pool {pool.poolid}" + (f": {why}" if why else "")
             slots = (None if before is None else _slots(before.slots), _slots(pool.slots))
@@ -291,52 +295,37 @@ class SteerVerbs(Session):
         wanted = list(dict.fromkeys(old))
         return self._do(lambda tx: versions.vacuumed(tx, datasetid, wanted, Act(self._who, why)))
 
+    def vacuumed_all(self, until: int) -> None:
+        """Say that a whole vacuum left nothing of attempts up to this run; a role that may not leaves the mark as it is."""
+        with suppress(StoreReadOnly):  # the next vacuum only looks at more
+            self._do(lambda tx: tx.run("meta_put", name="vacuumed until run", value=str(until)))
+
     def fold_in(self) -> None:
         """Act on what was changed from outside and on what is due again, as the next claim would.
 
         Costs one look when there is nothing to do; a store that cannot be written, or is another environment's, stays as it is.
         """
-        if not self._value("changes_wait"):
-            return
-
-        def work(tx: Transaction) -> None:
-            folding.fold(tx, self._known(tx))
-            tx.run("candidates_due")
-
-        with suppress(StoreReadOnly, StoreUnreachable, InvalidPath):
-            self._do(work)
+        if self._value("changes_wait"):
+            with suppress(StoreReadOnly, StoreUnreachable, InvalidPath):
+                self._do(self._fold)
 
     @contextmanager
-    def as_if_folded(self) -> Iterator[bool]:
-        """Everything that is read inside is as the next claim would find it, and nothing of that is written.
+    def looking(self) -> Iterator[bool]:
+        """Everything that is read inside is as the next claim would find it: what waits is folded in first, as that claim would.
 
-        False when it cannot be: whoever may only read sees what was folded in already.
+        That is a short transaction of its own: the look itself holds no lock, however long it takes. False when it cannot be:
+        a role that may only read sees what was folded in already.
         """
-        if not self._value("changes_wait"):
-            yield True
-            return
-        is_open = False
-        with self._lock:
-            try:
-                with self._backend.writing() as tx:
-                    folding.fold(tx, self._known(tx))
-                    tx.run("candidates_due")
-                    self._open, is_open = tx, True
-                    yield True
-                    raise _Undo
-            except _Undo:
-                return
-            except (StoreReadOnly, StoreUnreachable, Retry, ConnectionLost):
-                if is_open:
-                    raise
-            finally:
-                self._open = None
-                self._forget()  # it may not have been committed
-            yield False
+        is_folded = not self._value("changes_wait")
+        if not is_folded and self._open is None:
+            with self._lock, suppress(StoreReadOnly, StoreUnreachable, InvalidPath, Retry, ConnectionLost):
+                self._once(self._fold, reading=False, step="fold")
+                is_folded = True
+        yield is_folded
 
-
-class _Undo(Exception):
-    """Ends a transaction without a trace."""
+    def _fold(self, tx: Transaction) -> None:
+        folding.fold(tx, self._known(tx))
+        tx.run("candidates_due")
 
 
 def _remember(tx: Transaction, kind: str, jobid: str, act: Act) -> None:

@@ -109,6 +109,12 @@ def steer(
         gone += status_rows.readings_of(tx, catalogue, producer, wanted)
     for runid in dict.fromkeys(lost):
         lose(tx, runid, f"{PAST[verb]} by {act.who}")
+    if lost:  # an event begins where that of the lost run ended
+        now = status_rows.standing(tx, chunks)
+        events = [
+            event._replace(before=now[chunk].status) if (chunk := (event.datasetid, event.dataid)) in now else event
+            for event in events
+        ]
     if put:
         status_rows.put(tx, put)
     status_rows.remove(tx, gone)

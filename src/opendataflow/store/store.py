@@ -154,6 +154,10 @@ class Store(
         """What the database itself finds wrong with its files."""
         return self._patiently(self._backend.damage)
 
+    def open_schemas(self) -> list[str]:
+        """The schemas near the store's in which every role of the server may create functions."""
+        return self._patiently(self._backend.open_schemas)
+
     def back_up(self, path: Path) -> None:
         """Copy the whole store into a new file, as it is at one moment, while workers work."""
         self._patiently(lambda: self._backend.back_up(path))
@@ -213,14 +217,29 @@ class Store(
         def work(tx: Transaction) -> list[Change]:
             catalogue = self._known(tx)
             retired = definitions.no_longer_declared(tx, applied, jobs) if applied is not None else ()
-            changes = definitions.register(
-                tx, catalogue, datasets, jobs, pools, retired=retired, prune=prune, dry_run=dry_run
-            )
+            wanted, changes = definitions.planned(catalogue, datasets, jobs, pools, retired=retired, prune=prune)
+            if not dry_run:
+                definitions.write(tx, catalogue, wanted, changes)
             if applied is not None and not dry_run:
                 definitions.remember_applied(tx, applied, jobs)
             return changes
 
         return self._do_or_try(work, dry_run)
+
+    def unapplied(
+        self, datasets: Iterable[Dataset], jobs: Iterable[Job], pools: Iterable[Pool], applied: Applied
+    ) -> list[Change]:
+        """How the definitions of a project differ from the store; none where they are what was applied last."""
+        if self.applied() == applied.digest:
+            return []
+        datasets, jobs, pools = list(datasets), list(jobs), list(pools)
+
+        def work(tx: Transaction) -> list[Change]:
+            retired = definitions.no_longer_declared(tx, applied, jobs)
+            stored = self._seen(tx)
+            return definitions.planned(stored, datasets, jobs, pools, retired=retired & set(stored.jobs))[1]
+
+        return self._do(work, reading=True)
 
     def drop_pool(self, poolid: str, *, dry_run: bool = False) -> Pool:
         """Forget a pool that no job runs in; returns what it was."""

@@ -146,11 +146,11 @@ class Then(Session):
         moved = self._fetch(_Named._make, "chunks_of_events", datasets=names, floor=last - look_back, last=last)
         return list(dict.fromkeys(moved))
 
-    def refused_until(self, time: datetime, n: int = 1000) -> list[Event]:
-        """Chunks from outside that were offered and not taken as the last that had happened to them by then, newest first."""
+    def refusals_until(self, time: datetime, n: int = 1000) -> list[Event]:
+        """Chunks whose last delivery or attempt by then was refused for what the data is, newest first."""
         last = self.event_before(time)
         page: dict[str, Any] = {"floor": last - _LOOK_BACK, "last": last, "n": n}
-        return self._fetch(records.event, "arrivals_refused_until", at=stamp(time), **page)
+        return self._fetch(records.event, "refusals_until", at=stamp(time), **page)
 
     # Jobs --------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import SchemaNewer, StoreTaken, UsageError
+from ..tokens import shown_facts, without_secrets
 from .backend import Row, Transaction
 
 FORM = "OpenDataFlow store 1"
@@ -50,10 +51,12 @@ def dump(tx: Transaction, schema: int) -> Iterator[str]:
     yield json.dumps({"form": FORM, "schema": schema})
     rows = 0
     for table in TABLES:
-        yield json.dumps({"table": table, "columns": tx.columns(table)})
+        columns = tx.columns(table)
+        yield json.dumps({"table": table, "columns": columns})
         for row in tx.everything(table):
             rows += 1
-            yield json.dumps([plain(value) for value in row])
+            values = dict(zip(columns, map(plain, row), strict=True))
+            yield json.dumps([_shown(name, value, values) for name, value in values.items()])
     yield json.dumps({"rows": rows})
 
 
@@ -64,6 +67,22 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):  # SQLite keeps them in a column of text
         return value.decode("utf-8", "replace")
     return int(value) if isinstance(value, bool) else value
+
+
+def _shown(name: str, value: Any, row: dict[str, Any]) -> Any:
+    """A value as it may leave the store: without secrets in plain text, also inside JSON; the item of a job has its own name."""
+    if not isinstance(value, str):
+        return value
+    if name == "itemvalue":
+        name = row["itemtype"]
+    if not value.startswith(("{", "[")):
+        return shown_facts(value, name)
+    try:
+        facts = json.loads(value)
+    except (ValueError, RecursionError):
+        return without_secrets(value)
+    shown = shown_facts(facts)
+    return value if shown == facts else json.dumps(shown)
 
 
 def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
@@ -94,6 +113,8 @@ def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
             if table == "meta" and part[columns.index("name")] in (_OF_THIS_MACHINE, "revision"):
                 counts[table] += 1
                 continue  # the definitions are new here: whoever knew others looks again
+            if table == "datastatus" and "seal" in columns:
+                part[columns.index("seal")] = part[columns.index("seal")] or 1  # its event comes with the history
             waiting.append(part)
             if len(waiting) == _AT_ONCE:
                 put()

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from ..errors import BadTransition
 from ..model import FAILED, READY, RESUBMIT, RUNNING, Catalogue, check_dataid
 from . import candidates, records, status_rows
-from .announcing import OUTSIDE, Act, refuse_repeat
+from .announcing import OUTSIDE, Act
 from .backend import Transaction
 from .links import Recalled
 from .records import Published, RolledBack
+from .repeats import refuse_repeat, wrong_repeat_of
 from .rows import EventRow, OutRow, Standing, as_objects
 from .steering import recalled_versions
 
@@ -128,7 +129,8 @@ def _must_be_there(tx: Transaction, catalogue: Catalogue, current: Standing, ver
             f"version {version} of {here}, or one with the same content, was recalled by {by.who}: {by.why}",
             hint=f"Have it produced again: odf resubmit {here}",
         )
-    if published.manifest.fingerprint and not dataset.options.get("repeats"):
+    is_free = bool(dataset.options.get("repeats"))
+    if published.manifest.fingerprint and not is_free and wrong_repeat_of(tx, dataset, dataid, published.manifest):
         refuse_repeat(tx, datasetid, dataid, published.manifest.fingerprint, {})
 
 

@@ -51,12 +51,14 @@ class Arrival(NamedTuple):
     headers: Mapping[str, str]
     address: str
     cookies: Mapping[str, str]
+    peer: str = ""  # who sent it: the address, and on this machine the user; a cookie alone is no proof, and empty fits no session
 
 
 @dataclass
 class _Session:
     visitor: Visitor
     seen: float
+    peer: str
     note: str = ""
 
 
@@ -67,9 +69,9 @@ class _Sessions:
         self._known: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str) -> Visitor | None:
+    def get(self, key: str, peer: str) -> Visitor | None:
         with self._lock:
-            session = self._known.get(key)
+            session = self._of(key, peer)
             if session is None:
                 return None
             if time.monotonic() - session.seen > _IDLE:
@@ -79,26 +81,32 @@ class _Sessions:
             self._known.move_to_end(key)
             return session.visitor
 
-    def begin(self, name: str, role: str) -> tuple[str, Visitor]:
+    def _of(self, key: str, peer: str) -> _Session | None:
+        """The session with this key, for its own peer: browsers show a cookie to other servers of the host as well."""
+        session = self._known.get(key)
+        return session if session is not None and peer and session.peer == peer else None
+
+    def begin(self, name: str, role: str, peer: str) -> tuple[str, Visitor]:
         key, visitor = secrets.token_urlsafe(32), Visitor(name, role, secrets.token_urlsafe(32))
         with self._lock:
-            self._known[key] = _Session(visitor, time.monotonic())
+            self._known[key] = _Session(visitor, time.monotonic(), peer)
             while len(self._known) > _MOST_SESSIONS:
                 self._known.popitem(last=False)
         return key, visitor
 
-    def note(self, key: str, text: str) -> str:
+    def note(self, key: str, peer: str, text: str) -> str:
         """Leave a note for the next page; returns the one that was there."""
         with self._lock:
-            session = self._known.get(key)
+            session = self._of(key, peer)
             if session is None:
                 return ""
             before, session.note = session.note, text
             return before
 
-    def end(self, key: str) -> None:
+    def end(self, key: str, peer: str) -> None:
         with self._lock:
-            self._known.pop(key, None)
+            if self._of(key, peer) is not None:
+                del self._known[key]
 
 
 class Access:
@@ -115,6 +123,11 @@ class Access:
     def needs_login(self) -> bool:
         """Whether somebody without a session has to show a token."""
         return bool(self._web.tokens)
+
+    @property
+    def proxy_header(self) -> str:
+        """The header in which the proxy names its user, in small letters; empty without a proxy."""
+        return self._web.proxy.header.lower() if self._web.proxy is not None else ""
 
     @property
     def is_read_only(self) -> bool:
@@ -143,52 +156,52 @@ class Access:
             return (Visitor(*found) if found else NOBODY), ""
         named = self._by_proxy(arrival)
         key = arrival.cookies.get(self.cookie, "")
-        known = self._sessions.get(key) or self._strangers.get(key)
+        known = self._sessions.get(key, arrival.peer) or self._strangers.get(key, arrival.peer)
         if named is not None:
             if known is not None and (known.name, known.role) == named:
                 return known, ""
-            return self._begun(*named)
+            return self._begun(*named, arrival)
         if known is not None:
             return (known if not self._behind_proxy_only else NOBODY), ""
         if self._web.knows_visitors:
             return NOBODY, ""
-        return self._begun(self._user, self._capped(ADMIN))
+        return self._begun(self._user, self._capped(ADMIN), arrival)
 
     @property
     def _behind_proxy_only(self) -> bool:
         return self._web.proxy is not None and not self._web.tokens
 
-    def _begun(self, name: str, role: str) -> tuple[Visitor, str]:
-        key, visitor = self._sessions.begin(name, role)
+    def _begun(self, name: str, role: str, arrival: Arrival) -> tuple[Visitor, str]:
+        key, visitor = self._sessions.begin(name, role, arrival.peer)
         return visitor, key
 
     def _capped(self, role: str) -> str:
         return VIEWER if self._read_only and role else role
 
-    def anonymous(self) -> tuple[str, Visitor]:
+    def anonymous(self, arrival: Arrival) -> tuple[str, Visitor]:
         """A session of somebody who has still to say who he is: his form needs its own token too."""
-        return self._strangers.begin("", "")
+        return self._strangers.begin("", "", arrival.peer)
 
     def _by_token(self, token: str) -> tuple[str, str] | None:
         known = self._web.token_of(token)
         return (known.name, self._capped(known.role)) if known is not None else None
 
-    def log_in(self, token: str) -> tuple[str, Visitor] | None:
+    def log_in(self, token: str, arrival: Arrival) -> tuple[str, Visitor] | None:
         """A new session for whoever has this token."""
         found = self._by_token(token)
-        return self._sessions.begin(*found) if found else None
+        return self._sessions.begin(*found, arrival.peer) if found else None
 
     def log_out(self, arrival: Arrival) -> None:
         """End the session that a request shows."""
-        self._sessions.end(arrival.cookies.get(self.cookie, ""))
+        self._sessions.end(arrival.cookies.get(self.cookie, ""), arrival.peer)
 
     def leave_note(self, arrival: Arrival, text: str) -> None:
         """Say something on the next page that this session sees."""
-        self._sessions.note(arrival.cookies.get(self.cookie, ""), text)
+        self._sessions.note(arrival.cookies.get(self.cookie, ""), arrival.peer, text)
 
     def take_note(self, arrival: Arrival) -> str:
         """What was left to say to this session, once."""
-        return self._sessions.note(arrival.cookies.get(self.cookie, ""), "")
+        return self._sessions.note(arrival.cookies.get(self.cookie, ""), arrival.peer, "")
 
     def is_csrf(self, visitor: Visitor, given: str) -> bool:
         """Whether a form carries the token of its visitor's session."""

@@ -22,14 +22,12 @@ from . import api, pages
 from .guard import Guard
 from .live import Live
 from .problems import problem_response
-from .protocol import CarefulProtocol
+from .protocol import CarefulProtocol, most_connections
 from .show import STATIC
 
 if TYPE_CHECKING:
     from ..model.listen import Address
     from .site import Site
-
-_MOST_AT_ONCE = 1000  # connections; more are told to come later
 
 
 def make_app(site: Site) -> FastAPI:
@@ -108,7 +106,7 @@ def serve(app: FastAPI, at: socket.socket, started: Callable[[], None]) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_AT_ONCE,
+        limit_concurrency=most_connections(),
         timeout_keep_alive=15,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=32_768,

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote
 
 from ..errors import Forbidden, Internal, NotLoggedIn, OdfError, UsageError
 from .access import NOBODY, Arrival, Visitor
+from .peer import peer_of
 from .problems import problem_response, too_large
 from .show import local, render
 
@@ -119,6 +120,11 @@ class Guard:
             raise UsageError("the address is too long", hint="Choose fewer filters.")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             raise UsageError("the address holds a character that no text has", hint="Leave out %00.")
+        proxy = self._site.access.proxy_header
+        if sum(name.decode("latin-1") == proxy for name, _ in scope["headers"]) > 1:
+            raise UsageError(
+                f"this request names its user twice: {proxy}", hint="Let the proxy replace the header, not add one."
+            )
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
             raise UsageError("the headers are too long", hint="Send fewer, or remove cookies of other sites.")
         if _has_two_lengths(scope):
@@ -181,7 +187,8 @@ def _arrival(scope: Scope) -> Arrival:
         cookies = {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
     except CookieError:
         cookies = {}
-    return Arrival(headers, (scope.get("client") or ("", 0))[0], cookies)
+    client, server = scope.get("client") or ("", 0), scope.get("server") or ("", 0)
+    return Arrival(headers, client[0], cookies, peer_of(client, server))
 
 
 async def _body(receive: Receive) -> bytes:

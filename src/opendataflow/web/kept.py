@@ -144,7 +144,7 @@ class Look:
         if self._store is None:
             store = self._opened.enter_context(self._site.stores.lent())
             self._kept.asked(store.newest_event())  # as it is written: what the next claim would add is no event yet
-            self._opened.enter_context(store.as_if_folded())
+            self._opened.enter_context(store.looking())
             self._opened.enter_context(store.at_once())
             self._store = store
         return self._store

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from .. import errors
 from ..errors import OdfError
+from ..tokens import without_secrets
 from .access import NOBODY
 from .show import render
 
@@ -51,13 +52,13 @@ def status_of(problem: OdfError) -> int:
 def problem_response(site: Site, scope: MutableMapping[str, Any], problem: OdfError) -> Response:
     """An error in the form that whoever asked can read."""
     status = status_of(problem)
-    name, message, hint = problem.name, site.redact(problem.message), site.redact(problem.hint)
+    message, hint = (without_secrets(site.redact(text)) for text in (problem.message, problem.hint))
     if scope["path"].startswith("/api/"):
-        told = {"error": name, "message": message, "hint": hint}
+        told = {"error": problem.name, "message": message, "hint": hint}
         return Response(json.dumps(told), status, media_type="application/json")
     facts: dict[str, Any] = {
         "title": _TITLES.get(status, "This did not work"),
-        "problem": problem,
+        "problem": {"name": problem.name, "message": message, "hint": hint},
         "visitor": scope.get("state", {}).get("visitor", NOBODY),
         "path": scope["path"],
     }

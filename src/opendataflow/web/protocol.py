@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+from functools import cache
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .guard import HEADERS
+
+_MOST_CONNECTIONS = 1000
+_OTHER_FILES = 64  # of the console itself: its store, logs and pages
+
+
+@cache
+def most_connections() -> int:
+    """How many connections are served at once: fewer than this process may have files open."""
+    return max(min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES), 8)
 
 
 class CarefulProtocol(H11Protocol):
@@ -17,12 +28,16 @@ class CarefulProtocol(H11Protocol):
     patience = (
         20.0  # seconds in which the head of a request has to come; whoever dawdles holds a place that others need
     )
+    most_unfinished = 100  # requests of one address that have not come whole; beyond that the oldest goes
     _waiting: asyncio.TimerHandle | None = None
+    _began = 0.0  # when it was last waited for the beginning of a request
 
     def connection_made(self, transport: Any) -> None:
         """Somebody came: he has to say what he wants."""
         super().connection_made(transport)
+        self._began = self.loop.time()
         self._wait()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         """More bytes came: a whole head, or a part of one."""
@@ -34,8 +49,22 @@ class CarefulProtocol(H11Protocol):
         super().on_response_complete()
         self._look()
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a request, or the rest of one, has still to come."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
+
+    def _make_room(self) -> None:
+        """Hang up on the oldest requests that have not come whole: of one address, and before files run out."""
+        unfinished = [each for each in self.connections if isinstance(each, CarefulProtocol) and each.is_unfinished]
+        mine = [each for each in unfinished if each.client and self.client and each.client[0] == self.client[0]]
+        for those, most in ((mine, self.most_unfinished), (unfinished, most_connections() // 2)):
+            if len(those) > most:
+                min(those, key=lambda each: each._began).transport.abort()
+
     def _look(self) -> None:
         if self.conn.their_state is h11.IDLE:
+            self._began = self.loop.time()
             self._wait()
         else:
             self._wait_no_more()

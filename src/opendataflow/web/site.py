@@ -102,8 +102,8 @@ class Site:
 
     @contextmanager
     def reading(self) -> Iterator[Store]:
-        """A store to look at, as the next claim would find it; nothing of that is written."""
-        with self.stores.lent() as store, store.as_if_folded(), store.at_once():
+        """A store to look at, as the next claim would find it."""
+        with self.stores.lent() as store, store.looking(), store.at_once():
             yield store
 
     @contextmanager

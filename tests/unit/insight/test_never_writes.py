@@ -22,6 +22,7 @@ from opendataflow.insight.chunk_page import chunk_page
 from opendataflow.insight.chunk_sheet import chunk_sheet
 from opendataflow.insight.content import published_versions
 from opendataflow.insight.dataset_sheet import dataset_sheet
+from opendataflow.insight.definitions import unapplied_line
 from opendataflow.insight.diff import diff
 from opendataflow.insight.diff_rows import Comparing
 from opendataflow.insight.doctor import examine
@@ -56,6 +57,7 @@ from opendataflow.insight.stale import impact, stale_selected
 from opendataflow.insight.timeline import BY, timeline
 from opendataflow.insight.why import why
 from opendataflow.insight.why_then import why_then
+from opendataflow.model import Answer, Receipt
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
 from opendataflow.run.context import Vault
@@ -91,7 +93,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         made.announce("raw", ["2013-01-01"], again=True)  # what was made of it is stale
         made.fail(claim_one(made, "cleaning"), detail="exit 3")
         refused = claim_one(made, "cleaning")
-        made.give_back(refused, refused.receipt, "no", wait=3600)
+        no = Receipt("cleaning", refused.dataid, (Answer("place", False, {}, "nothing is there"),))
+        made.give_back(refused, no, "nothing is there", wait=3600)
         claim_one(made, "cleaning", force=True, dataid="2013-01-04")
         made.hold("raw", ["2013-01-05"])
         put(made, "raw", "x", "READY")
@@ -121,7 +124,7 @@ def look_again_and_again(store: Store) -> None:
 
 def look_at_one_dataid_each(store: Store) -> None:
     verdicts = {why(store, "cleaning", f"2013-01-0{day}").verdict for day in range(1, 10)}
-    assert verdicts == {"DATA_NOT_READY", "LOCKED"}
+    assert verdicts == {"DATA_NOT_READY", "LOCKED", "INVALID_PATH"}  # refused until one passes
     why(store, "cleaning", "2013-01-03", Vault(without_file(Path("/data"), None), None))
     with pytest.raises(BadDataid):
         why(store, "cleaning", "13")
@@ -160,8 +163,8 @@ def plan_a_recovery(store: Store) -> None:
     made = plan(store)
     assert made.resubmit == (("clean", "2013-01-02"),)
     assert {each.name for each in made.by_hand} >= {"HOLD", "MISSING"}
-    assert made.found.deferred == 1
-    assert progress(store, made).stuck == 2
+    assert made.found.refused == 1
+    assert progress(store, made).stuck == 1
     assert len(causes(store)) == 3
 
 
@@ -250,6 +253,7 @@ LOOKS: dict[Callable[..., Any], Callable[[Store], Any]] = {
     published: ask_where_nothing_is,
     readable: read_what_is_not_there,
     published_versions: lambda store: published_versions(store, without_file(Path("/data"), None), None, ()),
+    unapplied_line: lambda store: unapplied_line(NOWHERE, store),
 }
 # These are reached through the functions above.
 INSIDE = {
@@ -289,7 +293,8 @@ INSIDE = {
     "why.reasons.stale_of_job": why,
     "selection.along_lineage": scope,
     "absent.absent": overview,
-    "changed.changed_input": why,
+    "changed.refused_input": why,
+    "changed.last_refusal": why,
     "exceptions.exceptional_chunks": overview,
     "exceptions.remarks_on_chunks": overview,
     "reconcile.reconciled": prove,

@@ -99,7 +99,11 @@ def test_a_host_is_listed_with_its_port_or_at_its_usual_one() -> None:
 
 
 def test_this_machine_is_known_by_its_names_and_sockets() -> None:
-    assert all(Host(name).is_here for name in ("", "localhost", "127.0.0.1", "::1", "/run/postgresql", "@abstract"))
+    assert all(
+        Host(name).is_here
+        for name in ("", "localhost", "127.0.0.1", "::1", "/run/postgresql", "/var/run/postgresql", "/tmp")
+    )
+    assert not any(Host(*host).is_here for host in (("@abstract",), ("/tmp/x",), ("/home/eve",), ("/tmp", "6000")))
     assert not any(Host(name).is_here for name in ("db", "localhost.evil", "127.0.0.2.evil", "0"))
 
 

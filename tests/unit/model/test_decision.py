@@ -221,3 +221,14 @@ WARNED = Manifest(checks=(CheckResult("rows", "rows", "warn"),))
 )
 def test_a_version_is_validated_by_the_checks_that_it_passed(dataset, manifest, answer):
     assert validation(dataset, "1", manifest) == answer
+
+
+def test_inputs_that_are_missing_are_named_as_ranges_and_not_all_of_them() -> None:
+    days = [InputFact("raw", f"2026-11-{day}", None) for day in range(17, 31)]
+    days[3] = InputFact("raw", "2026-11-20", "READY", 1)
+    others = [InputFact(f"other{n}", "1", FAILED) for n in range(9)]
+    why = answer_all(GOOD._replace(inputs=(*days, *others)))[0].why
+    assert why == (
+        "raw 2026-11-17..2026-11-19 (3 chunks) were never produced; raw 2026-11-21..2026-11-30 (10 chunks) were never "
+        "produced; other0 1 is FAILED; other1 1 is FAILED; other2 1 is FAILED; and 6 more"
+    )

@@ -11,7 +11,7 @@ import pytest
 
 import opendataflow
 from opendataflow import Dataset, Input, Job, Partition, Store
-from opendataflow.errors import BadKey, Cancelled, JobFailed, LeaseLost, NotValidated
+from opendataflow.errors import BadKey, JobFailed, LeaseLost, NotValidated, Stopped
 from opendataflow.model import NOT_ASKED, YES, Manifest
 from opendataflow.model import Mapping as Dataids
 from opendataflow.project import Environment, Project
@@ -158,17 +158,17 @@ def test_an_interrupt_leaves_nothing_locked_and_goes_on(worker: Worker, store: S
 
     with pytest.raises(KeyboardInterrupt):
         one(worker, Played(work))
-    assert status(store, "1") == "FAILED"
-    assert store.runs()[0].outcome == Cancelled.name
+    assert status(store, "1") == "RESUBMIT"
+    assert store.runs()[0].outcome == Stopped.name
 
 
-def test_a_cancel_is_told_from_a_failure(worker: Worker, store: Store):
+def test_a_stop_is_told_from_a_failure(worker: Worker, store: Store):
     def work(attempt: Attempt) -> Done:
         worker.cancelled.set()
         raise RuntimeError("its Spark jobs were cancelled")
 
     result = one(worker, Played(work))
-    assert (result.outcome, result.exit_code) == ("CANCELLED", 130)
+    assert (result.outcome, result.exit_code) == ("STOPPED", 130)
 
 
 def test_no_secret_is_stored_or_shown_with_a_failure(worker: Worker, store: Store):

@@ -373,7 +373,7 @@ def test_failures_are_grouped_by_cause_and_the_command_names_them(store: Store) 
     worker = Played(store, lambda claim: "READY" if int(claim.dataid) % 3 else "FAILED")
     drained = Drain(store, worker, ["open"], workers=2).run()  # type: ignore[arg-type]
     found = report(store, drained, ["open", "make"])
-    assert [(cause.jobid, cause.outcome, cause.chunks) for cause in found.causes] == [("open", "JOB_FAILED", 4)]
+    assert [(cause.jobs, cause.outcome, cause.chunks) for cause in found.causes] == [(("open",), "JOB_FAILED", 4)]
     assert found.outcome == "JOB_FAILED"
     assert found.left == (Left("open", 4, 0, 0, 0), Left("make", 0, 8, 0, 0)), "nobody was asked to make"
     (command,) = found.commands

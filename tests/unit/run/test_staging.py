@@ -56,7 +56,7 @@ class Desk:
         """An attempt by hand, and the location that it is told."""
         attempt = begin(self.worker, Asked("load", "1"))
         assert isinstance(attempt, Attempt)
-        return attempt, Path(own_locations(self.project, attempt)["out"])
+        return attempt, Path(own_locations(self.worker, attempt)["out"])
 
     def end(self, attempt: Attempt, handshake: Handshake | None = None) -> Result:
         return finish(self.worker, attempt.claim, handshake or Handshake(self.worker), Done())
@@ -244,7 +244,7 @@ def test_what_no_project_declares_is_moved_only_inside_the_roots(plain: Desk, tm
     worker = Worker(plain.store, loose, None, echo=False)
     attempt = begin(worker, Asked("load", "2"))
     assert isinstance(attempt, Attempt)
-    assert own_locations(loose, attempt) == {}
+    assert own_locations(worker, attempt) == {}
 
 
 def test_a_folder_of_a_store_that_is_gone_is_not_taken_over(plain: Desk) -> None:

@@ -14,6 +14,7 @@ from opendataflow import Dataset, Input, Job, Manifest, Partition, Store
 from opendataflow.errors import BadTransition, InvalidPath
 from opendataflow.files import list_files
 from opendataflow.project import Environment, Project
+from opendataflow.run import vacuum as vacuuming
 from opendataflow.run.rollback import rollback
 from opendataflow.run.vacuum import Plan, is_over, plan, vacuum
 from opendataflow.store import Claim
@@ -86,6 +87,25 @@ def test_failed_attempts_and_old_versions_go_and_the_rest_stays(store: Store, pr
     assert plan(store, project).strays == []
     assert [each.version for each in store.manifests("clean", "1")] == [4, 3, 2, 1], "what they were stays known"
     store.commit(running, {"clean": Manifest()})
+
+
+def test_a_whole_vacuum_does_not_look_at_old_attempts_again(
+    store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        fail(store, project)
+    vacuum(store, project, plan(store, project))
+    assert store.vacuumed_until() == 0, "what ended today may still write"
+    monkeypatch.setattr(vacuuming, "_MAY_STILL_WRITE", 0.0)
+    vacuum(store, project, plan(store, project, ["clean"]))
+    assert store.vacuumed_until() == 0, "other datasets were not looked at"
+    vacuum(store, project, plan(store, project))
+    assert store.vacuumed_until() == 3
+    epoch = fail(store, project)
+    running = claim(store)
+    assert found(plan(store, project)) == [("attempt", epoch)]
+    vacuum(store, project, plan(store, project))
+    assert store.vacuumed_until() == running.runid - 1, "what runs may fail, and leave something"
 
 
 def test_the_current_version_stays_however_old_it_is(store: Store, project: Project) -> None:

@@ -158,9 +158,9 @@ def test_redacting_a_text_leaves_the_stream_alone() -> None:
 def test_a_megabyte_of_log_is_redacted_in_seconds() -> None:
     redactor = Redactor([f"secret-{n}-{AWKWARD}" for n in range(20)])
     line = b"2025-01-01 INFO some service said something of some length\n"
-    began = time.perf_counter()
+    began = time.process_time()
     assert streamed(redactor, [line] * (1_000_000 // len(line)))[: len(line)] == line
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @settings(max_examples=400, deadline=None)

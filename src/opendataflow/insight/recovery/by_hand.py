@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import BadDefinition, NotValidated, UntrustedDefinition, WrongData
+from ...errors import BadDefinition, InvalidPath, NotValidated, UntrustedDefinition, WrongData
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Dataset
 from ...model.cause import cause_key
 from ...shapes import dataclass
@@ -38,7 +38,7 @@ def by_hand(store: Store, found: Graph, healed: list[Node]) -> Iterator[ByHand]:
     for node in found.nodes.values():
         if node.blocked and node not in left_out and (node.is_behind or node.feeds or node.may_feed):
             where = node.jobid if node.blocked in (PAUSED, UntrustedDefinition.name) else node.failed[0]
-            is_told = node.blocked in (WrongData.name, NotValidated.name, REFUSED)
+            is_told = node.blocked in (WrongData.name, InvalidPath.name, NotValidated.name, REFUSED)
             cause = cause_key(node.detail, node.failed) if is_told else ""
             blocked.setdefault((node.blocked, where, cause), []).append(node)
     for (name, where, cause), nodes in sorted(blocked.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0])):
@@ -52,6 +52,7 @@ _ORDER = (
     REFUSED,
     OUTSIDE,
     WrongData.name,
+    InvalidPath.name,
     NotValidated.name,
     UntrustedDefinition.name,
     BadDefinition.name,
@@ -114,11 +115,17 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
             return ByHand(
                 name, text, "whoever applies the project", ("odf apply --dry-run", "odf apply"), chunks, behind, told
             )
+    commands = [f"odf why {jobid} {dataids[0]}"]
+    if nodes[0].state == REFUSED:
+        text = f"every attempt at {many(n)} of {where} is refused: {these}"
+        return ByHand(name, text, f"the supplier of what {jobid} reads", tuple(commands), chunks, behind, because)
     text = f"{many(n)} of {where} {are(n)} {name}, and would be again from the same inputs: {these}"
     if "exactly the content of" in because:
         because += f"; if that is normal there, set repeats = true on dataset {where}, and odf apply"
-    commands = (f"odf why {jobid} {dataids[0]}",)
-    return ByHand(name, text, f"whoever delivers what {jobid} reads", commands, chunks, behind, because)
+    # Only the job knows whether it reads more than it declares.
+    because += f"; if {jobid} also reads from outside and that was corrected, resubmit it"
+    commands.append(f"odf resubmit {where} {args}{yes}")
+    return ByHand(name, text, f"the supplier of what {jobid} reads", tuple(commands), chunks, behind, because)
 
 
 def _who_held(store: Store, nodes: list[Node]) -> tuple[str, str]:

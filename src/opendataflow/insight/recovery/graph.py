@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from ...errors import BadDataid, BadDefinition, BadId, LeaseLost, NotValidated, UntrustedDefinition, WrongData
+from ...errors import BadDataid, BadDefinition, BadId, LeaseLost, UntrustedDefinition, WrongData
 from ...model import (
     FAILED,
     HOLD,
@@ -22,6 +22,8 @@ from ...model import (
     sort_key,
     takes_all,
 )
+from ...model.calendar import comes_by_clock
+from ...store import OUTSIDE as BY_OUTSIDE
 from ...store import Store, Unsettled
 from ...store.records import consumed
 from ..absent import last_due
@@ -30,8 +32,8 @@ from ..late import late
 from .nodes import DEFERRED, FUTURE, MISSING, NEW, OUTSIDE, PAUSED, REFUSED, Graph, Key, Node
 from .ways import ChunkId, Ways
 
-_FINAL = (WrongData.name, NotValidated.name, UntrustedDefinition.name, BadDefinition.name)
 _CANDIDATES = 10_000
+_REFUSALS = 100_000
 
 
 def graph(store: Store, *, missing: bool = False) -> Graph:
@@ -68,28 +70,21 @@ class _Builder:
             self.status[row.datasetid, row.dataid] = row.status
             groups.setdefault(self.key_of((row.datasetid, row.dataid)), []).append(row)
         deferred = {(each.jobid, each.dataid): each.not_before for each in self.store.postponed()}
-        refused = {(each.jobid, each.dataid): each for each in self.store.refused_runs()}
         for key, rows in groups.items():
             self._add_rows(key, rows, deferred.get((key[0], key[2]), 0.0))
-        for (jobid, dataid), run in refused.items():
-            job = self.catalogue.jobs.get(jobid)
-            if job is None:
-                continue
-            key = (jobid, job.outputs[0], dataid)
-            node = self.nodes.get(key) or self._new(key)
-            if node.state in (NEW, RESUBMIT, DEFERRED):
-                node.state, node.not_before = DEFERRED, deferred.get((jobid, dataid), 0.0)
-                node.outcome, node.detail = run.outcome or "", run.detail or ""
-                node.blocked = node.blocked or (node.outcome if node.outcome in _FINAL else "")
-        events = {(str(each.datasetid), str(each.dataid)): each for each in self.store.refused_arrivals()}
+        events = {(str(each.datasetid), str(each.dataid)): each for each in self.store.refusals(n=_REFUSALS)}
         known = self.store.given_chunks(list(events))
         for chunk, event in events.items():
-            if known.get(chunk) != READY and chunk[0] in self.catalogue.datasets:
-                self.status.setdefault(chunk, known.get(chunk))
-                key = self.key_of(chunk)
-                node = self.nodes.get(key) or self._new(key)
-                node.state, node.blocked = REFUSED, REFUSED
-                node.outcome, node.detail = event.after or "", event.why or ""
+            if known.get(chunk) == READY or chunk[0] not in self.catalogue.datasets:
+                continue
+            self.status.setdefault(chunk, known.get(chunk))
+            key = self.key_of(chunk)
+            node = self.nodes.get(key) or self._new(key)
+            if event.jobid == BY_OUTSIDE or node.state in (NEW, RESUBMIT, DEFERRED):
+                outcome = event.after or ""
+                node.state, node.not_before = REFUSED, deferred.get((key[0], key[2]), 0.0)
+                node.outcome, node.detail = outcome, event.why or ""
+                node.blocked = REFUSED if event.jobid == BY_OUTSIDE else node.blocked or outcome
 
     def add_what_is_missing(self) -> None:
         """Nodes for chunks from outside that are expected by now, also where nothing failed because of them."""
@@ -118,8 +113,12 @@ class _Builder:
             if broken := self.catalogue.broken_producer(key[1]):
                 node.state, node.blocked, node.outcome = FAILED, BadDefinition.name, BadDefinition.name
                 node.detail = broken.message
-        elif node.state in (FAILED, DEFERRED) and node.outcome == WrongData.name and not self._may_be_right(last):
-            node.blocked = node.blocked or WrongData.name
+        elif node.state in (FAILED, DEFERRED) and node.outcome == WrongData.name:
+            node.fetches = job is not None and all(
+                comes_by_clock(self.catalogue.dataset(item.datasetid)) for item in job.inputs
+            )
+            if not node.fetches and not self._may_be_right(last):
+                node.blocked = node.blocked or WrongData.name
         elif node.state == FAILED and node.outcome in (UntrustedDefinition.name, BadDefinition.name):
             node.blocked = node.blocked or node.outcome
 

@@ -30,6 +30,7 @@ class Node:
     outcome: str = ""
     detail: str = ""
     is_expired: bool = False
+    fetches: bool = False  # its data was wrong, and it reads only what no dataset declares: that may be right by now
     is_behind: bool = True  # not only needed by something that is
     not_before: float = 0.0
     inputs: list[ChunkId] = field(default_factory=list)

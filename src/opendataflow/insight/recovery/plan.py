@@ -28,6 +28,7 @@ class Step:
     dataids: tuple[str, ...]
     causes: tuple[int, ...]
     behind: int
+    fetches: int = 0  # chunks whose data was wrong, and can be right only if it changed outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ def _steps(groups: Grouped, healed: list[Node]) -> Iterator[Step]:
             tuple(node.dataid for node in nodes),
             tuple(cause.number for cause in groups.causes if mask & 1 << cause.number),
             following(nodes, inside.__contains__),
+            sum(node.fetches for node in nodes),
         )
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ...errors import BadDataid, BadId, UntrustedDefinition
+from ...gate import GONE
 from ...model import (
     DONE,
     FAILED,
@@ -38,7 +39,7 @@ from ...run.declared import foreseen_distrust
 from ...shapes import dataclass
 from ...store import Chunk, Run, Store
 from ..axis import LAST_KEY, ranges
-from ..changed import changed_input, ways_to_accept
+from ..changed import last_refusal, refused_input, ways_to_accept
 from ..late import LATE, missed
 from ..words import duration, ranges_text, said, state, when
 from .reasons import (
@@ -58,6 +59,8 @@ from .reasons import (
     who_runs,
 )
 
+_BY_ITSELF = "once the data is back where it was, the next attempt runs by itself"
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -69,22 +72,26 @@ class _Asked:
     dataid: str
     facts: Facts
     project: Project | None
+    deferred: float = 0.0  # seconds until its turn, for which a run that names it does not wait
 
 
 def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, project: Project | None = None) -> Why:
     """The decision about one dataid of a job, with a reason for every no; where a project is given, by its files too."""
     check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
-    untrusted: Any = looks(foreseen_distrust(project, catalogue, job)) if project else {}
-    known = store.facts(job.jobid, dataid)._replace(**untrusted)
-    changed = changed_input(store, project, catalogue, known) if project and not untrusted else None
-    known = known._replace(validated=changed) if changed else known
+    known = store.facts(job.jobid, dataid)
+    refused: Any = looks(foreseen_distrust(project, catalogue, job)) if project else {}
+    refused = refused or (refused_input(store, project, catalogue, known) if project else {})
+    stored = last_refusal(store, job.jobid, dataid) if not refused else {}
+    if project is not None:  # its own files vouch for the definitions by now
+        stored = {question: look for question, look in stored.items() if look.no != UntrustedDefinition.name}
+    known = known._replace(**(refused or stored))
     facts = known._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     answers = answer_all(facts)
-    asked = _Asked(store, catalogue, job, dataid, facts, project)
+    asked = _Asked(store, catalogue, job, dataid, facts, project, known.deferred)
     reasons = [reason for answer in answers if answer.yes is False for reason in _reasons(asked, answer)]
     if not reasons:
         reasons = [_nothing_in_the_way(asked)]
-        reasons += [_deferred(asked, known.deferred)] if known.deferred else []
+        reasons += [_deferred(asked)] if known.deferred else []
     if all(output.status == READY for output in facts.outputs):
         reasons += stale_chunk(store, job, dataid)
     reasons += _late(asked)
@@ -107,7 +114,13 @@ def _reasons(asked: _Asked, answer: Answer) -> Iterator[Reason]:
     else:
         is_untrusted = answer.refusal == UntrustedDefinition.name
         commands = ways_to_trust(asked.project) if asked.project is not None and is_untrusted else ()
-        yield Reason(answer.refusal, answer.why, (*commands, *ways_to_accept(asked.catalogue, [answer])))
+        job, here = asked.job, f"--dataid {asked.dataid}"
+        if not is_untrusted and asked.store.refusals(job.jobid, asked.dataid, n=1):
+            commands = (*commands, f"odf run {job.jobid} {here}")
+        because: tuple[str, ...] = (_BY_ITSELF,) if GONE in answer.evidence else ()
+        because += (_until_its_turn(asked),) if asked.deferred else ()
+        ways = (*ways_to_accept(asked.catalogue, [answer]), *commands)
+        yield Reason(answer.refusal, answer.why, ways, because)
 
 
 def _nothing_in_the_way(asked: _Asked) -> Reason:
@@ -251,8 +264,11 @@ def _output_in_the_way(asked: _Asked, output: OutputFact) -> Reason:
     run = _run_of(store, chunk)
     text = f"{here} is {status}{_since(chunk)}"
     if status == READY:
-        by = f", published by run {run.runid}" if run else ""
-        return Reason(LOCKED, f"there is nothing to do: {text}{by}", (f"odf explain {here}", f"odf resubmit {here}"))
+        is_published = run is not None and chunk is not None and (run.status, run.epoch) == (READY, chunk.version)
+        by = f", published by run {run.runid}" if run and is_published else ""
+        because = () if is_published else last_words(store, name, dataid)
+        commands = (f"odf explain {here}", f"odf resubmit {here}")
+        return Reason(LOCKED, f"there is nothing to do: {text}{by}", commands, because)
     if status == FAILED:
         text = f"{text}, and stays FAILED until somebody resubmits it"
         return Reason(LOCKED, text, (*log_of(run), f"odf resubmit {here}"), how_it_ended(run))
@@ -279,7 +295,11 @@ def _already_read(asked: _Asked, read: ReadFact) -> Reason:
     return Reason(LOCKED, f"{job.jobid} has {here} as {read.status}, and {output} is not there", force)
 
 
-def _deferred(asked: _Asked, seconds: float) -> Reason:
+def _until_its_turn(asked: _Asked) -> str:
+    return f"{asked.job.jobid} {asked.dataid} is deferred for another {duration(asked.deferred)}, unless it is named"
+
+
+def _deferred(asked: _Asked) -> Reason:
     job, dataid = asked.job, asked.dataid
     events = asked.store.last_events(job.outputs[0], dataid, 20)
     last = next((event for event in events if event.kind in ("refused", "failed", "rescued", "lost")), None)
@@ -290,8 +310,8 @@ def _deferred(asked: _Asked, seconds: float) -> Reason:
         because = (f"refused at {when(last.at)} with {last.receipt.verdict}" + (f": {reason}" if reason else ""),)
     elif last is not None:
         because = (f"the last attempt failed at {when(last.at)}" + (f": {said(last.why)}" if last.why else ""),)
-    again = when(datetime.now(UTC) + timedelta(seconds=seconds))
-    text = f"{job.jobid} {dataid} is deferred for another {duration(seconds)}, unless somebody names it"
+    again = when(datetime.now(UTC) + timedelta(seconds=asked.deferred))
+    text = _until_its_turn(asked)
     if last is not None and last.kind in ("rescued", "lost"):
         because = (last.why,) if last.why else ()
         text = f"run {last.runid} lost its lease; {job.jobid} {dataid} is taken up at {again}, or as soon as somebody names it"

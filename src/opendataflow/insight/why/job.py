@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...errors import NothingToDo
 from ...model import (
@@ -21,11 +21,12 @@ from ...model import (
     takes_all,
     without_beginning,
 )
+from ...model.cause import cause_key
 from ...project import Project
 from ...shapes import NamedTuple
-from ...store import Store
+from ...store import Event, Store
 from ..axis import FIRST_KEY, LAST_KEY
-from ..words import are, duration, have, many
+from ..words import are, duration, have, many, when
 from .chunk import about_chunk
 from .reasons import (
     LOCKED,
@@ -65,9 +66,13 @@ def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | N
 
 def _reasons(store: Store, catalogue: Catalogue, job: Job, project: Project | None) -> Iterator[Reason]:
     yield from _without_beginning(store, catalogue, job)
-    yield from _claimable(store, job, project)
+    refusals = {str(event.dataid): event for event in reversed(store.refusals(job.jobid, n=MOST_COUNTED))}
+    now = store.clock()
+    later = {each.dataid: each.not_before for each in store.deferred(job.jobid, MOST_COUNTED) if each.not_before > now}
+    yield from _claimable(store, job, project, {*refusals} - {*later})
+    yield from _refused(job, refusals)
     yield from _running(store, job)
-    yield from _deferred(store, job)
+    yield from _deferred(job, {dataid: moment - now for dataid, moment in later.items() if dataid not in refusals})
     yield from _failed_outputs(store, job)
     yield from _waiting(store, catalogue, job)
 
@@ -84,8 +89,9 @@ def _first_in_line(store: Store, catalogue: Catalogue, job: Job) -> tuple[Reason
     return about_chunk(store, catalogue, job, dataid).reasons if dataid is not None else ()
 
 
-def _claimable(store: Store, job: Job, project: Project | None) -> Iterator[Reason]:
+def _claimable(store: Store, job: Job, project: Project | None, refused: set[str]) -> Iterator[Reason]:
     n = store.claimable(job.jobid, MOST_COUNTED)
+    n -= min(n, len(refused))
     limits = store.limits(job.jobid)
     is_paused = any(limit.what == "job" for limit in limits)
     full = list(limits_in_the_way(store, limits, project))
@@ -97,7 +103,8 @@ def _claimable(store: Store, job: Job, project: Project | None) -> Iterator[Reas
     if full:
         yield Reason(LOCKED, f"{these} as soon as {'it is resumed' if is_paused else 'a slot is free'}")
     else:
-        following = ", ".join(store.next_dataids(job.jobid, SHOWN)) + "…" * (n > SHOWN)
+        ahead = [dataid for dataid in store.next_dataids(job.jobid, SHOWN + len(refused)) if dataid not in refused]
+        following = ", ".join(ahead[:SHOWN]) + "…" * (n > SHOWN)
         yield Reason(YES, f"{these} now; next: {following}", (f"odf run {job.jobid}",))
 
 
@@ -111,13 +118,27 @@ def _running(store: Store, job: Job) -> Iterator[Reason]:
         yield Reason(RUNNING, text, follow, told)
 
 
-def _deferred(store: Store, job: Job) -> Iterator[Reason]:
-    now = store.clock()
-    later = [candidate for candidate in store.deferred(job.jobid, SHOWN) if candidate.not_before > now]
-    if later:
-        first = ", ".join(f"{each.dataid} for another {duration(each.not_before - now)}" for each in later)
-        command = f"odf why {job.jobid} {later[0].dataid}"
-        yield Reason(LOCKED, f"deferred after a refusal, a failure or a lost lease: {first}", (command,))
+def _refused(job: Job, refusals: Mapping[str, Event]) -> Iterator[Reason]:
+    """The chunks whose last attempt was refused for what the data is, in groups that say the same."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for dataid, event in refusals.items():
+        cause = cause_key(event.why or "", (job.jobid, *job.outputs, dataid))
+        groups.setdefault((event.after or "", cause), []).append(dataid)
+    for (name, _), dataids in groups.items():
+        first, n = refusals[dataids[0]], len(dataids)
+        these = ", ".join(dataids[:SHOWN]) + "…" * (n > SHOWN)
+        text = f"the last attempt at {many(n)} of {job.jobid} was refused: {these}"
+        because = f"{dataids[0]}: {first.why or name}, at {when(first.at)}"
+        yield Reason(name, text, (f"odf why {job.jobid} {dataids[0]}",), (because,))
+
+
+def _deferred(job: Job, seconds: Mapping[str, float]) -> Iterator[Reason]:
+    if seconds:
+        some = list(seconds.items())[:SHOWN]
+        first = ", ".join(f"{dataid} for another {duration(left)}" for dataid, left in some)
+        more = f" and {len(seconds) - SHOWN:,} more" if len(seconds) > SHOWN else ""
+        command = f"odf why {job.jobid} {some[0][0]}"
+        yield Reason(LOCKED, f"deferred after a failure or a lost lease: {first}{more}", (command,))
 
 
 def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:

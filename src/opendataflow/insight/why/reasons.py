@@ -23,6 +23,7 @@ NOT_READY, LOCKED = DataNotReady.name, Locked.name
 MOST_COUNTED = 10_000
 SHOWN = 5
 _LONGEST = 1500
+_LOOK_BACK = 20  # events of a chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,10 @@ def who_runs(store: Store, run: Run) -> str:
 
 
 def last_words(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
-    """The last event of a chunk: who did what when, and why."""
-    for event in store.last_events(datasetid, dataid, 1):
-        reason = f": {event.why}" if event.why else ""
-        return (f"{event.kind} by {event.who or 'somebody'} at {when(event.at)}{reason}",)
+    """The last event that changed a chunk: who did what when, and why."""
+    for event in store.last_events(datasetid, dataid, _LOOK_BACK):
+        if event.before != event.after:  # a run that lost its chunk changes nothing about it
+            reason = f": {event.why}" if event.why else ""
+            what = "changed by SQL" if event.kind == "sql" else event.kind
+            return (f"{what} by {event.who or 'an unknown user'} at {when(event.at)}{reason}",)
     return ()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import Cancelled, OdfError
+from ...errors import OdfError
 from ...model import InputChunk, Manifest
 from ...shapes import replace
 from ..attempt import cause
@@ -45,7 +45,7 @@ class Spark:
         for attempt in left:
             heartbeat.check()
             if self.worker.cancelled.is_set():
-                done[attempt.claim.runid] = Done(problem=Cancelled("cancelled before it began"))
+                done[attempt.claim.runid] = Done(problem=self.worker.stopped("before it began"))
             elif len(attempts) == 1:
                 done[attempt.claim.runid] = self._alone(spark, attempt, heartbeat, log)
             else:

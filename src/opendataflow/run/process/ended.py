@@ -17,7 +17,7 @@ class Ended:
     """How a launch ended; `tail` is the last few lines of its output, redacted, for the reason of a failure.
 
     Neither exit code nor signal: the process could not even be killed. `cancelled` and `timed_out` are right whatever
-    the exit code is, since a script may answer TERM with exit 0.
+    the exit code is, since a script may answer TERM with exit 0. `stopped_by` is the signal that we got, if any.
     """
 
     exit_code: int | None
@@ -26,6 +26,7 @@ class Ended:
     cancelled: bool
     seconds: float
     tail: str
+    stopped_by: str = ""
 
     @property
     def ok(self) -> bool:

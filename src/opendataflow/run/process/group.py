@@ -43,8 +43,8 @@ class Group:
         return [Process(self.pid, "the process group", "R", os.getpid(), self.pid, self.pid)]
 
     def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to the group, and wake what is stopped so that it notices."""
-        for sent in (number, signal.SIGCONT):
+        """Stop the group before any of it gets the signal, then have it go on: no shell outlives its child."""
+        for sent in (signal.SIGSTOP, number, signal.SIGCONT):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, sent)
 

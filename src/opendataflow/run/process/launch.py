@@ -106,6 +106,7 @@ class _Launch:
             cancelled=self.cancelled,
             seconds=self.ended - self.started,
             tail=last_lines(bytes(self.tail)),
+            stopped_by=self.signals.first,
         )
         self.log.end(str(ended))
         return ended

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from ...shapes import NamedTuple
-from .tree import Process, marked, processes, signal_each, with_descendants
+from .tree import Process, marked, processes, signal_tree, with_descendants
 
 _BEGIN = 60.0  # seconds until a script runs at the latest: the fork, and its file from a disk that may be far away
 GRACE = 5.0  # between TERM and KILL once we are dead: a successor may be at work already
@@ -93,12 +93,12 @@ class Reaped:
             roots = [process for process in table.values() if process.parent == self.reaper]
         else:
             roots = [each for each in table.values() if self.pid in (each.session, each.group)]
-            roots += marked(table, {self.mark}) if self.mark else []
+            roots += marked(table, self.mark.__eq__) if self.mark else []
         return [process for process in with_descendants(table, roots) if process.pid != self.reaper]
 
     def signal_all(self, number: signal.Signals) -> None:
         """Send a signal to every process of the script."""
-        signal_each(self.living(), number)
+        signal_tree(self.living, number)
 
     def close(self) -> None:
         """Let go of the pipes, and of the reaper if it still holds on."""
@@ -169,7 +169,7 @@ def _reap(
                 os.dup2(nowhere, handle)
             _watch(script.pid, report, above.pid)
         except BaseException:  # whatever it is, nothing outlives us
-            signal_each(_below(), signal.SIGKILL)
+            signal_tree(_below, signal.SIGKILL)
     finally:
         os._exit(0)
 
@@ -188,10 +188,10 @@ def _watch(script: int, report: int, above: int) -> None:
         if kill_at is not None:
             signal.sigtimedwait(_WAITED_FOR, 0.05)
             if time.monotonic() > kill_at:
-                signal_each(_below(), signal.SIGKILL)
+                signal_tree(_below, signal.SIGKILL)
         elif os.getppid() != above:
             kill_at = time.monotonic() + GRACE
-            signal_each(_below(), signal.SIGTERM)
+            signal_tree(_below, signal.SIGTERM)
         else:
             signal.sigwait(_WAITED_FOR)
 

@@ -17,7 +17,8 @@ class Signals:
     """Counts the signals that ask us to stop, in the main thread; elsewhere there are none."""
 
     def __init__(self) -> None:
-        self.count = self.interrupts = 0
+        self.count = self.interrupts = self.terms = 0
+        self.first = ""  # the name of the first one
         self.wake: int | None = None
         self.ring: int | None = None
         self.before: dict[int, Any] = {}
@@ -54,6 +55,8 @@ class Signals:
     def note(self, number: int, _frame: object) -> None:
         self.count += 1
         self.interrupts += number == signal.SIGINT
+        self.terms += number == signal.SIGTERM
+        self.first = self.first or signal.Signals(number).name
         if self.ring is not None:
             with suppress(OSError):
                 os.write(self.ring, b"!")

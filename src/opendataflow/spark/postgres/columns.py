@@ -10,7 +10,8 @@
 | arrays of one dimension                      | array           | itself, or text[]                      |
 | uuid, json, jsonb, interval, inet, enums, …  | string          | text                                   |
 
-What Spark cannot hold (infinity, NaN in a decimal, arrays of arrays) is refused; option as_text reads it as text.
+What Spark cannot hold (infinity, years before 1 or after 9999, NaN in a decimal, arrays of arrays) is refused; option as_text
+reads it as text.
 A string may go into a column of any type: PostgreSQL casts it when the chunk is published.
 """
 
@@ -20,11 +21,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BadDefinition, InvalidPath, NotValidated
+from ...errors import BadDefinition, NotValidated
 from ...model import Dataset
 from ...model.ids import shown
 from ...shapes import NamedTuple, dataclass, replace
 from .connection import Connection, identifier, literal
+from .problems import no_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -181,10 +183,7 @@ def table_columns(connection: Connection, dataset: Dataset, table: str | None = 
     name = address.named(table or address.table)
     rows = connection.rows(_CATALOGUE.format(table=literal(name)))
     if not rows:
-        raise InvalidPath(
-            f"there is no table {name} at {address}",
-            hint="Create it, or correct the schemaname or tablename of the dataset.",
-        )
+        raise no_table(f"{address}/{address.schema}.{table or address.table}")
     wanted = dataset.options.get("as_text") or ()
     as_text = {wanted} if isinstance(wanted, str) else set(wanted) if isinstance(wanted, Iterable) else set()
     numeric = str(dataset.options.get("numeric", ""))

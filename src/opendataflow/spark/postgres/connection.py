@@ -12,7 +12,7 @@ from ...model import Dataset
 from ...model.address import split_host
 from ...model.dataset import AUTH
 from ...model.ids import shown
-from ...secrets import Hidden
+from ...secrets import Hidden, workers_password
 from ...shapes import dataclass, field
 from .problems import connect_error, statement_error, stream_error
 
@@ -41,6 +41,7 @@ class Address:
     sslmode: str
     require_auth: str
     password: str | None = field(default=None, repr=False)
+    workers_password: str | None = field(default=None, repr=False)  # for a table that is where psql would look
 
     def __str__(self) -> str:
         host = f"{self.hostname or 'localhost'}{':' + self.port if self.port else ''}"
@@ -68,6 +69,8 @@ class Address:
         if self.hostname or self.port or self.password:
             always |= {"host": self.hostname, "hostaddr": "", "port": self.port}
             always |= {"password": self.password or "", "passfile": _NO_FILE}
+        elif self.workers_password:
+            always |= {"password": self.workers_password}
         facts = {
             "dbname": self.database,
             "user": self.username,
@@ -123,6 +126,7 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         sslmode,
         _require_auth(dataset, SCRAM if password else "none" if host or port else NOT_IN_CLEAR_TEXT),
         password,
+        None if host or port or password else workers_password(),
     )
 
 
@@ -230,7 +234,7 @@ def _settings(address: Address, read_only: bool) -> str:
 
 def _without_secret(problem: Any, address: Address) -> Any:
     """The server repeats what it was told: were the password part of it, in whatever form, it goes."""
-    redact = Hidden([address.password or ""]).redact
+    redact = Hidden([address.password or "", address.workers_password or ""]).redact
     return type(problem)(redact(problem.message), hint=redact(problem.hint))
 
 

@@ -9,6 +9,7 @@ from ...errors import BY_NAME, BadConfig, BadDefinition, InvalidPath, JobFailed,
 
 AS_TEXT = 'Spark has no value for it. Declare on the dataset that the column is read as text: as_text = ["…"]'
 
+_CREATE = "Create the table, or correct the schemaname or tablename of the dataset."
 _MARK = "odf-error:"
 _DETAILS = (b"PG_DIAG_MESSAGE_PRIMARY", b"PG_DIAG_MESSAGE_DETAIL", b"PG_DIAG_CONTEXT")
 _marked = re.compile(re.escape(_MARK) + r"(\{.*?\}):odf")
@@ -52,7 +53,8 @@ def statement_error(problem: Exception, location: str) -> OdfError:
     said = f"{location}: {text}"
     match state[:2], state:
         case _, "42P01" | "3F000":
-            return InvalidPath(said, hint="Create the table, or correct the schemaname or tablename of the dataset.")
+            is_own = location.rpartition("/")[2] in text.replace('"', "")  # a view may miss another table
+            return no_table(location) if is_own else InvalidPath(said, hint=_CREATE)
         case _, "42703":
             return BadDefinition(said, hint="Correct the name of the column in the dataset or in its partition.")
         case _, "42501" | "25006":
@@ -68,6 +70,11 @@ def statement_error(problem: Exception, location: str) -> OdfError:
                 f"the connection broke: {said}", hint="Nothing was published by halves. Run it again."
             )
     return JobFailed(said)
+
+
+def no_table(location: str) -> InvalidPath:
+    """A table is not there, or not any more: in the same words whenever that is noticed."""
+    return InvalidPath(f"there is no table at {location}", hint=_CREATE)
 
 
 def stream_error(problem: OSError, location: str) -> OdfError:

@@ -13,9 +13,9 @@ from .columns import Column, Source
 from .connection import Address, Connection, connected, identifier, literal
 from .problems import AS_TEXT, TaskFailed, as_text, value_error
 
-# Beyond these PostgreSQL has no finite time: it is infinity, which the driver turns into a wrong one.
-_FIRST_DAY = -2_440_588
-_FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
+# Spark's years are 1 to 9999: what lies outside is lost in text formats, and the driver turns infinity into such a time.
+_DAYS = (-719_162, 2_932_896)
+_MOMENTS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 # The driver's own 16 MB fit into no cache, and let Spark wait for the first rows.
 _BATCHES = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
@@ -176,7 +176,7 @@ def _read(column: Column, array: Any) -> Any:
     array = getattr(array, "storage", array)
     wanted = column.arrow_type()
     if array.type == wanted:
-        _check_finite(column, array)
+        _check_years(column, array)
         return array
     try:
         return array.cast(wanted)
@@ -184,20 +184,20 @@ def _read(column: Column, array: Any) -> Any:
         raise NotValidated(f"column {column.name}: {' '.join(str(problem).split())[:200]}", hint=AS_TEXT) from None
 
 
-def _check_finite(column: Column, array: Any) -> None:
+def _check_years(column: Column, array: Any) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     values = array.flatten() if pa.types.is_list(array.type) else array
     if pa.types.is_date32(values.type):
-        numbers, first = values.cast(pa.int32()), _FIRST_DAY
+        numbers, (first, last) = values.cast(pa.int32()), _DAYS
     elif pa.types.is_timestamp(values.type):
-        numbers, first = values.cast(pa.int64()), _FIRST_MOMENT
+        numbers, (first, last) = values.cast(pa.int64()), _MOMENTS
     else:
         return
-    least = pc.min(numbers).as_py()
-    if least is not None and least < first:
-        raise NotValidated(f"column {column.name} holds infinity, or a year after 294246", hint=AS_TEXT)
+    least, most = pc.min(numbers).as_py(), pc.max(numbers).as_py()
+    if least is not None and (least < first or most > last):
+        raise NotValidated(f"column {column.name} holds infinity, or a year before 1 or after 9999", hint=AS_TEXT)
 
 
 def _loaded(source: Source, array: Any) -> Any:

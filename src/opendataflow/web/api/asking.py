@@ -19,6 +19,7 @@ from ...model.moment import parse_moment
 from ...model.selector import Selector
 from ...model.timezone import time_zone
 from ...project import Project
+from ...tokens import shown_facts
 from ..site import Site, site_of
 from .schema import TEXT, Schema, of, table
 
@@ -99,8 +100,8 @@ def look(router: APIRouter, path: str, answer: Schema | type, tag: str) -> Calla
 
 
 def answer(request: Request, facts: Any) -> Response:
-    """Facts as JSON, without any secret that this process knows."""
-    site, data = site_of(request), plain(facts)
+    """Facts as JSON, without any secret that this process knows, or that has the form of one."""
+    site, data = site_of(request), shown_facts(plain(facts))
     text = _encoded(data)
     if site.redact(text) != text:  # a secret that is a number must not break the form of the others
         text = _encoded(_redacted(site, data))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ...errors import UsageError
 from ...insight.chunk_page import ChunkPage, chunk_page
-from ...insight.definitions import BrokenFact, broken_facts, dataset_facts, job_facts
+from ...insight.definitions import BrokenFact, broken_facts, dataset_facts, job_facts, unapplied_line
 from ...insight.diff import diff
 from ...insight.explain import Explanation, explain
 from ...insight.explain_then import explain_then
@@ -59,7 +59,9 @@ Version = Annotated[int | None, Query(ge=1, le=LAST_VERSION)]
 # What there is -------------------------------------------------------------------------------------------------------
 
 _STATUS = with_more(
-    Overview, ABOUT | {"broken": of(list[BrokenFact]), "late": of(list[Late])}, optional=("late", *ABOUT)
+    Overview,
+    ABOUT | {"broken": of(list[BrokenFact]), "unapplied": of(str), "late": of(list[Late])},
+    optional=("late", *ABOUT),
 )
 
 
@@ -82,6 +84,7 @@ def get_status(
         only: dict[str, Any] = {"since": since, "until": until, "status": status, "width": width}
         seen = overview(store, dataset, **only) if then is None else overview_then(store, then, dataset, **only)
         facts = plain(seen) | {"broken": broken_facts(store.catalogue(), site.project)}
+        facts["unapplied"] = unapplied_line(site.project, store)
         is_narrow = then is not None or since or until or status
         overdue = None if is_narrow else deadlines_missed(store, dataset)
     return answer(request, with_about(request, facts | ({} if overdue is None else {"late": overdue.late})))

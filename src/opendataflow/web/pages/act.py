@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ...errors import BadTransition, Forbidden, NoSuchPage, OdfError, UsageError
 from ...steer.foreseen import Foreseen
+from ...tokens import shown_facts
 from ..actions import ACTIONS, LONGEST_REASON, Action, Given
 from ..problems import status_of
 from ..show import Addresses, local, page
@@ -73,7 +74,7 @@ def _page(request: Request, action: Action, given: Given, problem: OdfError | No
         given=given,
         hidden=[(name, value) for name in action.fields for value in given.many(name)],
         foreseen=foreseen,
-        problem=problem,
+        problem=problem and shown_facts({"name": problem.name, "message": problem.message, "hint": problem.hint}),
         back=_next(given),
         most=LONGEST_REASON,
     )

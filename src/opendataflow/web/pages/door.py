@@ -27,7 +27,7 @@ def login_page(request: Request, next: str = "/", wrong: bool = False) -> Respon
     site = site_of(request)
     if not site.access.needs_login:
         raise NoSuchPage("nobody has to log in here", hint="Start from the overview.")
-    key, visitor = site.access.anonymous()
+    key, visitor = site.access.anonymous(request.state.arrival)
     request.state.visitor = visitor
     made = page(request, "login.html", title="Log in", next=local(next), wrong=wrong, status_code=401 if wrong else 200)
     made.headers["set-cookie"] = session_cookie(site, request.scope, key)
@@ -38,7 +38,7 @@ def login_page(request: Request, next: str = "/", wrong: bool = False) -> Respon
 async def log_in(request: Request) -> Response:
     """A session for whoever has a token."""
     site, form = site_of(request), form_of(await request.body())
-    begun = site.access.log_in(form.get("token", "").strip())
+    begun = site.access.log_in(form.get("token", "").strip(), request.state.arrival)
     if begun is None:
         return login_page(request, form.get("next", "/"), wrong=True)
     answer = RedirectResponse(local(form.get("next", "/")), 303)

@@ -79,7 +79,7 @@ def _started(request: Request, given: Given) -> Response:
     if not wanted and not given.has("all"):
         raise UsageError("no cause is ticked", hint="Tick what you want to recover.")
     with site.acting(visitor.who) as store:
-        with store.as_if_folded():
+        with store.looking():
             are_all = given.has("all") and {each.id for each in causes_now(store)} <= {*wanted}
             made = plan(store, None if are_all else wanted, lenient=True)
         done = verbs.carry_out(store, made, why=given.why)

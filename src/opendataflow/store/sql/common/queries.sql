@@ -292,6 +292,10 @@ from run where status = 'RUNNING' order by runid + 0
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where status = 'RUNNING' and lease_until < lease_now() order by runid
 
+-- name: run_is_over
+-- Whether the lease of one attempt ran out.
+select lease_until < lease_now() as is_over from run where runid = :runid
+
 -- name: unfit_notes
 -- The last notes that did not fit what they tell of, newest first.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
@@ -302,15 +306,25 @@ from event where kind = 'unfit note' order by eventid desc limit :n
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where eventid > :after order by eventid limit :n
 
--- name: arrivals_refused
--- Chunks from outside that were offered and not taken, and to which nothing has happened since, newest first, among the last events.
--- The other conditions on kind name the partial index.
+-- name: refusals
+-- Chunks whose last delivery or attempt was refused for what the data or its definition is, newest first, among the last events.
+-- A refusal counts until a delivery is taken, or an attempt passes the gate. What waits for its inputs again, or may not run, is left out.
+-- Of one job or dataid where they are given. The other conditions on kind name the partial index.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
-where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and kind = 'refused' and jobid = 'outside'
+where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and kind = 'refused'
   and kind <> 'claimed' and kind <> 'admitted' and kind <> 'published' and kind <> 'announced'
-  and not exists (select 1 from event later
-                  where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid)
+  and (:jobid = '' or jobid = :jobid) and (:dataid = '' or dataid = :dataid)
+  and (jobid = 'outside'
+       and not exists (select 1 from event later
+                       where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid)
+    or jobid <> 'outside' and after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')
+       and exists (select 1 from candidate c where c.jobid = e.jobid and c.dataid = e.dataid and c.state <> 'WAITING')
+       and not exists (select 1 from event later
+                       where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid
+                         and (later.kind in ('admitted', 'published', 'failed', 'rescued', 'lost', 'cancelled')
+                              or later.kind = 'refused'
+                                 and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION'))))
 order by eventid desc limit :n
 
 -- name: runs_remarked
@@ -359,8 +373,11 @@ where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and
 order by s.sort_key, s.dataid limit :n
 
 -- name: dataids_with_versions
--- The chunks of a dataset that were published more often than this.
-select dataid from data_manifest where datasetid = :datasetid group by dataid having count(*) > :n order by dataid
+-- The chunks of a dataset that have more versions than this whose files were not removed.
+select m.dataid from (
+    select dataid, count(*) as versions from data_manifest where datasetid = :datasetid group by dataid having count(*) > :n
+) m where m.versions - (select count(*) from event e where e.datasetid = :datasetid and e.dataid = m.dataid and e.kind = 'vacuumed') > :n
+order by m.dataid
 
 -- name: vacuumed_versions
 -- The versions of a chunk whose files were removed.
@@ -377,6 +394,15 @@ select m.dataid from data_manifest m
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
 where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
+
+-- name: same_content_from
+-- The same for chunks that were made from a given content of an input. || '' keeps the search from beginning at the content itself.
+select m.datasetid, m.dataid, m.version from data_manifest i
+join made_from f on f.in_datasetid = i.datasetid and f.in_dataid = i.dataid and f.in_version = i.version
+join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
+where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and f.datasetid = :datasetid and f.dataid <> :dataid
+  and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
 
 -- name: rows_before
 -- How many rows the published chunks before a position in the order have, newest first.
@@ -512,13 +538,17 @@ select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started
 from run where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
 order by runid desc limit :n
 
--- name: arrivals_refused_until
--- Chunks from outside that were offered and not taken, and to which nothing had happened since by a moment, newest first, between two events.
+-- name: refusals_until
+-- Chunks whose last delivery or attempt had been refused for what the data or its definition is by a moment, newest first, between two events.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
-where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused' and jobid = 'outside'
+where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused'
+  and (jobid = 'outside' or after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION'))
   and not exists (select 1 from event later
-                  where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid and later.at <= :at)
+                  where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid and later.at <= :at
+                    and (e.jobid = 'outside' or later.kind not in ('claimed', 'given back', 'refused')
+                         or later.kind = 'refused'
+                            and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')))
 order by eventid desc limit :n
 
 -- name: chunks_gone_since
@@ -592,14 +622,6 @@ order by s.status, s.datasetid, s.sort_key limit :n
 -- name: candidates_deferred
 -- The deferred candidates of all jobs, the next one first.
 select jobid, dataid, not_before from candidate where state = 'DEFERRED' order by not_before limit :n
-
--- name: runs_refused_last
--- Candidates whose last run a look at the data refused, among the last runs, newest first.
-select r.jobid, r.dataid, r.outcome, r.detail from run r
-where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'REFUSED' and coalesce(r.outcome, '') <> 'GIVEN_BACK'
-  and exists (select 1 from candidate c where c.jobid = r.jobid and c.dataid = r.dataid)
-  and not exists (select 1 from run later where later.jobid = r.jobid and later.dataid = r.dataid and later.epoch > r.epoch)
-order by r.runid desc limit :n
 
 -- name: clear_for_import_dataset
 -- What a new store has by itself.

@@ -9,7 +9,7 @@ from run where runid > :floor and runid <= :last and coalesce(outcome, '') <> 'G
 -- What people did and what was refused at the door, newest first, between two numbers; not what every run leaves behind.
 select eventid, at, kind, datasetid, dataid, jobid, after, who, substr(why, 1, 1000) as why
 from event where eventid > :floor and eventid <= :last
-  and kind not in ('claimed', 'admitted', 'published', 'rescued', 'lost', 'given back', 'announced', 'vacuumed', 'kept')
+  and kind not in ('claimed', 'admitted', 'published', 'rescued', 'lost', 'stopped', 'given back', 'announced', 'vacuumed', 'kept')
   and (kind <> 'failed' or runid is null) and (kind <> 'refused' or jobid = 'outside')
 order by eventid desc limit :n
 

@@ -80,7 +80,7 @@ select 'run ' || r.runid || ' of ' || r.jobid || ' ' || r.dataid || ' is ' || r.
        || coalesce(e.begun, 0) || ' claimed and ' || coalesce(e.ended, 0) || ' ended' as what
 from run r left join (
     select runid, sum(case when kind = 'claimed' then 1 else 0 end) as begun,
-           sum(case when kind in ('published', 'failed', 'rescued', 'lost', 'cancelled', 'given back', 'refused') then 1 else 0 end) as ended
+           sum(case when kind in ('published', 'failed', 'rescued', 'lost', 'cancelled', 'stopped', 'given back', 'refused') then 1 else 0 end) as ended
     from event where runid is not null group by runid) e on e.runid = r.runid
 where coalesce(e.begun, 0) = 0 or coalesce(e.ended, 0) <> (case when r.status = 'RUNNING' then 0 else e.begun end)
 order by r.runid
@@ -100,3 +100,17 @@ where kind in ('published', 'announced') group by datasetid, dataid, epoch order
 -- All candidates as they are derived; one that is deferred may be claimed later.
 select jobid, dataid, rank, case state when 'DEFERRED' then 'CLAIMABLE' else state end as state, inputs
 from candidate order by jobid, dataid
+
+-- name: gaps_in_history
+-- Changes of a chunk that do not begin with the status at which the last one ended.
+select c.datasetid || ' ' || c.dataid || ': event ' || c.eventid || ' (' || c.kind || ') begins with ' || coalesce(c.before, 'no status')
+       || ', and the one before it ended with ' || coalesce(c.ended, 'none') as what
+from (select s.*, lag(s.after) over (partition by s.datasetid, s.dataid order by s.eventid) as ended from status_change s) c
+where c.before is distinct from c.ended order by c.eventid
+
+-- name: statuses_without_history
+-- Chunks that are not what their last change says.
+select d.datasetid || ' ' || d.dataid || ' is ' || d.status || ', and its history ends with ' || coalesce(c.after, 'none') as what
+from datastatus d left join status_change c
+  on c.eventid = (select max(s.eventid) from status_change s where s.datasetid = d.datasetid and s.dataid = d.dataid)
+where d.locktype = 'OUT' and d.status is distinct from c.after order by d.datasetid, d.dataid

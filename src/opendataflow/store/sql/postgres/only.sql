@@ -10,6 +10,10 @@ create schema if not exists dataflow
 -- Whether this role may make a schema here; its name and that of the database.
 select has_database_privilege(current_database(), 'CREATE'), current_user, current_database()
 
+-- name: open_schemas
+-- The schemas, the store's and public, in which every role may create functions that others then call.
+select nspname from pg_namespace where (oid = to_regnamespace('dataflow') or nspname = 'public') and has_schema_privilege('public', oid, 'CREATE') order by nspname
+
 -- name: schema_mark
 -- Says of a schema that it is a scratch, and may be dropped.
 comment on schema dataflow is 'scratch of odf chaos'

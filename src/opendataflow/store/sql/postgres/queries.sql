@@ -78,7 +78,7 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 -- Take candidates: OUT and IN rows RUNNING under a new epoch, the attempt, the event with its receipt.
 -- PostgreSQL: one statement is one round trip, and what one part writes the next one reads by RETURNING.
 with t as materialized (
-    select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, before text, receipt text, inputs text)
+    select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, receipt text, inputs text)
 ), gone as (
     delete from candidate where jobid = :jobid and dataid = any (array(select t.dataid from t))
 ), r as (
@@ -88,12 +88,12 @@ with t as materialized (
 ), outs as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
     select o.datasetid, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.tries, t.sort_key, 1
-    from t join r on r.dataid = t.dataid join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+    from t join r on r.dataid = t.dataid cross join (select json_array_elements_text(:outputs::json) as datasetid) o
     on conflict (datasetid, dataid) where locktype = 'OUT' do update set
         jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
-        sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = now()
+        sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = now()
     where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING')
-    returning runid
+    returning runid, datasetid, held
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
     select distinct on (i ->> 0, i ->> 1) i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', r.epoch, coalesce((i ->> 2)::bigint, 0), r.runid, 1
@@ -103,8 +103,8 @@ with t as materialized (
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
-    select 'claimed', o.datasetid, r.dataid, :jobid, r.runid, r.epoch, t.before, 'RUNNING', :owner, :why, t.receipt
-    from t join r on r.dataid = t.dataid join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+    select 'claimed', outs.datasetid, r.dataid, :jobid, r.runid, r.epoch, outs.held, 'RUNNING', :owner, :why, t.receipt
+    from t join r on r.dataid = t.dataid join outs on outs.runid = r.runid
 )
 select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid = r.runid) as taken from r
 
@@ -120,12 +120,12 @@ with gone as (
 ), outs as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
     select o.datasetid, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1
-    from r cross join job o where o.jobid = :jobid and o.itemtype = 'OUT'
+    from r cross join (select json_array_elements_text(:outputs::json) as datasetid) o
     on conflict (datasetid, dataid) where locktype = 'OUT' do update set
         jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
-        sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = now()
+        sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = now()
     where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING')
-    returning datasetid
+    returning datasetid, held
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
     select i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', :epoch, (i ->> 2)::bigint, r.runid, 1
@@ -134,7 +134,7 @@ with gone as (
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
-    select 'claimed', outs.datasetid, :dataid, :jobid, r.runid, :epoch, :before, 'RUNNING', :owner, :why, :receipt from r cross join outs
+    select 'claimed', outs.datasetid, :dataid, :jobid, r.runid, :epoch, outs.held, 'RUNNING', :owner, :why, :receipt from r cross join outs
 )
 select r.runid, r.dataid, r.epoch, (select count(*) from outs) as taken from r
 
@@ -147,7 +147,7 @@ with r as (
 ), outs as (
     update datastatus d set status = :out_status, seal = d.seal + 1, modified = now(),
         version = case when :out_status = 'READY' then d.epoch else d.version end,
-        tries = case when :out_status = 'READY' then 0 else d.tries end
+        tries = case when :out_status = 'READY' then 0 when :kind = 'stopped' then greatest(d.tries - 1, 0) else d.tries end
     where d.datasetid = any (array(select json_array_elements_text(:outputs::json))) and d.dataid = :dataid and d.locktype = 'OUT'
       and d.status = 'RUNNING' and d.epoch = :epoch and d.runid = :runid and exists (select 1 from r)
     returning d.datasetid, d.dataid
@@ -614,7 +614,7 @@ left join lateral (
     select p.* from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
            or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
+      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
     order by p.at desc, p.eventid desc limit 1) e on true
@@ -622,7 +622,7 @@ left join lateral (
     select p.* from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
            or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
+      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
     order by p.at asc, p.eventid asc limit 1) n on true

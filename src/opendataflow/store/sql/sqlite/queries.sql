@@ -78,14 +78,14 @@ insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, 
 select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.value ->> 'inputs', now()
 from json_each(:takes) t;
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
-select o.datasetid, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.value ->> 'tries', t.value ->> 'sort_key', 1, now()
+select o.value, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.value ->> 'tries', t.value ->> 'sort_key', 1, now()
 from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+cross join json_each(:outputs) o
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
-    sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = excluded.modified
+    sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
 select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', r.epoch, coalesce(i.value ->> 2, 0), r.runid, 1, now()
@@ -96,13 +96,14 @@ where true
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
-select 'claimed', o.datasetid, r.dataid, :jobid, r.runid, r.epoch, t.value ->> 'before', 'RUNNING', :owner, :why, t.value ->> 'receipt', now()
+select 'claimed', s.datasetid, r.dataid, :jobid, r.runid, r.epoch, s.held, 'RUNNING', :owner, :why, t.value ->> 'receipt', now()
 from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-cross join job o on o.jobid = :jobid and o.itemtype = 'OUT';
+cross join json_each(:outputs) o
+cross join datastatus s on s.datasetid = o.value and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid;
 select r.runid, r.dataid, r.epoch,
-       (select count(*) from job o cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
-        where o.jobid = :jobid and o.itemtype = 'OUT') as taken
+       (select count(*) from json_each(:outputs) o
+        cross join datastatus s on s.datasetid = o.value and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid) as taken
 from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
 
@@ -113,12 +114,12 @@ delete from candidate where jobid = :jobid and dataid = :dataid;
 insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
 values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs, now());
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
-select o.datasetid, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1, now()
-from run r cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+select o.value, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1, now()
+from run r cross join json_each(:outputs) o
 where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     jobid = excluded.jobid, status = 'RUNNING', epoch = excluded.epoch, runid = excluded.runid, tries = excluded.tries,
-    sort_key = excluded.sort_key, held = case when :forced then d.status end, seal = d.seal + 1, modified = excluded.modified
+    sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
 select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', :epoch, i.value ->> 2, r.runid, 1, now()
@@ -127,12 +128,13 @@ where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
-select 'claimed', o.datasetid, :dataid, :jobid, r.runid, :epoch, :before, 'RUNNING', :owner, :why, :receipt, now()
-from run r cross join job o on o.jobid = :jobid and o.itemtype = 'OUT'
+select 'claimed', s.datasetid, :dataid, :jobid, r.runid, :epoch, s.held, 'RUNNING', :owner, :why, :receipt, now()
+from run r cross join json_each(:outputs) o
+cross join datastatus s on s.datasetid = o.value and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
 where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch;
 select r.runid, r.dataid, r.epoch,
-       (select count(*) from job o cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
-        where o.jobid = :jobid and o.itemtype = 'OUT') as taken
+       (select count(*) from json_each(:outputs) o
+        cross join datastatus s on s.datasetid = o.value and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid) as taken
 from run r where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
 
 -- name: end_run
@@ -150,7 +152,7 @@ where (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each
   and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
        version = case when :out_status = 'READY' then epoch else version end,
-       tries = case when :out_status = 'READY' then 0 else tries end
+       tries = case when :out_status = 'READY' then 0 when :kind = 'stopped' then max(tries - 1, 0) else tries end
 where datasetid in (select value from json_each(:outputs)) and dataid = :dataid and locktype = 'OUT'
   and status = 'RUNNING' and epoch = :epoch and runid = :runid
   and exists (select 1 from run where runid = :runid and status = 'RUNNING')
@@ -578,7 +580,7 @@ left join event e on e.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
            or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
+      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
     order by p.at desc, p.eventid desc limit 1)
@@ -586,7 +588,7 @@ left join event n on n.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
            or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
+      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
     order by p.at asc, p.eventid asc limit 1)

@@ -1,0 +1,341 @@
+"""Checks: what small files hold, judged by the declared checks without Spark, with the same results as on Spark."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+from ..errors import BadDefinition, NotValidated
+from ..model import CheckResult, Dataset, Manifest, span
+from ..model.checks import WARN, policy
+from ..model.dataid import TYPES
+from ..model.ddl import columns_of, required_of
+from ..model.remarks import described
+from ..shapes import NamedTuple, replace
+from .quarantine import has_quarantine
+from .rows import FORMATS, NeedsSpark, Rows, options_for_spark, read_rows, typed_text
+from .versions import names_chunk
+
+EXAMPLES, LONGEST = 3, 40  # bad values that are told of a check, and characters of each
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "double")
+_Verdict = tuple[bool, dict[str, object]]
+_Judge = Callable[["_Subject", Mapping[str, Any]], _Verdict]
+
+
+class ChecksFailed(NotValidated):
+    """Checks of severity error did not pass; all results are along, for the receipt."""
+
+    def __init__(self, datasetid: str, dataid: str, results: Sequence[CheckResult], hint: str = "") -> None:
+        self.datasetid, self.dataid = datasetid, dataid
+        self.results = tuple(results)
+        failed = "; ".join(described(result) for result in results if result.refuses)
+        if any(result.refuses and result.kind == "drift" for result in results):
+            failed += f" (are these the right columns now? odf schema {datasetid})"
+        super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
+
+
+class _Subject(NamedTuple):
+    dataset: Dataset
+    dataid: str
+    rows: Rows
+    earlier_rows: Sequence[int]
+
+    def column(self, name: str) -> tuple[str, list[Any]] | None:
+        """The type and the values of a column; None when there is none."""
+        names = [known.lower() for known in self.rows.types]
+        if name.lower() not in names:
+            return None
+        index = names.index(name.lower())
+        return list(self.rows.types.values())[index], [row[index] for row in self.rows.values]
+
+
+def why_spark(dataset: Dataset) -> str:
+    """Why the checks of a dataset always run on Spark, in words; empty where small chunks are judged without it."""
+    format = dataset.format or "parquet"
+    kinds = [check.kind for check in dataset.checks if check.kind not in _JUDGES]
+    if dataset.kind != "file" or format not in FORMATS:
+        return f"its format is {format}"
+    if kinds:
+        return f"check {kinds[0]}"
+    if has_quarantine(dataset):
+        return "quarantine"
+    if format == "parquet" and find_spec("pyarrow") is None:
+        return "parquet, and pyarrow is not installed"
+    return options_for_spark(dataset)
+
+
+def judged(
+    dataset: Dataset, dataid: str, seen: Manifest, pinned_schema: str = "", earlier_rows: Sequence[int] = ()
+) -> Manifest:
+    """What lies at a location, with its rows and results; ChecksFailed when it may not be published, NeedsSpark when unsure."""
+    if reason := why_spark(dataset):
+        raise NeedsSpark(reason)
+    if not names_chunk(dataset, dataid):
+        raise NeedsSpark("its location holds other chunks too")
+    ddl = _expected_ddl(dataset) or pinned_schema
+    expected = _columns(ddl) if ddl else {}
+    rows = read_rows(dataset, seen, expected if dataset.format in ("csv", "json") else {})
+    subject = _Subject(dataset, dataid, rows, earlier_rows)
+    results = [*_drift(subject, ddl), *_emptiness(subject)]
+    for check in dataset.checks:
+        passed, figures = _JUDGES[check.kind](subject, check.params)
+        results.append(CheckResult(check.label, check.kind, check.severity, passed, figures))
+    if any(result.refuses for result in results):
+        raise ChecksFailed(dataset.datasetid, dataid, results)
+    lower, upper = _span_of(subject)
+    schema = ", ".join(f"{_quoted(name)} {kind.upper()}" for name, kind in rows.types.items())
+    extra = {**seen.extra, "metrics": "read"}
+    facts = replace(seen, rows=len(rows.values), schema=schema, span_lower=lower, span_upper=upper)
+    return replace(facts, checks=tuple(results), extra=extra)
+
+
+def _expected_ddl(dataset: Dataset) -> str:
+    declared = str(dataset.options.get("schema", ""))
+    if declared or dataset.format not in ("csv", "json"):
+        return declared
+    return next((str(check.params["schema"]) for check in dataset.checks if check.kind == "schema"), "")
+
+
+def _columns(ddl: str) -> dict[str, str]:
+    if re.search("(?i)ntz|ltz|char|collate|interval|void|variant", re.sub("`[^`]*`", "", ddl)):
+        raise NeedsSpark("its schema has unusual types")
+    columns = columns_of(ddl)
+    if not columns or not all(columns.values()):
+        raise NeedsSpark("its schema has nested types")
+    return columns
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def _drift(subject: _Subject, ddl: str) -> list[CheckResult]:
+    if not ddl:
+        return []
+    severity = policy(subject.dataset, "drift", "refuse")
+    differing, misfits = _differences(subject, ddl), subject.rows.misfits
+    told: dict[str, object] = {"differences": differing} if differing else {}
+    if misfits:
+        told |= {"misfits": len(misfits), "example": max(misfits)[:200]}
+    return [CheckResult("drift", "drift", severity or WARN, not told or not severity, told)]
+
+
+def _emptiness(subject: _Subject) -> list[CheckResult]:
+    if subject.rows.values:
+        return []
+    severity = policy(subject.dataset, "empty", WARN)
+    return [CheckResult("empty", "empty", severity or WARN, not severity, {"rows": 0})]
+
+
+def _differences(subject: _Subject, ddl: str) -> list[str]:
+    """How the columns differ from a schema, in the words that Spark's audit has for it."""
+    before = {name.lower(): (name, kind) for name, kind in _columns(ddl).items()}
+    after = {name.lower(): (name, kind) for name, kind in subject.rows.types.items()}
+    dropped = [before[key] for key in before if key not in after]
+    added = [after[key] for key in after if key not in before]
+    told = []
+    for name, kind in list(dropped):
+        alike = [column for column in added if column[1] == kind]
+        if len(alike) == 1 and [other[1] for other in dropped].count(kind) == 1:
+            dropped.remove((name, kind))
+            added.remove(alike[0])
+            told.append(f"{name} renamed to {alike[0][0]}?")
+    told += [f"{name} {kind.upper()} dropped" for name, kind in dropped]
+    told += [f"{name} {kind.upper()} added" for name, kind in added]
+    told += [
+        f"{name} was {kind.upper()} and is {after[key][1].upper()}"
+        for key, (name, kind) in before.items()
+        if key in after and after[key][1] != kind
+    ]
+    columns = ((name, subject.column(name)) for name in required_of(ddl))
+    return told + [f"{name} was NOT NULL and has nulls" for name, found in columns if found and None in found[1]]
+
+
+def _span_of(subject: _Subject) -> tuple[str | None, str | None]:
+    name = subject.dataset.partition.column
+    found = subject.column(name) if name else None
+    values = [value for value in found[1] if value is not None] if found else []
+    if found is None or not values:
+        return None, None
+    return _iso(_as_text(min(values), found[0])), _iso(_as_text(max(values), found[0]))
+
+
+def _iso(text: str) -> str:
+    return f"{text[:10]}T{text[11:]}" if len(text) > 11 and text[4:5] == "-" and text[10] == " " else text
+
+
+# The kinds of checks ------------------------------------------------------------------------------------------------
+
+
+def _schema(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    texts = _differences(subject, str(params["schema"]))
+    return not texts, {"differences": texts} if texts else {}
+
+
+def _rows(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    n = len(subject.rows.values)
+    told: dict[str, object] = {"rows": n, **params}
+    passed = params.get("min", 0) <= n <= params.get("max", n)
+    if "within_percent" in params:
+        earlier = list(subject.earlier_rows)[: params["trailing"]]
+        middle = float(median(earlier)) if earlier else None
+        told["median"] = middle
+        if middle is not None:
+            passed = passed and abs(n - middle) <= middle * params["within_percent"] / 100
+    return passed, told
+
+
+def _not_null(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    columns = {name: subject.column(name) for name in params["columns"]}
+    missing = [name for name, found in columns.items() if found is None]
+    if missing:
+        return False, {"missing": missing}
+    nulls = {name: found[1].count(None) for name, found in columns.items() if found}
+    return not any(nulls.values()), {"nulls": nulls}
+
+
+def _unique(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    columns = {name: subject.column(name) for name in params["columns"]}
+    missing = [name for name, found in columns.items() if found is None]
+    if missing:
+        return False, {"missing": missing}
+    found = [column for column in columns.values() if column]
+    keys = Counter(key for key in zip(*(values for _, values in found), strict=True) if None not in key)
+    repeated = {key: n for key, n in keys.items() if n > 1}
+    told: dict[str, object] = {"repeated_keys": len(repeated), "surplus_rows": sum(repeated.values()) - len(repeated)}
+    if repeated:
+        texts = (", ".join(map(_as_text, key, (kind for kind, _ in found))) for key in repeated)
+        told["examples"] = [f"{{{text}}}"[:LONGEST] for text in texts][:EXAMPLES]
+    return not repeated, told
+
+
+def _accepted(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    found = subject.column(params["column"])
+    if found is None:
+        return False, {"missing": [params["column"]]}
+    kind, values = found
+    accepted = params["values"]
+    shapes: Any = {"string": str, "boolean": bool}.get(kind, (int, float) if kind in _NUMBERS else None)
+    if shapes is None or not all(
+        isinstance(each, shapes) and (kind == "boolean" or not isinstance(each, bool)) for each in accepted
+    ):
+        raise NeedsSpark(f"the accepted values of {params['column']} have another type")
+    return _by_row(kind, [value for value in values if value is not None and value not in accepted])
+
+
+def _range(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    found = subject.column(params["column"])
+    if found is None:
+        return False, {"missing": [params["column"]]}
+    kind, values = found
+    low, high = params.get("min"), params.get("max")
+    bounds = [bound for bound in (low, high) if bound is not None]
+    are_texts = [isinstance(bound, str) for bound in bounds]
+    number: Callable[[Any], Any] = lambda value: value  # noqa: E731  (the others are functions, too)
+    if kind == "string" and not any(are_texts):
+        number = lambda text: typed_text(text, "double")  # noqa: E731
+    elif kind in ("date", "timestamp") and all(are_texts):
+        low, high = (None if bound is None else typed_text(bound, kind) for bound in (low, high))
+        if [low, high].count(None) > 2 - len(bounds):
+            raise NeedsSpark(f"a bound of {params['column']} is not a {kind}")
+    elif (kind == "string") != all(are_texts) or (kind != "string" and kind not in _NUMBERS):
+        raise NeedsSpark(f"the bounds of {params['column']} have another type")
+
+    def is_bad(value: Any) -> bool:
+        compared = number(value)
+        return compared is None or (low is not None and compared < low) or (high is not None and compared > high)
+
+    told = {key: params[key] for key in ("min", "max") if key in params}
+    return _by_row(kind, [value for value in values if value is not None and is_bad(value)], **told)
+
+
+def _span(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
+    partition = subject.dataset.partition
+    if partition.column is None:
+        raise BadDefinition(
+            f"dataset {subject.dataset.datasetid}: the check span needs the partition column",
+            hint='Declare it: partition = { type = "day", column = "flight_date" }',
+        )
+    found = subject.column(partition.column)
+    if found is None:
+        return False, {"missing": [partition.column]}
+    limits = span(partition, subject.dataid)
+    if partition.type != "text" and limits is None:
+        return True, {"bounds": None}
+    belongs = _belongs(subject, found[0], limits)
+    outside = sum(1 for value in found[1] if value is None or not belongs(value))
+    return not outside, {"violations": outside, "column": partition.column, "dataid": subject.dataid}
+
+
+def _belongs(subject: _Subject, kind: str, limits: Any) -> Callable[[Any], bool]:
+    """Whether a value of the partition column lies in the chunk."""
+    partition, dataid = subject.dataset.partition, subject.dataid
+    if partition.type == "text":
+        return lambda value: _as_text(value, kind) == dataid
+    lower, upper = limits
+    if not TYPES[partition.type].is_time:
+        if kind not in _NUMBERS:
+            raise NeedsSpark(f"column {partition.column} is {kind}")
+        try:
+            least, end = Decimal(lower), Decimal(upper)
+        except (InvalidOperation, TypeError):
+            raise NeedsSpark(f"the bounds of {dataid} are not numbers") from None
+        return lambda value: bool(least <= Decimal(value) < end)
+    if kind in _NUMBERS[:-1]:
+        number = int(re.sub("[^0-9]", "", dataid))
+        return lambda value: bool(value == number)
+    if kind == "date" and TYPES[partition.type].width > len("2025-11-12"):
+        return lambda value: bool(value == date.fromisoformat(dataid[:10]))
+    if kind not in ("date", "timestamp", "string"):
+        raise NeedsSpark(f"column {partition.column} is {kind}")
+    first, last = datetime.fromisoformat(lower), datetime.fromisoformat(upper)
+
+    def is_within(value: Any) -> bool:
+        if isinstance(value, str):
+            if value == dataid:
+                return True
+            value = typed_text(value, "date" if len(value) == len("2025-11-12") else "timestamp")
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        return value is not None and bool(first <= value < last)
+
+    return is_within
+
+
+def _by_row(kind: str, bad: Sequence[Any], **told: object) -> _Verdict:
+    figures: dict[str, object] = {"violations": len(bad), **told}
+    if bad:
+        texts = dict.fromkeys(_as_text(value, kind)[:LONGEST] for value in bad)
+        figures["examples"] = sorted(list(texts)[:EXAMPLES])
+    return not bad, figures
+
+
+def _as_text(value: Any, kind: str) -> str:
+    """A value as Spark writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat(" ").rstrip("0") if value.microsecond else value.isoformat(" ")
+    if isinstance(value, float) and value and not 1e-3 <= abs(value) < 1e7:
+        sign, digits, exponent = Decimal(repr(value)).as_tuple()
+        shown = "".join(map(str, digits)).rstrip("0")
+        power = len(digits) - 1 + int(exponent)
+        return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+    return str(value)
+
+
+_JUDGES: dict[str, _Judge] = {
+    "schema": _schema,
+    "rows": _rows,
+    "not_null": _not_null,
+    "unique": _unique,
+    "accepted": _accepted,
+    "range": _range,
+    "span": _span,
+}
