@@ -173,6 +173,13 @@ def test_death_by_a_signal_is_told_from_an_exit(run: Runner, number: int) -> Non
     assert (ended.exit_code, ended.signal, ended.ok) == (None, number, False)
 
 
+def test_a_command_runs_in_a_process_that_has_read_csv_with_arrow(run: Runner) -> None:
+    from pyarrow import csv  # its fork handler closes a pipe in every child
+
+    csv.read_csv(io.BytesIO(b"a\n1\n"))
+    assert run("true").exit_code == 0
+
+
 def test_output_goes_to_the_log_and_to_our_own_streams(run: Runner, capfd: pytest.CaptureFixture[str]) -> None:
     log = run.new_log()
     logged = f"until grep -qx {{}} {log.path}; do sleep 0.01; done"  # two pipes have no order between them

@@ -19,7 +19,7 @@ from tests.support.stores import type_sql
 
 pytestmark = [*BROWSER, pytest.mark.fault(26)]
 
-EVIL = """'"><img src=x onerror="window.ran=1"><script>window.ran=1</script></title></textarea></script><svg onload=window.ran=1> {{1337*7}} ${1337*7} javascript:ran=1"""
+EVIL = """'"><img src=x onerror="window.ran=1"><script>window.ran=1</script></title></textarea></script><svg onload=window.ran=1> {{13371337*7}} ${13371337*7} javascript:ran=1"""
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J"
 DAY = "2025-11-12"
 
@@ -146,6 +146,6 @@ def test_what_somebody_wrote_is_text(window: Visit, path: str) -> None:
     assert made == []
     text = page.content()
     assert "\x1b" not in text
-    assert "{{1337*7}}" in text or "9359" not in text
+    assert "{{13371337*7}}" in text or "93599359" not in text
     assert "Traceback" not in text
     assert window.complaints() == []

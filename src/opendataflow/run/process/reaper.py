@@ -150,7 +150,7 @@ def _reap(
         if mark:
             prctl(_PR_SET_NAME, mark.encode())
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        _close_all_but({0, 1, 2, *handles})
+        nowhere = _drop_all_but({0, 1, 2, *handles})
 
         def prepare() -> None:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # should only the reaper be killed
@@ -164,7 +164,6 @@ def _reap(
         try:
             with suppress(OSError):  # we may be dead already: then nobody hears it, and what began has to end
                 os.write(report, b"begun %d %d\n" % (script.pid, adopts))
-            nowhere = os.open(os.devnull, os.O_RDWR)
             for handle in {0, 1, 2, *handles} - {report}:
                 os.dup2(nowhere, handle)
             _watch(script.pid, report, above.pid)
@@ -201,12 +200,16 @@ def _below() -> list[Process]:
     return with_descendants(table, [process for process in table.values() if process.parent == me])
 
 
-def _close_all_but(kept: set[int]) -> None:
-    """Close what the parent has open: another launch's pipe, held here, would never end."""
+def _drop_all_but(kept: set[int]) -> int:
+    """Point what the parent has open at /dev/null, which is returned: another launch's pipe, held here, would never end.
+
+    Not closed: the fork handlers of libraries (Arrow's) close their own files once more, and abort where there is none.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            with suppress(OSError):
-                os.close(int(name))
+        if int(name) not in {nowhere, *kept}:
+            os.dup2(nowhere, int(name), inheritable=False)
+    return nowhere
 
 
 def _prctl() -> Prctl:

@@ -45,7 +45,7 @@ end $$;
 -- A job that gives an item to another one is looked at again, too.
 create or replace function note_definition() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    -- Whoever publishes holds this lock shared: a new consumer never misses a chunk that is being published meanwhile.
+    -- Each transaction that publishes holds this lock shared: a new consumer never misses a chunk that is being published meanwhile.
     perform pg_advisory_xact_lock(727102);
     update dataflow.meta set value = (value::bigint + 1)::text where name = 'revision';
     if tg_table_name = 'job' then
