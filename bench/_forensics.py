@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Any
 
 from opendataflow.model import Dataset, Input, Job, Partition
-from opendataflow.model.mapping import Mapping
+from opendataflow.model.definitions.mapping import Mapping
 from opendataflow.store import Store, open_store
 
 FLOWS = range(10)

@@ -82,11 +82,11 @@ class Bare:
             chunks = f'[["raw","{dataid}"],["clean","{dataid}"],["report","{dataid}"]]'
             tx.lock("lock_definitions")
             tx.rows("revision")
-            tx.ask("end_run", runid=runid, **one, **end)
+            tx.send("end_run", runid=runid, **one, **end)
             tx.run("manifest_put", **manifest)
             tx.lock("lock_pairs", pairs=f'[["load","{dataid}"],["sum","{dataid}"]]')
             tx.run("candidate_drop", jobid="load", dataid=dataid)
-            tx.ask("statuses_given", chunks=chunks)
+            tx.send("statuses_given", chunks=chunks)
             tx.rows("reads_of_pairs", reads=f'[["sum","{dataid}","clean","{dataid}"]]')
             candidate = {"jobid": "sum", "dataid": dataid, "sort_key": key, "rank": 1, "state": "CLAIMABLE"}
             tx.run("candidate_put", **candidate, not_before=0, inputs=f'[["clean","{dataid}"]]')

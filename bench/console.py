@@ -46,7 +46,7 @@ def pages(url: str, chunks: int) -> dict[str, str]:
     hours = hours_of(chunks)
     chunk = dataid_of(hours // 2 // 20 * 20 + 7, hours)
     with open_store(url) as store:
-        runid = max(run.runid for run in store.runs())
+        runid = max(run.runid for run in store.views.runs())
     return {
         "empty": EMPTY,
         "overview": "/",

@@ -33,8 +33,8 @@ from opendataflow.model import Job, Manifest
 from opendataflow.project import Environment, Project
 from opendataflow.run.drain import Drain
 from opendataflow.run.heartbeat import Heartbeat
-from opendataflow.run.parts import Attempt, Done
 from opendataflow.run.process.logs import LogFile
+from opendataflow.run.records import Attempt, ExecutorResult
 from opendataflow.run.worker import Worker
 from opendataflow.store import Store, open_store
 from tests.support.postgres import Cluster, Server, start_postgres
@@ -53,12 +53,12 @@ class Pause:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
-    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> dict[int, Done]:
+    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> dict[int, ExecutorResult]:
         if self.seconds:
             time.sleep(self.seconds)
-        return {attempt.claim.runid: Done() for attempt in attempts}
+        return {attempt.claim.runid: ExecutorResult() for attempt in attempts}
 
-    def audit(self, attempt: Attempt, done: Done) -> dict[str, Manifest]:
+    def audit(self, attempt: Attempt, done: ExecutorResult) -> dict[str, Manifest]:
         return {}
 
     def settle(self, attempt: Attempt, manifests: dict[str, Manifest]) -> None:
@@ -289,18 +289,18 @@ def pool(server: Server) -> None:
     """A pool of 10 → 20 → 4 → 0 → 10 slots, set from another process while two drains work: how soon each limit holds."""
     with flow(server, 400, "sleep 1", "lease = 10") as found:
         both = [found.drain("--workers", "16") for _ in range(2)]
-        until(lambda: found.store.slots_taken("etl") == 10)
+        until(lambda: found.store.views.slots_taken("etl") == 10)
         worst, above = 0.0, 0
         for slots in (20, 4, 0, 10):
-            before = found.store.slots_taken("etl")
+            before = found.store.views.slots_taken("etl")
             found.odf("pool", "set", "etl", str(slots))
             reached = (lambda n: n >= slots) if slots > before else (lambda n: n <= slots)
-            took = until(lambda: reached(found.store.slots_taken("etl")))
+            took = until(lambda: reached(found.store.views.slots_taken("etl")))
             figure(f"pool_{before}_to_{slots}_holds_after", took, "s")
             worst = max(worst, took)
             end = time.monotonic() + 4
             while time.monotonic() < end:
-                above = max(above, found.store.slots_taken("etl") - slots)
+                above = max(above, found.store.views.slots_taken("etl") - slots)
                 time.sleep(0.02)
         found.odf("pool", "set", "etl", "unlimited")
         for process in both:

@@ -20,7 +20,8 @@ from bench._forensics import dataid_of, filled, hours_of
 from bench._report import bar, figure, finish
 from bench.claims import ours, rate
 from opendataflow.cli.door import VERBS
-from opendataflow.store import freshness, open_store
+from opendataflow.store import open_store
+from opendataflow.store.engine import freshness
 from tests.support.postgres import start_postgres
 
 ODF = str(Path(sys.executable).parent / "odf")

@@ -1,4 +1,4 @@
-"""Growth: what claim, commit, announce, status, why, check-lease, prove of one chunk and a chunk on disk cost from 1,000 to 1,000,000 chunks, and from 1 to 1,000 jobs.
+"""Growth: what claim, commit, announce, status, why, check-lease, prove of one chunk, a second vacuum and a chunk on disk cost from 1,000 to 1,000,000 chunks, and from 1 to 1,000 jobs.
 
 Nothing may grow faster than the logarithm of what there is: a figure at 1,000,000 chunks is at most twice that at 1,000, since
 log(1,000,000) / log(1,000) = 2, and at 1,000 jobs at most three times that at 10. A claim may grow by a fifth. Where the answer
@@ -37,6 +37,7 @@ from opendataflow.insight.matrix import overview
 from opendataflow.insight.prove import prove
 from opendataflow.insight.why import why
 from opendataflow.project import without_file
+from opendataflow.run.vacuum import plan, vacuum
 from opendataflow.store import Store, open_store
 from tests.support.postgres import Server, start_postgres
 
@@ -111,8 +112,9 @@ class Grown:
                 self._timed("status", clock, lambda: overview(store, width=WIDTH))
                 self._timed("why", clock, lambda: why(store, jobid))
                 self._timed("why_chunk", clock, lambda: why(store, jobid, done))
-            self._timed("holds", clock, lambda: store.holds(self._runid))
+            self._timed("holds", clock, lambda: store.views.holds(self._runid))
             self._timed("prove_chunk", clock, lambda: prove(store, self._project, flow[0].made, done))
+            self._timed("vacuum", clock, lambda: vacuum(store, self._project, plan(store, self._project)))
 
     def _timed(self, name: str, clock: Clock, act: Callable[[], _T]) -> _T:
         start = clock.now()
@@ -157,7 +159,7 @@ def by_chunks(label: str, urls: Iterator[str], most: int) -> dict[str, Curve]:
     stores = grown(urls, [Size("chain", 2, chunks // 4, chunks // 4, period="hour") for chunks in counts])
     curves = {
         name: [(each.chunks, each.ms(name)) for each in stores]
-        for name in ("claim", "commit", "announce", "status", "why", "why_chunk", "holds", "prove_chunk")
+        for name in ("claim", "commit", "announce", "status", "why", "why_chunk", "holds", "prove_chunk", "vacuum")
     }
     curves["disk"] = [(each.chunks, each.disk) for each in stores]
     for name, curve in curves.items():

@@ -196,7 +196,7 @@ def memory(store: Store, worker: Worker, chunks: int) -> None:
 
     before = resident()
     for start in range(0, chunks, 250):
-        store.forget("out", [chunk.dataid for chunk in store.all_chunks("out")])
+        store.forget("out", [chunk.dataid for chunk in store.views.all_chunks("out")])
         drained(store, worker, "small", 8)
         if start == 0:
             before = resident()
@@ -207,7 +207,7 @@ def memory(store: Store, worker: Worker, chunks: int) -> None:
 def tables(folder: Path, worker: Worker, source: str, server: Any, rounds: int) -> None:
     import psycopg
 
-    from opendataflow.spark.postgres import Rows, publish_table, read_table, stage_table
+    from opendataflow.spark.postgres import RowRange, publish_table, read_table, stage_table
 
     spark = worker.spark()
     url = server.create_database()
@@ -275,7 +275,7 @@ def tables(folder: Path, worker: Worker, source: str, server: Any, rounds: int) 
         )
         once["ours_read"] = timed(
             lambda: (
-                read_table(spark, dataset, "", Rows("l_orderkey", str(lower), str(upper)), partitions=2)
+                read_table(spark, dataset, "", RowRange("l_orderkey", str(lower), str(upper)), partitions=2)
                 .write.mode("overwrite")
                 .parquet(f"{folder}/ours_read")
             )

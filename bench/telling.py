@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench._filled import define
 from bench._report import bar, figure, finish
 from bench.drain import Around, project_in
-from opendataflow.notify.background import Teller
+from opendataflow.notify.background import BackgroundNotifier
 from opendataflow.project import Project
-from opendataflow.project.declared import Lineage
-from opendataflow.project.notify import OCCASIONS, Notify, Rule, Target
+from opendataflow.project.notify import OCCASIONS, Notify, NotifyRule, NotifyTarget
+from opendataflow.project.settings import LineageSettings
 from opendataflow.run.drain import Drain
 from opendataflow.secrets import Hidden
 from opendataflow.store import Store, open_store
@@ -47,18 +47,18 @@ def prepared(url: str) -> Store:
     return store
 
 
-PAGER = Target("pager", url="json://127.0.0.1:9/nobody")
-EVERYTHING = Notify({"pager": PAGER}, (Rule(OCCASIONS, ("pager",)),))
+PAGER = NotifyTarget("pager", url="json://127.0.0.1:9/nobody")
+EVERYTHING = Notify({"pager": PAGER}, (NotifyRule(OCCASIONS, ("pager",)),))
 
 
 def drained(url: str, folder: str, to: Sequence[str], with_people: bool) -> tuple[float, float, int, int]:
     """Chunks a second of one drain, its CPU time for each, and the lineage events that were sent and dropped."""
     with open_store(url) as store, ExitStack() as stack:
-        project: Project = replace(project_in(folder, url), lineage=Lineage(tuple(to)))
+        project: Project = replace(project_in(folder, url), lineage=LineageSettings(tuple(to)))
         worker = Around(store, project, None, echo=False)
         if with_people:
             told = replace(project, notify=EVERYTHING)
-            teller = Teller(lambda: open_store(url), told, None, Hidden(), say=print, with_late=True)
+            teller = BackgroundNotifier(lambda: open_store(url), told, None, Hidden(), say=print, with_late=True)
             teller.start()
             stack.callback(teller.finish)
         began, spent = time.perf_counter(), time.process_time()
@@ -66,7 +66,7 @@ def drained(url: str, folder: str, to: Sequence[str], with_people: bool) -> tupl
         took, spent = time.perf_counter() - began, time.process_time() - spent
         assert done == CHUNKS, done
         worker.close()
-        sent, dropped = store.added_up("lineage sent"), store.added_up("lineage dropped")
+        sent, dropped = store.views.added_up("lineage sent"), store.views.added_up("lineage dropped")
     return done / took, spent / done, sent, dropped
 
 

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from .api import job
     from .insight.read import read
     from .model import Dataset, Input, Job, Manifest, Mapping, Partition, Pool
+    from .secrets.store import open_store as open
     from .store import Store
-    from .store import open_store as open
 
 __version__ = "0.1.0"
 __all__ = ["Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool", "Store", "job", "open", "read"]
 
 _HOMES = dict.fromkeys(("Dataset", "Input", "Job", "Manifest", "Mapping", "Partition", "Pool"), "model")
-_HOMES |= {"Store": "store", "open": "store", "job": "api", "read": "insight.read"}
+_HOMES |= {"Store": "store", "open": "secrets.store", "job": "api", "read": "insight.read"}
 
 
 def __getattr__(name: str) -> Any:

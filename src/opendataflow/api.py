@@ -1,16 +1,16 @@
-"""What job code imports: the @job decorator, and what a function may know about its chunk."""
+"""The API for job code: the @job decorator and the chunk that a job function receives."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Table
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from .errors import BadDefinition
-from .model import Input, Job, Mapping, Retry, seconds
-from .model.ids import shown
-from .shapes import dataclass, field
+from .model import Input, Job, Mapping, RetryRule, seconds
+from .model.definitions.ids import shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Read = str | Table[str, object] | Input
@@ -19,8 +19,8 @@ _MARK = "__odf_job__"
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """What a job function may know about the chunk that it produces, by asking for the argument `chunk`."""
+class ChunkContext:
+    """The chunk that a job function produces, passed as the argument `chunk`."""
 
     jobid: str
     dataid: str
@@ -32,12 +32,12 @@ class Chunk:
 
     @property
     def lower(self) -> str | None:
-        """The first value that the partition column may have; None where the dataid does not say."""
+        """The lower bound of the partition column, inclusive; None if the dataid has no bounds."""
         return self.bounds[0] if self.bounds else None
 
     @property
     def upper(self) -> str | None:
-        """The first value that it may not have any more."""
+        """The upper bound of the partition column, exclusive; None if the dataid has no bounds."""
         return self.bounds[1] if self.bounds else None
 
 
@@ -70,9 +70,9 @@ def job(
     timeout: float | str | None = None,
     pool: str = "",
 ) -> Function | Callable[[Function], Function]:
-    """Mark a function as a job: it gets the DataFrames of its chunk by dataset name, and returns what to publish.
+    """Mark a function as a job: it receives the DataFrames of its chunk by dataset name and returns the output.
 
-    The function itself stays what it was, so that a test can call it. The name of the job is that of the function.
+    The function itself is unchanged, so that a test can call it. The default job name is the function's name.
     """
 
     def mark(decorated: Function) -> Function:
@@ -81,26 +81,26 @@ def job(
         declared = None
         if inputs or outputs:
             limit = None if timeout is None else seconds(timeout, f"job {jobid}: timeout")
-            declared = Job(jobid, inputs, outputs, dict(env or {}), Retry(retries), timeout=limit, pool=pool)
+            declared = Job(jobid, inputs, outputs, dict(env or {}), RetryRule(retries), timeout=limit, pool=pool)
         setattr(decorated, _MARK, (jobid, declared))
         return decorated
 
     return mark if function is None else mark(function)
 
 
-def is_job(thing: object) -> bool:
-    """Whether this was marked with @job."""
-    return callable(thing) and hasattr(thing, _MARK)
+def is_job(value: object) -> bool:
+    """Whether a value is a function that is marked with @job."""
+    return callable(value) and hasattr(value, _MARK)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of the job that a function is."""
+    """The job name of a function."""
     marked: tuple[str, Job | None] = getattr(function, _MARK, (function.__name__, None))
     return marked[0]
 
 
 def declared(function: Callable[..., Any]) -> Job | None:
-    """The job as its decorator declares it; None when the decorator says nothing but @job."""
+    """The job as its decorator declares it; None if the decorator declares no inputs and outputs."""
     marked: tuple[str, Job | None] = getattr(function, _MARK, ("", None))
     return marked[1]
 

@@ -1,4 +1,4 @@
-"""Every way we can fail: one class, one name, one exit code each.
+"""Defines every error: one class, one name and one exit code each.
 
     OdfError
     ├── Refused                 a question was answered with no
@@ -7,21 +7,22 @@
     │   ├── InvalidPath         INVALID_PATH      12   the location is outside the environment, missing or not writable
     │   ├── NotValidated        NOT_VALIDATED     13   checks did not pass, or the data changed after they did
     │   ├── Locked              LOCKED            14   a status, a running job or a full pool forbids it
-    │   └── UntrustedDefinition UNTRUSTED_DEFINITION 18 the store says what the project's own files do not: it may not act
-    ├── NothingToDo             NOTHING_TO_DO     15   no candidate at all (exit 0 unless asked)
-    ├── LeaseLost               LEASE_LOST        16   the epoch is no longer ours
+    │   └── UntrustedDefinition UNTRUSTED_DEFINITION 18 the store's definition differs from the project's files
+    ├── NothingToDo             NOTHING_TO_DO     15   no candidate at all (exit 0 by default)
+    ├── LeaseLost               LEASE_LOST        16   another attempt or status change ended the lease
     ├── BadKey                  BAD_KEY           17   a secret cannot be decrypted with this key
     ├── JobFailed               JOB_FAILED         1   the job itself failed
     │   ├── NoSpace             NO_SPACE           1   a disk or quota is full
     │   └── TimedOut            TIMED_OUT          1   the job ran longer than its timeout
     ├── PromiseBroken           PROMISE_BROKEN     1   odf chaos found that a promise was not kept
-    ├── Cancelled               CANCELLED        130   a person cancelled the run, and its processes were ended
-    ├── Stopped                 STOPPED          130   a signal stopped the worker; its chunk is RESUBMIT, and no try is used up
-    ├── Aborted                 ABORTED          130   the command was interrupted, or a person answered a question with no
+    ├── Cancelled               CANCELLED        130   an operator cancelled the run, and its processes were ended
+    ├── Stopped                 STOPPED          130   a signal or odf end RUN RESUBMIT|HOLD stopped the run; no try is used up
+    ├── Aborted                 ABORTED          130   the command was interrupted, or a confirmation was declined
+    ├── ProjectChanged      PROJECT_CHANGED   19   a following drain ended, since the files that it had read changed: start it again
     ├── Internal                INTERNAL          70   a bug in OpenDataFlow
-    ├── StoreUnreachable        STORE_UNREACHABLE 75   the store cannot be reached, is busy for too long, or has no space left
+    ├── StoreUnreachable        STORE_UNREACHABLE 75   the store is unreachable, busy for too long, or out of space
     ├── StoreDamaged            STORE_DAMAGED     75   the store's database cannot be read: restore a backup
-    └── UsageError              USAGE              2   what was asked for cannot be right
+    └── UsageError              USAGE              2   the request is invalid
         ├── UnknownJob          UNKNOWN_JOB        2
         ├── UnknownDataset      UNKNOWN_DATASET    2
         ├── UnknownRun          UNKNOWN_RUN        2
@@ -30,25 +31,25 @@
         ├── UnknownStatus       UNKNOWN_STATUS     2
         ├── BadId               BAD_ID             2   an id outside the grammar
         ├── BadDataid           BAD_DATAID         2   a dataid that is malformed for its dataset's type
-        ├── BadTime             BAD_TIME           2   a word that is no moment
-        ├── BadDefinition       BAD_DEFINITION     2   a dataset, job, check or pool that makes no sense
-        │   ├── BadMapping      BAD_MAPPING        2   a mapping between types that do not fit
+        ├── BadTime             BAD_TIME           2   text that is not a point in time
+        ├── BadDefinition       BAD_DEFINITION     2   an invalid dataset, job, check or pool
+        │   ├── BadMapping      BAD_MAPPING        2   a mapping between incompatible types
         │   ├── TwoProducers    TWO_PRODUCERS      2   two jobs write one dataset
-        │   └── Cycle           CYCLE              2   jobs wait for one another in a circle
+        │   └── Cycle           CYCLE              2   jobs depend on one another in a cycle
         ├── BadConfig           BAD_CONFIG         2   the project file or a setting is wrong
         ├── BadJob              BAD_JOB            2   the code of a job would share a Spark session or name between chunks
         ├── BadTransition       BAD_TRANSITION     2   the lock table does not allow this change of status
         ├── StoreMissing        STORE_MISSING      2   there is no store at this address
-        ├── StoreTaken          STORE_TAKEN        2   somebody else's tables are where the store's would be
+        ├── StoreTaken          STORE_TAKEN        2   the schema holds tables of another program
         ├── StoreReadOnly       STORE_READ_ONLY    2   the store cannot be written
         ├── SchemaOlder         SCHEMA_OLDER       2   the store's schema is older than this program: odf migrate
         ├── SchemaNewer         SCHEMA_NEWER       2   the store's schema is newer than this program: upgrade
-        ├── SchemaChanged       SCHEMA_CHANGED     2   an applied migration is not this program's, or a table is missing
+        ├── SchemaChanged       SCHEMA_CHANGED     2   the store's schema was made by a different build, or a table is missing
         ├── MissingDependency   MISSING_DEPENDENCY 2   an optional package or program is not installed
-        ├── NotLoggedIn         NOT_LOGGED_IN      2   the console does not know who is asking
-        ├── Forbidden           FORBIDDEN          2   the visitor's role does not allow it, or another site asked for it
-        ├── NoSuchPage          NO_SUCH_PAGE       2   the console has nothing at this address
-        └── TooLarge            TOO_LARGE          2   more was sent to the console than it reads
+        ├── NotLoggedIn         NOT_LOGGED_IN      2   the console request is not signed in
+        ├── Forbidden           FORBIDDEN          2   the user's role does not allow the request, or it is cross-site
+        ├── NoSuchPage          NO_SUCH_PAGE       2   the console has no page at this address
+        └── TooLarge            TOO_LARGE          2   the request to the console is too large
 
 Tests and callers branch on the class or the name, never on the prose.
 """
@@ -59,18 +60,18 @@ BY_NAME: dict[str, type[OdfError]] = {}
 
 
 def exit_code_of(name: str) -> int:
-    """The exit code of an outcome, by its name."""
+    """The exit code of an outcome."""
     return BY_NAME.get(name, OdfError).exit_code
 
 
 class OdfError(Exception):
-    """What went wrong, where, and what to do next."""
+    """An error: a message that says what happened, and a hint that says what to do."""
 
     name = "ERROR"
     exit_code = 1
 
     def __init_subclass__(cls) -> None:
-        if "name" in vars(cls):  # a class without a name of its own only groups others
+        if "name" in vars(cls):  # a class without its own name only groups others
             BY_NAME[cls.name] = cls
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -83,7 +84,7 @@ class OdfError(Exception):
 
 
 class Refused(OdfError):
-    """One of the five questions was answered with no."""
+    """One of the five questions was answered no."""
 
 
 class DataNotReady(Refused):
@@ -148,6 +149,10 @@ class Stopped(OdfError):
 
 class Aborted(OdfError):
     name, exit_code = "ABORTED", 130
+
+
+class ProjectChanged(OdfError):
+    name, exit_code = "PROJECT_CHANGED", 19
 
 
 class Internal(OdfError):
@@ -275,7 +280,7 @@ class TooLarge(UsageError):
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what an extra of this package needs; it works wherever this package came from."""
+    """The pip command that installs the requirements of an extra, wherever this package was installed from."""
     import re
     from importlib.metadata import requires
 

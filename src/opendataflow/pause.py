@@ -1,18 +1,17 @@
-"""A pause that no clock can break."""
+"""Sleeps for a number of seconds, whatever the system clock does."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-_LONGEST = 3600.0  # whoever waits for longer looks again first
+_LONGEST = 3600.0
 
 
 def pause(seconds: float) -> None:
-    """Wait for so long, at least not at all and at most an hour.
+    """Sleep for this long, clamped to 0–3600 s.
 
-    A sleep is until a moment of the system's clock. Where that was set back behind its beginning, the system refuses the
-    moment as invalid; then the wait is counted without a clock.
+    time.sleep fails if the system clock was set back before its epoch; then an Event waits instead.
     """
     wait = min(max(seconds, 0.0), _LONGEST)
     try:

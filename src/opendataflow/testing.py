@@ -1,4 +1,4 @@
-"""For the tests of those who write jobs: one job on given rows, without a store.
+"""Runs one job on given rows, without a store, for the tests of job authors.
 
 from opendataflow.testing import odf_spark, run_job
 
@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .api import Chunk, declared, name_of
+from .api import ChunkContext, declared, name_of
 from .errors import BadDataid, BadDefinition
 from .model import Partition, span
-from .model.dataid import TYPES
+from .model.definitions.dataid import TYPES
 
 if TYPE_CHECKING:
     from .spark.types import DataFrame, SparkSession
 
-# The smallest session there is: a test waits for it.
+# The smallest session: it starts fastest.
 SETTINGS: Mapping[str, object] = {"sql.shuffle.partitions": 2, "default.parallelism": 2}
 
 
@@ -54,10 +54,10 @@ def run_job(
     env: Mapping[str, str] | None = None,
     epoch: int = 1,
 ) -> Any:
-    """What a job makes of these inputs: a DataFrame, or a dict of them where the job gives one back.
+    """The result of a job for these inputs: a DataFrame, or a dict of DataFrames if the job returns a dict.
 
-    The code is a function, or the path of a .py or .sql file. Inputs are DataFrames, or rows as dicts; rows get the
-    types that Spark infers, or those of `schemas`, which a list without rows needs.
+    `code` is a function, or the path of a .py or .sql file. Inputs are DataFrames, or rows as dicts; rows get the types
+    that Spark infers, or those of `schemas`. An empty list of rows needs a schema.
     """
     from .spark.code import load_job
     from .spark.running import by_output, extra_folder, result_of
@@ -71,7 +71,9 @@ def run_job(
     job = declared(code_of_job) if callable(code_of_job) else None
     frames = {name: _frame(spark, name, rows, (schemas or {}).get(name)) for name, rows in inputs.items()}
     settings = {**(job.env if job else {}), **(env or {})}
-    chunk = Chunk(jobid, dataid, epoch, _bounds(dataid), settings, {}, logging.getLogger(f"opendataflow.job.{jobid}"))
+    chunk = ChunkContext(
+        jobid, dataid, epoch, _bounds(dataid), settings, {}, logging.getLogger(f"opendataflow.job.{jobid}")
+    )
     with extra_folder(code_of_job, frames) as extra:
         result = result_of(spark, code_of_job, frames, chunk, extra)
     if isinstance(result, Mapping):
@@ -93,7 +95,7 @@ def _frame(spark: SparkSession, name: str, rows: DataFrame | Iterable[Mapping[st
 
 
 def _bounds(dataid: str) -> tuple[str, str] | None:
-    """What the dataid of any time type spans: there is no dataset here that says which type it has."""
+    """The bounds of a dataid, whose time type is inferred from its length."""
     for name, dataid_type in TYPES.items():
         if dataid_type.is_time and len(dataid) == dataid_type.width:
             try:

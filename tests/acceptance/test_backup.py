@@ -35,7 +35,7 @@ def test_a_backup_is_a_whole_store_although_somebody_writes(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.glob("copy.db*")] == ["copy.db"]
     with opendataflow.open(f"sqlite:///{tmp_path}/copy.db") as copy:
         assert copy.damage() == []
-        assert [run.status for run in copy.runs()] == ["RUNNING", "READY"]
+        assert [run.status for run in copy.views.runs()] == ["RUNNING", "READY"]
     again = odf("backup", "copy.db", code=2)
     assert again.err.startswith("BAD_CONFIG")
 

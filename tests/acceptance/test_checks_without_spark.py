@@ -68,3 +68,55 @@ def test_checks_that_only_spark_can_run_are_refused_before_the_script_starts(pro
         assert told.code != 0
     assert ("orders", "1") not in statuses(project)
     assert not (project.folder / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ('id\n"' + "1" * 140_000 + '"\n', "field larger than field limit"),
+        ("id\n1\n\u3000\n", "has a line of unusual whitespace, which not every reader skips"),
+    ],
+)
+def test_rows_that_only_spark_reads_for_sure_are_no_failure_of_the_job(project: Shell, rows: str, why: str) -> None:
+    declare(project, 'not_null = ["id"]')
+    project.write("rows", rows)
+    told = project.odf("run", "load", code=None).err
+    assert "MISSING_DEPENDENCY: the checks of orders run on Spark (" in told
+    assert why in told
+    assert "JOB_FAILED" not in told
+
+
+def test_why_says_that_the_checks_cannot_run_here(project: Shell) -> None:
+    declare(project, 'sql = ["amount > 0"]')
+    told = project.odf("why", "load")
+    assert "MISSING_DEPENDENCY: the checks of orders run on Spark (check sql), and pyspark is not installed" in told.out
+
+
+@pytest.mark.parametrize("is_spark_job", [False, True])
+def test_without_java_what_needs_spark_is_refused_before_anything_is_claimed(shell: Shell, is_spark_job: bool) -> None:
+    if is_spark_job:
+        shell.write("jobs/load.sql", "select 1 as id, 5 as amount\n")
+        needs = "job load runs on Spark, and Spark cannot start: JAVA_HOME is "
+    else:
+        shell.script("jobs/load.sh", "touch started")
+        needs = "the checks of orders run on Spark (check sql), and Spark cannot start: JAVA_HOME is "
+    declare(shell, 'sql = ["amount > 0"]')
+    shell.extra["JAVA_HOME"] = str(shell.folder / "nowhere")
+    for command in (
+        ("run", "load"),
+        ("run", "load", "--dataid", "1"),
+        ("drain",),
+        ("why", "load"),
+        ("why", "load", "1"),
+    ):
+        told = shell.odf(*command, code=None)
+        assert needs in told.out + told.err, command
+        assert (told.code != 0) is (command[0] != "why")
+        assert "starting Spark" not in told.err
+    assert "Install Java 17 or 21" in shell.odf("run", "load", code=2).err
+    assert ("orders", "1") not in statuses(shell)
+    assert not (shell.folder / "started").exists()
+    shell.write(
+        "dataflow.toml", (shell.folder / "dataflow.toml").read_text() + '[spark]\nremote = "sc://127.0.0.1:9"\n'
+    )
+    assert "JAVA_HOME" not in shell.odf("why", "load").out, "a Connect server has its own Java"

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from contextlib import suppress
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -84,6 +85,35 @@ def test_a_stolen_cookie_opens_nothing(tmp_path: Path) -> None:
         assert server.status() == "READY"
         about = browser.open(f"{here}/about")
         assert about.geturl().endswith("/about"), "its owner is still logged in"
+
+
+def test_tokens_behind_a_proxy_that_names_no_users_are_warned_about(tmp_path: Path) -> None:
+    with serving(shop(tmp_path / "shop", tokens())) as server:
+        assert "; Secure" not in server.ask("GET", "/login").cookies[0]
+        assert "; Secure" in server.ask("GET", "/login", x_forwarded_proto="https").cookies[0]
+    assert "bound to the proxy alone" in "".join(server.said)
+    told = Shell(tmp_path / "shop").odf("doctor", code=None)
+    assert "bound to the proxy alone" in told.out
+    proxy = '[web.proxy]\nheader = "X-Forwarded-User"\naddress = "127.0.0.1"\n'
+    with serving(shop(tmp_path / "named", tokens() + proxy)) as server:
+        pass
+    assert "bound to the proxy alone" not in "".join(server.said)
+    assert "bound to the proxy alone" not in Shell(tmp_path / "named").odf("doctor", code=None).out
+
+
+WHO = """
+import socket
+from opendataflow.web.peer import peer_of
+with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    print(peer_of(client.getsockname(), server.getsockname()))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_the_user_of_a_connection_is_known_in_a_sandbox_that_shows_processes_only() -> None:
+    mount = ["unshare", "--mount", "sh", "-c", 'mount -t proc -o subset=pid proc /proc && exec "$@"', "sh"]
+    said = subprocess.run([*mount, sys.executable, "-c", WHO], capture_output=True, text=True, check=True)
+    assert said.stdout == "127.0.0.1 0\n"
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["one address", "many addresses"])
@@ -176,11 +206,14 @@ def test_a_console_that_cannot_open_its_store_does_not_repeat_the_address(tmp_pa
 # Reasons ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("door", ["command line", "form", "api"])
+@pytest.mark.parametrize("door", ["command line", "form", "api", "api, key in a file"])
 def test_a_reason_holds_no_known_secret_at_any_door(tmp_path: Path, door: str) -> None:
     folder = shop(tmp_path / "shop", "")
     said = f"key {KEY} and postgresql://etl:{SECRET}@db/x and {quote(KEY, safe='')}!"
-    with serving(folder) as server:
+    file = folder / "key"
+    file.touch(mode=0o600)
+    file.write_text(KEY)
+    with serving(folder, **({"PASSKEY": "", "PASSKEY_FILE": str(file)} if "file" in door else {})) as server:  # type: ignore[arg-type]
         for verb, what in (("hold", {"dataset": ["raw"], "dataid": ["5"]}), ("pause", {"job": "make"})):
             if door == "command line":
                 named = [each for value in what.values() for each in ([value] if isinstance(value, str) else value)]

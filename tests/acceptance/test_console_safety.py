@@ -20,7 +20,7 @@ import pytest
 
 from opendataflow import Dataset, Store
 from opendataflow.cli.serve import from_elsewhere
-from opendataflow.model.listen import Address
+from opendataflow.model.listen import ListenAddress
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
 from tests.support.console import routes
@@ -106,7 +106,7 @@ class Server:
 
     def status(self, dataid: str = "5") -> str | None:
         with self.store() as store:
-            chunk = store.chunk("raw", dataid)
+            chunk = store.views.chunk("raw", dataid)
             return chunk.status if chunk else None
 
 
@@ -266,7 +266,7 @@ def test_with_tokens_it_listens_elsewhere_and_asks_everybody(servers: dict[str, 
     ],
 )
 def test_it_says_how_other_machines_reach_it(hosts: tuple[str, ...], told: str) -> None:
-    said = from_elsewhere(Address("0.0.0.0", 8460), hosts)
+    said = from_elsewhere(ListenAddress("0.0.0.0", 8460), hosts)
     assert said.startswith("from other machines: http://")
     assert said.endswith(told.format(here=socket.gethostname().lower()))
 
@@ -354,7 +354,7 @@ def test_a_write_names_who_did_it(here: Server, locked: Server, servers: dict[st
     ):
         assert server.hold("4", **headers).status == 200
         with server.store() as store:
-            last = store.last_events("raw", "4", 1)[0]
+            last = store.views.last_events("raw", "4", 1)[0]
             assert (last.kind, (last.who or "").partition("@")[0], last.why) == ("held", who, "a test")
 
 

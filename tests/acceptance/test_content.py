@@ -113,6 +113,18 @@ def test_a_corrected_large_file_is_a_new_version_and_a_touch_is_nothing(project:
     assert project.odf("explain", "raw", "1", "--json").data["chunk"]["version"] == 3
 
 
+def test_status_names_the_chunk_of_the_remark_that_it_shows_of_several(project: Shell) -> None:
+    for day in ("1", "2", "3", "4"):
+        project.write(f"data/raw/{day}.csv", f"{day}\n")
+    project.odf("discover", "raw", "--quiet-for", "0")
+    script = 'mkdir -p "${clean_location%/*}"; echo $(( (dataid - 1) / 2 )) > "$clean_location"'
+    project.script("jobs/load.sh", script)
+    project.odf("drain", "load", "--workers", "1")
+    shown = project.odf("status", "clean").out
+    assert "WARNED   clean  2, 4\n" in shown
+    assert "4 and 1 more: warning: repeats: same_content_as 3" in shown
+
+
 def test_what_a_script_writes_twice_is_published_with_a_remark_or_refused_where_the_dataset_is_strict(
     project: Shell,
 ) -> None:
@@ -166,7 +178,7 @@ def test_audit_says_what_is_gone_and_what_was_added(home: Shell) -> None:
     found = home.odf("audit", "parts", "--json", code=13).data
     assert sorted((each["dataid"], each["why"].rpartition("/")[2]) for each in found["problems"]) == [
         ("1", "file a.csv is gone"),
-        ("1", "file b.csv has 7 bytes, it had 4"),
+        ("1", "file b.csv has 7 bytes instead of 4"),
         ("1", "file c.csv was added"),
         ("2", "2 is gone"),
     ]

@@ -70,6 +70,39 @@ encryptedpass = "TOKEN"
     assert odf("crypt", "decrypt", "--for", "orders", "--yes-print", token, **KEY).out == "s3cret\n"
 
 
+def test_placeholders_of_every_kind_may_stand_side_by_side(odf: Odf):
+    toml = """
+[project]
+timezone = "UTC"
+[store]
+url = "postgresql://etl@127.0.0.1/shop"
+encrypted = "TOKEN"
+[dataset.db]
+kind = "table"
+format = "postgres"
+hostname = "localhost"
+database = "shop"
+tablename = "orders"
+username = "etl"
+encryptedpass = "TOKEN"
+[environment.test.dataset.db]
+encryptedpass = "TOKEN"
+[lineage]
+to = "https://127.0.0.1/api"
+encrypted = "TOKEN"
+[notify.a]
+encrypted = "TOKEN"
+[[notify.rule]]
+on = "failed"
+to = "a"
+"""
+    (odf.folder / "dataflow.toml").write_text(toml)
+    for owner in (["--for", "db"], ["--for-lineage"], ["--for-notify", "a"], ["--for-store"]):
+        token = odf("crypt", "encrypt", *owner, stdin="https://127.0.0.1/x\n", **KEY).out.strip()
+        assert token.startswith("odf"), owner
+    assert "this is not a token" in odf("status", code=2).err
+
+
 @pytest.mark.fault(25)
 def test_the_plaintext_is_never_an_argument(odf: Odf):
     answer = odf("crypt", "encrypt", "--for", "orders", "s3cret", code=2, **KEY)
@@ -239,6 +272,18 @@ def test_rekey_renews_under_the_same_key_and_binds_to_the_address_where_a_person
     ]
     assert all(is_bound(found[name].encryptedpass) for name in ("here", "far"))
     assert not [each for each in odf("doctor", "--json", **KEY).data if each["what"] == "password"]
+
+
+def test_the_doctor_finds_that_a_stored_password_has_no_key(tmp_path: Path, store_url: str, store: Store):
+    odf = Odf(tmp_path, store_url)
+    (key,) = (each for each in odf("doctor", "--json").data if each["what"] == "key")
+    assert key["ok"] is None, "nothing needs one"
+    store.register([Dataset("bob", username="etl")])
+    token = odf("crypt", "encrypt", "--for", "bob", stdin="sesame\n", **KEY).out.strip()
+    store.register([Dataset("bob", username="etl", encryptedpass=token)])
+    (key,) = (each for each in odf("doctor", "--json", code=1).data if each["what"] == "key")
+    assert key["ok"] is False
+    assert "1 password in the store cannot be opened" in key["found"]
 
 
 @pytest.mark.fault(31)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from opendataflow import Dataset, Pool, Store
-from opendataflow.model import QUESTIONS, Retry, answer_all, decide
+from opendataflow.model import QUESTIONS, RetryRule, answer_all, decide
 from tests.support.flows import chain, claim_one, dataset, job, produce
 from tests.support.odf import Odf
 
@@ -46,7 +46,7 @@ def full_pool(store: Store) -> None:
 
 
 def deferred(store: Store) -> None:
-    chain(store, retry=Retry(retries=1, backoff=3600))
+    chain(store, retry=RetryRule(retries=1, backoff=3600))
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
 
@@ -80,9 +80,10 @@ def test_why_gives_the_verdict_of_the_decision(
 ):
     case(store)
     data = odf("why", "make", dataid, "--json").data
-    facts = store.facts("make", dataid)._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
+    facts = store.views.facts("make", dataid)._replace(deferred=0.0)  # whoever names a chunk need not wait for its turn
     assert data["verdict"] == decide(facts).verdict == verdict
-    assert [reason["name"] for reason in data["reasons"]] == names
+    cause_first = {"FAILED": "LOCKED"}  # what the decision calls LOCKED, why calls by its cause
+    assert [cause_first.get(reason["name"], reason["name"]) for reason in data["reasons"]] == names
     assert [(each["question"], each["answer"]) for each in data["answers"]] == [
         (answer.question, answer.word) for answer in answer_all(facts)
     ]

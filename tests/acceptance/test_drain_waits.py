@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from opendataflow import Input, Job, Pool, Store
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 from opendataflow.run.drain import Drain
 from opendataflow.store import Claim
 from tests.unit.run.test_drain import NUMBERS, Counting, Played, drain, store
@@ -49,7 +49,7 @@ def test_what_a_limit_holds_back_is_waited_for(store: Store) -> None:
 
 
 def test_a_chunk_that_gives_no_sign_of_life_is_waited_for_and_one_that_does_is_not(store: Store) -> None:
-    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), retry=Retry(1, 0), lease=600)])
+    store.register(jobs=[Job("open", (Input("gate"),), ("raw",), retry=RetryRule(1, 0), lease=600)])
     store.announce("gate", ["1", "2"])
     dead, alive = store.claim("open", 2)
     store.dml(f"update run set lease_until = lease_until - 597 where runid = {dead.runid}")
@@ -66,5 +66,5 @@ def test_a_chunk_that_gives_no_sign_of_life_is_waited_for_and_one_that_does_is_n
     finally:
         stop.set()
         thread.join()
-    assert [run.runid for run in store.running()] == [alive.runid]
-    assert store.run(dead.runid).outcome == "LEASE_LOST"
+    assert [run.runid for run in store.views.running()] == [alive.runid]
+    assert store.views.run(dead.runid).outcome == "LEASE_LOST"

@@ -30,7 +30,7 @@ def test_the_history_says_when_what_by_whom_and_why(flow: Store, odf: Odf):
     assert "the vendor calls back" in out
     assert "JOB_FAILED: no space left on device" in out
     assert "…" in out
-    me = flow.events()[-1].who
+    me = flow.views.events()[-1].who
     assert me is not None
     assert me.rpartition(":")[0] in out
     answer = odf("history", "--failed", "--json").data
@@ -49,10 +49,21 @@ def test_the_next_page_is_a_command_to_type(flow: Store, odf: Odf):
 
 
 def test_times_are_those_of_the_project(flow: Store, odf: Odf):
-    at = flow.events()[-1].at
+    at = flow.views.events()[-1].at
     assert at is not None
-    assert f"{at:%Y-%m-%d} UTC" in odf("history", "-n", "1").out
-    assert f"{at:%H:%M:%S}" in odf("history", "-n", "1").out
+    assert f"{at:%Y-%m-%d %H:%M:%S} UTC" in odf("history", "-n", "1").out
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_time_that_is_copied_from_a_line_means_its_event(flow: Store, odf: Odf, zone: str):
+    (odf.folder / "dataflow.toml").write_text(f'[project]\ntimezone = "{zone}"\n')
+    lines = [line for line in odf("history").out.splitlines() if line[:1].isdigit()]
+    for line in lines:
+        copied = line[:24].strip()
+        assert line in odf("history", "--since", copied, "--until", copied).out
+    date, clock, label = lines[0].split()[:3]
+    for other in (f"{clock} {label}", f"{date} {label} {clock}"):
+        assert lines[0] in odf("history", "--since", other, "--until", other).out
 
 
 def test_what_cannot_be_meant_is_named(flow: Store, odf: Odf):

@@ -25,9 +25,9 @@ from opendataflow.errors import BadConfig, LeaseLost
 from opendataflow.run.process import launch as module
 from opendataflow.run.process import reaper, tree
 from opendataflow.run.process.command import Command
-from opendataflow.run.process.ended import Ended
 from opendataflow.run.process.launch import Terms, launch
 from opendataflow.run.process.logs import LogFile
+from opendataflow.run.process.process_end import ProcessEnd
 from opendataflow.run.process.streams import Stream
 
 SECRET = "hunter2-S3cret"
@@ -71,18 +71,18 @@ class Runner:
         log: LogFile | None = None,
         stdin: int | None = None,
         **terms,
-    ) -> Ended:
+    ) -> ProcessEnd:
         env = {"PATH": PATH, "ODF_RUN": self.run} | (env or {})
         with log or self.new_log() as log:
             return launch(Command(argv, env, self.folder, stdin), log, Terms(**{"echo": False, **terms}))
 
-    def sh(self, script: str, **options) -> Ended:
+    def sh(self, script: str, **options) -> ProcessEnd:
         return self("bash", "-c", script, **options)
 
-    def py(self, code: str, *argv: str, **options) -> Ended:
+    def py(self, code: str, *argv: str, **options) -> ProcessEnd:
         return self(sys.executable, "-c", textwrap.dedent(code), *argv, **options)
 
-    def daemon(self, how: str, then: str, **options) -> Ended:
+    def daemon(self, how: str, then: str, **options) -> ProcessEnd:
         """A command that starts a daemon and is cancelled as soon as that is up."""
         (self.folder / "daemon.py").write_text(DAEMON)
         cancel, pid = threading.Event(), self.folder / "pid"
@@ -413,7 +413,7 @@ def test_a_command_that_ignores_term_is_killed_after_its_grace(run: Runner, cloc
     ended = run.sh(command, grace=0.3, **clock.once(lambda: "begun" in run.output()))
     assert (ended.timed_out, ended.signal) == (True, signal.SIGKILL)
     assert HOUR + 0.3 <= ended.seconds < HOUR + 100
-    assert "ignores TERM and is killed" in run.text()
+    assert "still runs after TERM and is killed" in run.text()
 
 
 def test_a_stopped_command_ends_as_well(run: Runner, clock: Clock) -> None:
@@ -493,14 +493,14 @@ def test_nothing_outlives_us_however_we_die(tmp_path: Path, victim: str) -> None
     else:
         os.kill(pids[1], signal.SIGKILL)  # without a mark nobody knows whose it is
     if victim == "the reaper":
-        assert "how the command ended is not known" in said
+        assert "the exit code is unknown" in said
 
 
 @pytest.mark.parametrize("heard", ["at once", "late"])
 def test_what_finishes_soon_after_the_command_may_do_so(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: str
 ) -> None:
-    begin = reaper.Reaped.begun
+    begin = reaper.Reaped.wait_started
     on_end(monkeypatch, (tmp_path / "heard").touch)
 
     def begun_late(child: reaper.Reaped) -> None:
@@ -508,7 +508,7 @@ def test_what_finishes_soon_after_the_command_may_do_so(
         begin(child)
 
     if heard == "late":
-        monkeypatch.setattr(reaper.Reaped, "begun", begun_late)
+        monkeypatch.setattr(reaper.Reaped, "wait_started", begun_late)
     monkeypatch.setattr(module, "LINGER", 240.0)
     begun = time.monotonic()
     ended = run.sh("exec > >(until test -e heard; do sleep 0.02; done; sleep 2; cat); echo late")
@@ -520,14 +520,14 @@ def test_what_finishes_soon_after_the_command_may_do_so(
 
 def on_end(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """What is done when it was heard that the command has ended."""
-    hear = module._Launch.hear
+    hear = module._Launch.poll
 
     def heard(launched: module._Launch) -> None:
         hear(launched)
         if launched.status is not None:
             act()
 
-    monkeypatch.setattr(module._Launch, "hear", heard)
+    monkeypatch.setattr(module._Launch, "poll", heard)
 
 
 def test_what_had_ended_before_somebody_cancelled_was_not_cancelled(
@@ -626,7 +626,7 @@ def test_cancelling_from_another_thread(run: Runner) -> None:
 def test_of_many_at_once_in_threads_each_ends_its_own_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LINGER", 0.3)
     (tmp_path / "daemon.py").write_text(DAEMON)
-    results: dict[int, Ended] = {}
+    results: dict[int, ProcessEnd] = {}
     pids = [tmp_path / str(number) / "pid" for number in range(6)]
     cancel = threading.Event()
 

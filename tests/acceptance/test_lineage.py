@@ -41,6 +41,20 @@ def test_the_tree_of_a_chunk_shows_versions_jobs_runs_and_what_is_old(odf: Odf, 
     assert "went into" not in up
 
 
+def test_a_printed_time_shows_what_happened_in_that_second(store: Store, odf: Odf) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    produce(store, "make")
+    (event,) = (each for each in store.views.events() if each.kind == "published" and each.datasetid == "product")
+    assert event.at is not None
+    printed = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
+    assert "\nproduct 1 version 1  make, run 1" in odf("lineage", "product", "1", "--at", printed).out
+    assert odf("explain", "product", "1", "--at", printed, "--json").data["status"] == "READY"
+    assert event.eventid in [each["eventid"] for each in odf("history", "--until", printed, "--json").data["events"]]
+    day = odf("history").out.splitlines()[0][:10] + " UTC"
+    assert odf("history", "--until", day, "--json").data["events"]
+
+
 def test_json_has_nodes_and_edges(odf: Odf, between: str) -> None:
     data = odf("lineage", "product", "1", "--version", "1", "--json").data
     assert {node["id"]: node["is_current"] for node in data["nodes"]} == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.acceptance.test_drain import wait_for
 from tests.support.shell import Shell, statuses
 
 TOML = """
@@ -87,7 +88,8 @@ def test_a_job_that_only_code_declares_is_missed_without_importing_it(shell: She
     begin(shell)
     shell.odf("apply", "--yes")
     shell.write(
-        "jobs/spark.py", 'raise SystemExit("imported")\n@job(reads={"a": "b"}, writes="c")\ndef sums(a):\n    pass\n'
+        "jobs/spark.py",
+        'raise SystemExit("imported")\nfrom opendataflow import job\n@job(reads={"a": "b"}, writes="c")\ndef sums(a): ...\n',
     )
     assert "+ job sums" in shell.odf("why", "load").err
     assert "+ job sums" in shell.odf("status").out
@@ -105,4 +107,71 @@ def test_an_untrusted_definition_names_the_forgotten_apply_first(shell: Shell) -
     shell.dml("update dataset set location = 'elsewhere/{dataid}.csv' where datasetid = 'clean'")
     changed = shell.runjob("load", code=18).err
     assert "UNTRUSTED_DEFINITION: dataset clean: location is" in changed
-    assert "Somebody changed the store since odf apply" in changed
+    assert "A user changed the store since odf apply" in changed
+
+
+def test_a_refusal_is_over_as_soon_as_what_was_forgotten_is_applied(shell: Shell) -> None:
+    begin(shell)
+    shell.odf("apply", "--yes")
+    for dataid in "1234":
+        shell.write(f"raw/{dataid}.csv", f"id\n{dataid}\n")
+    shell.odf("ready", "raw", *"1234")
+    shell.write("dataflow.toml", TOML.replace("clean/{", "cleaner/{"))
+    shell.runjob("load", "--dataid", "1", code=18)
+    assert "UNTRUSTED_DEFINITION" in shell.odf("why", "load").out
+    assert shell.odf("recover", "--json").data["by_hand"][0]["name"] == "UNTRUSTED_DEFINITION"
+    assert "REFUSED with UNTRUSTED_DEFINITION" in shell.odf("check", code=2).out
+    assert "⊘ REFUSED when it arrived or was attempted" in shell.odf("status", COLUMNS="40", PYTHONUTF8="1").out
+    shell.odf("apply", "--yes")
+    assert shell.odf("why", "load", "1", "--json").data["verdict"] == "YES"
+    for words in (("why", "load"), ("recover",), ("check",), ("status",)):
+        answer = shell.odf(*words)
+        assert "UNTRUSTED_DEFINITION" not in answer.out, words
+        assert "REFUSED" not in answer.out, words
+    shell.dml("update dataset set location = 'elsewhere/{dataid}.csv' where datasetid = 'clean'")
+    assert "REFUSED with UNTRUSTED_DEFINITION" in shell.odf("check", code=2).out
+    shell.odf("apply", "--yes")
+    assert "load 1: READY" in shell.odf("drain").err
+
+
+@pytest.mark.parametrize("words", [("drain",), ("drain", "load"), ("run", "load")])
+def test_a_forgotten_apply_is_critical_whichever_command_meets_it(shell: Shell, words: tuple[str, ...]) -> None:
+    begin(shell)
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", "1")
+    shell.write("dataflow.toml", TOML.replace("clean/{", "cleaner/{"))
+    shell.odf("drain", "--dry-run")
+    assert "REFUSED" not in shell.odf("check").out, "a dry run stores nothing"
+    shell.odf(*words, code=18)
+    assert "1 chunk REFUSED with UNTRUSTED_DEFINITION (clean 1)" in shell.odf("check", code=2).out
+    assert shell.odf("recover", "--json").data["by_hand"][0]["name"] == "UNTRUSTED_DEFINITION"
+    shell.odf("drain", code=18)
+    kinds = [event["kind"] for event in shell.odf("explain", "clean", "1", "--json").data["events"]]
+    assert kinds.count("refused") == 1, "a schedule asks every minute"
+    shell.odf("apply", "--yes")
+    assert "REFUSED" not in shell.odf("check").out
+    assert "load 1: READY" in shell.odf("drain").err
+
+
+def test_a_following_drain_stores_the_no_to_what_comes_for_a_job_that_it_leaves_out(shell: Shell) -> None:
+    begin(shell)
+    shell.odf("apply", "--yes")
+    drain = shell.start("drain", "--follow")
+    try:
+        shell.dml("update dataset set location = 'elsewhere/{dataid}.csv' where datasetid = 'clean'")
+        shell.odf("ready", "raw", "1")
+        wait_for(lambda: shell.odf("check", code=None).code == 2, 60)
+    finally:
+        drain.terminate()
+        drain.communicate(timeout=60)
+    assert "1 chunk REFUSED with UNTRUSTED_DEFINITION (clean 1)" in shell.odf("check", code=2).out
+
+
+def test_why_names_a_job_that_is_only_declared(shell: Shell) -> None:
+    begin(shell)
+    shell.odf("apply", "--yes")
+    shell.write("dataflow.toml", MORE)
+    for words in (("why", "further"), ("why", "further", "1"), ("why", "further", "--at", "now")):
+        refused = shell.odf(*words, code=2).err
+        assert "UNKNOWN_JOB: job further is declared in the project, but not in the store yet" in refused, words
+        assert "odf apply" in refused

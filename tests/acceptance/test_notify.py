@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,29 @@ def test_a_program_of_the_project_gets_the_message_as_json_and_neither_key_nor_s
     assert json.loads((odf.folder / "told-over.json").read_text())["over"] is not None
     listed = odf("notify", "list", "--json").data
     assert [(each["what"], each["state"]) for each in listed[0]["messages"]] == [("opened", "SENT"), ("over", "SENT")]
+
+
+@pytest.mark.parametrize("path", ["bin/page.sh", "bin"])
+def test_a_program_that_every_user_can_write_is_not_run(odf: Odf, path: str) -> None:
+    odf("run", "clean", code=1)
+    tells(odf, 'command = "bin/page.sh"')
+    script(odf.folder / "bin/page.sh", "#!/bin/sh\ntouch ran\n")
+    (odf.folder / path).chmod(0o777)
+    for answer in (odf("notify", code=1), odf("notify", "test", "oncall", code=None)):
+        assert f"{odf.folder}/{path} is writable by every user" in answer.err
+    assert not (odf.folder / "ran").exists()
+    (odf.folder / path).chmod(0o755)
+    odf("notify", "test", "oncall")
+    assert (odf.folder / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_program_of_another_user_is_not_run(odf: Odf) -> None:
+    tells(odf, 'command = "bin/page.sh"')
+    script(odf.folder / "bin/page.sh", "#!/bin/sh\ntouch ran\n")
+    os.chown(odf.folder / "bin/page.sh", 65534, 65534)
+    assert "belongs to" in odf("notify", "test", "oncall", code=None).err
+    assert not (odf.folder / "ran").exists()
 
 
 def test_an_encrypted_address_is_used_and_never_shown(odf: Odf, hook: Webhook) -> None:
@@ -164,9 +188,9 @@ def test_without_notify_nothing_is_imported_and_nothing_is_written(odf: Odf) -> 
         ('command = "a"\nurl = "json://127.0.0.1"', RULE, "expected one of encrypted, url and command"),
         ('command = "a"', RULE.replace("failed", "exploded"), "there is no"),
         ('command = "a"', RULE.replace('["oncall"]', '["nobody"]'), "there is no"),
-        ('command = "a"', RULE + 'quiet = "at night"', "are no hours"),
+        ('command = "a"', RULE + 'quiet = "at night"', "is not a range of hours"),
         ('command = "a"', RULE + 'remind = "often"', "is not a duration"),
-        ('command = "a"', RULE + 'for = { colour = "red" }', "selects nothing"),
+        ('command = "a"', RULE + 'for = { colour = "red" }', "is not a selector"),
         ('command = "a"', RULE + 'environments = ["moon"]', "there is no"),
         ('command = "a"', RULE + 'why = "x"', "there is no such key"),
     ],
@@ -193,6 +217,9 @@ def test_what_is_late_has_an_exit_code_for_those_who_want_one(odf: Odf) -> None:
         ("2025-11-13", "MISSING"),
     ]
     assert late["late"][0]["chain"][0]["state"] == "NOT DELIVERED"
+    grouped = odf("late").out.splitlines()
+    assert grouped[0].startswith("daily 2025-11-12..2025-11-13 (2 chunks) MISSING, the first for ")
+    assert grouped[1].startswith("    daily 2025-11-12..2025-11-13: NOT DELIVERED: ")
     assert odf("late", "daily", "2025-11-13", "--fail-if-late", code=1).out.startswith("daily 2025-11-13 MISSING for ")
     assert "UNKNOWN_DATASET" in odf("late", "nosuch", code=2).err
     assert odf("late", "raw").out.startswith("nothing is late")

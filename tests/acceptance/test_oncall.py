@@ -50,7 +50,7 @@ def test_a_run_is_cancelled_through_the_store(shell: Shell, started: list[subpro
     (attempt,) = shell.odf("runs", "--json").data
     assert (attempt["outcome"], attempt["status"]) == ("CANCELLED", "FAILED")
     assert shell.odf("cancel", "1", code=2).err.startswith("BAD_TRANSITION: run 1 of load 1 is over: CANCELLED")
-    assert shell.odf("cancel", "load", code=2).err.startswith("UNKNOWN_RUN: nothing of load is running")
+    assert shell.odf("cancel", "load", code=2).err.startswith("UNKNOWN_RUN: load is not running")
 
 
 def test_a_paused_job_starts_nothing_and_everybody_is_told_why(store: Store, odf: Odf) -> None:
@@ -68,7 +68,10 @@ def test_a_paused_job_starts_nothing_and_everybody_is_told_why(store: Store, odf
     assert odf("resume", "make").out == "job make was not paused\n"
     assert claim_one(store, "make").dataid == "1"
     assert odf("pause", "mkae", code=2).err.startswith("UNKNOWN_JOB")
-    assert [event.kind for event in store.events() if event.kind in ("paused", "resumed")] == ["paused", "resumed"]
+    assert [event.kind for event in store.views.events() if event.kind in ("paused", "resumed")] == [
+        "paused",
+        "resumed",
+    ]
 
 
 def test_a_drain_does_not_wait_for_a_paused_job(home: Shell) -> None:
@@ -136,7 +139,7 @@ def test_a_pinned_schema_can_be_accepted_anew(store: Store, odf: Odf) -> None:
     store.resubmit("product", ["1"])
     store.commit(claim_one(store, "make"), {"product": Manifest(schema="a STRING, b INT")})
     assert store.pinned_schema("product") == "a STRING, b INT"
-    assert [event.why for event in store.events() if event.kind == "schema accepted"] == ["b is new"]
+    assert [event.why for event in store.views.events() if event.kind == "schema accepted"] == ["b is new"]
 
 
 def test_where_a_chunk_lies_is_told_when_it_may_be_read(home: Shell) -> None:
@@ -181,6 +184,10 @@ def test_the_first_rows_are_shown_without_spark(home: Shell) -> None:
     assert home.odf("head", "raw", "1", "-n", "1").out == "a,b\n1,2\n", "a row, beside the header"
     assert home.odf("head", "lake", "1", "--json").data == [{"n": 1, "word": "one"}, {"n": None, "word": "two"}]
     assert home.odf("head", "lake", "1").out.splitlines()[0].split() == ["n", "word"]
+    home.write("raw/2.csv", 'a,b\n"1\n2 ""x""",3\n5 "inch,6\n')
+    home.odf("ready", "raw", "2")
+    assert home.odf("head", "raw", "2", "-n", "1").out == 'a,b\n"1\n2 ""x""",3\n', "a row of two lines"
+    assert home.odf("head", "raw", "2").out.splitlines()[-1] == '5 "inch,6'
     home.write("raw/1.csv", "a,b\n9,9\n3,4\n")
     assert home.odf("head", "raw", "1", code=13).err.startswith("NOT_VALIDATED"), "it is not what was published"
 

@@ -119,7 +119,7 @@ def production(store: Store, odf: Odf) -> Store:
 
 @pytest.mark.parametrize("verb", WRITING)
 def test_what_writes_is_refused_and_changes_nothing(production: Store, odf: Odf, verb: str) -> None:
-    running = next(run for run in production.runs() if run.status == "RUNNING")
+    running = next(run for run in production.views.runs() if run.status == "RUNNING")
     before = dump(production)
     words = [str(running.runid) if word == "RUN" else word for word in WRITING[verb]]
     if verb == "discover":  # it looks at a location first
@@ -165,6 +165,6 @@ def test_a_stamp_that_comes_later_counts_from_then_on(store: Store, store_url: s
         store.stamp("prod")
         with pytest.raises(InvalidPath):
             mine.announce("raw", ["2"])
-        assert mine.chunk("raw", "1") is not None, "it can still be read"
+        assert mine.views.chunk("raw", "1") is not None, "it can still be read"
     with open_store(store_url, environment=lambda: "prod") as theirs:
         theirs.announce("raw", ["2"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import opendataflow
 from opendataflow import Dataset
 from opendataflow.errors import OdfError, StoreUnreachable
 from opendataflow.spark.postgres.connection import address_of, connected
@@ -252,6 +253,68 @@ def test_the_reason_that_somebody_gives_holds_no_password(shell: Shell) -> None:
         assert base64.b64encode(SECRET.encode()).decode().rstrip("=")[:-2] not in shown
         assert SECRET.encode().hex() not in shown
     assert row["detail"].count("[redacted]") == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "end {run} RESUBMIT",
+        "resubmit out 1 --force --yes",
+        "hold days 1 --yes",
+        "pause load",
+        "cancel {run}",
+        "pool set p 2 --create",
+    ],
+)
+def test_no_reason_repeats_the_password_of_a_dataset(shell: Shell, words: str) -> None:
+    shell.extra = KEY
+    run = _claimed(shell)
+    shell.odf(*words.format(run=run).split(), "--why", f"password is {SECRET}, so")
+    stored = "".join(shell.odf("sql", f"select * from {name}", "--json").out for name in ("event", "pause", "run"))
+    assert SECRET not in stored
+    assert "password is [redacted], so" in stored
+
+
+def _claimed(shell: Shell) -> str:
+    """A running claim of job load, which reads dataset days; a password is needed there."""
+    shell.dml("insert into dataset (datasetid) values ('days'), ('out')")
+    token = shell.odf("crypt", "encrypt", "--for", "days", stdin=SECRET).out.strip()
+    shell.dml(
+        f"update dataset set encryptedpass = '{token}' where datasetid = 'days'",
+        "insert into job (jobid, itemtype, datasetid) values ('load', 'IN', 'days'), ('load', 'OUT', 'out')",
+    )
+    shell.odf("ready", "days", "1")
+    return str(shell.odf("start", "load", "--json").data["ODF_RUN"])
+
+
+@pytest.mark.parametrize("form", ["PASSKEY_FILE", "PASSKEY_COMMAND"])
+def test_no_reason_repeats_a_key_of_a_file_or_command(shell: Shell, form: str) -> None:
+    file = shell.write("key", SECRET)
+    file.chmod(0o600)
+    shell.extra = {form: str(file) if form == "PASSKEY_FILE" else f"cat {file}"}
+    shell.dml("insert into dataset (datasetid) values ('a')")
+    shell.odf("hold", "a", "1", "--yes", "--why", f"key is {SECRET} ok")
+    shell.extra = {form: "/nowhere"}
+    shell.odf("hold", "a", "2", "--yes", "--why", "fine")
+    stored = shell.odf("sql", "select why from event", "--json").out
+    assert SECRET not in stored
+    assert "key is [redacted] ok" in stored
+    assert "fine" in stored
+
+
+@pytest.mark.parametrize("name", ["PASSKEY", "PASSKEY_FILE", "PGPASSWORD"])
+def test_no_reason_given_in_python_repeats_what_the_environment_holds(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    shell.dml("insert into dataset (datasetid) values ('a')")
+    file = shell.write("key", SECRET)
+    file.chmod(0o600)
+    monkeypatch.setenv(name, str(file) if name == "PASSKEY_FILE" else SECRET)
+    with opendataflow.open(shell.store_url or f"sqlite:///{shell.folder}/dataflow.db") as store:
+        store.hold("a", ["1"], why=f"it is {SECRET} or {base64.b64encode(SECRET.encode()).decode()}")
+    assert os.environ[name]
+    [row] = shell.odf("sql", "select why from event", "--json").data
+    assert row["why"] == "it is [redacted] or [redacted]"
 
 
 @pytest.mark.fault(25)

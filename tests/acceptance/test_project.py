@@ -193,6 +193,15 @@ def test_the_doctor_finds_nothing_wrong_with_a_fresh_project(home: Shell) -> Non
     assert found["python"] is True
 
 
+def test_apply_and_the_doctor_name_a_table_that_cannot_refuse_an_older_attempt(home: Shell) -> None:
+    table = '[dataset.raw]\n[dataset.lake]\nkind = "table"\nformat = "delta"\ntablename = "lake"\n'
+    home.write("dataflow.toml", f'{table}[job.load]\nreads = "raw"\nwrites = "lake"\n')
+    said = "dataset lake: a table of format delta stores no epoch"
+    assert f"note: {said}" in home.odf("apply", "--yes").err
+    (found,) = (each for each in home.odf("doctor", "--json", code=None).data if each["what"] == "fence")
+    assert (found["ok"], found["found"].startswith(said)) == (None, True)
+
+
 def test_the_doctor_says_of_everything_that_is_wrong_how_to_fix_it(home: Shell) -> None:
     shop = make(home)
     shop.folder.joinpath("data").rename(shop.folder / "gone")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from opendataflow.model import Dataset, Input, Job, Manifest, Mapping, Partition
+from opendataflow.run import sharding
 from opendataflow.store import Store
+from tests.support.door import Door
 from tests.support.odf import Odf
 from tests.support.shell import Shell
 
@@ -36,6 +38,32 @@ def days(shell: Shell) -> Shell:
         shell.write(f"data/raw/2025-01-0{day}.txt", "bad\n" if day == 3 else f"day {day}\n")
     shell.odf("apply", "--yes")
     return shell
+
+
+def test_what_a_calendar_leaves_out_is_no_gap(shell: Shell) -> None:
+    shell.write(
+        "dataflow.toml",
+        """
+        [dataset.days]
+        partition = { type = "day", start = "2025-01-01", end = "2025-01-06" }
+        calendar = "Mon-Fri"
+        [dataset.rates]
+        partition = "day"
+        deadline = "06:00"
+        [job.fetch]
+        reads = ["days"]
+        writes = ["rates"]
+        """,
+    )
+    shell.script("jobs/fetch.sh", "true")
+    shell.odf("apply", "--yes")
+    shell.odf("drain")
+    proof = shell.odf("prove", "rates").out
+    assert "4 of 4 chunks are published" in proof
+    assert "2 chunks are left out by a calendar that rates is made from" in proof
+    assert "PROVEN" in shell.odf("prove", "rates", "2025-01-04").out
+    assert shell.odf("late", "--json").data["late"] == []
+    assert "late=0" in shell.odf("check").out
 
 
 def test_what_is_missing_is_named_by_chunk_with_the_job_that_should_have_made_it(days: Shell) -> None:
@@ -223,6 +251,18 @@ def test_what_cannot_be_sharded_is_refused_before_spark_is_started(many: Store, 
         assert words[0] in answer.err
 
 
+def test_a_dry_run_says_how_long_it_read_and_how_to_read_once(
+    many: Store, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = (sharding.NewChunk("1", "0", "5", 4), sharding.NewChunk("2", "5", "9", 4))
+    planned = sharding.Sharding(TABLE, "id", "bigint", 8, 2, 0, chunks, False)
+    monkeypatch.setattr(sharding, "plan", lambda *_, **__: planned)
+    said = door("shard", "orders", "--count", "2", "--dry-run").out.splitlines()[-1]
+    assert said.startswith("nothing was changed; the data was read in 0 s, and announcing the chunks reads it again")
+    assert "leave out --dry-run" in said
+    assert door("shard", "orders", "--count", "2", "--dry-run", "--json").data["seconds"] < 60
+
+
 def test_ranges_are_announced_once_or_not_at_all(store: Store) -> None:
     from opendataflow.errors import Locked
 
@@ -230,4 +270,4 @@ def test_ranges_are_announced_once_or_not_at_all(store: Store) -> None:
     store.announce("orders", ["2"], bounds={"2": ("5", "9")})
     with pytest.raises(Locked, match="orders 2"):
         store.announce("orders", ["1", "2"], bounds={"1": ("0", "5"), "2": ("5", "7")}, only_new=True)
-    assert [(chunk.dataid, chunk.lower, chunk.upper) for chunk in store.all_chunks("orders")] == [("2", "5", "9")]
+    assert [(chunk.dataid, chunk.lower, chunk.upper) for chunk in store.views.all_chunks("orders")] == [("2", "5", "9")]

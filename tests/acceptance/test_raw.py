@@ -11,8 +11,9 @@ import pytest
 import opendataflow
 from opendataflow import Store
 from opendataflow.errors import TimedOut, UsageError
-from tests.support.flows import chain, drain, dump, following, status
+from tests.support.flows import chain, drain, dump, following, produce, status
 from tests.support.odf import Odf
+from tests.support.shell import Shell
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_inserts_of_the_original_without_names_of_columns_mean_what_they_say(sto
         assert [odf("dml", statement).out for statement in ORIGINAL] == ["1 row changed\n"] * len(ORIGINAL)
     else:
         assert odf("dml", stdin=";\n".join(ORIGINAL)).out == "5 rows changed\n"
-    chunk = store.chunk("bobin", "1.0")
+    chunk = store.views.chunk("bobin", "1.0")
     assert chunk is not None
     assert (chunk.status, chunk.jobid) == ("READY", "fakejob")
     assert store.catalogue().dataset("bobout").username == "etl"
@@ -272,4 +273,75 @@ def test_what_the_tables_refuse_is_told_of_the_statement_and_not_of_a_row(odf: O
     odf("migrate")
     odf("dml", "insert into dataset (datasetid) values ('raw')")
     answer = odf("dml", "insert into dataset (datasetid) values ('raw')", code=2)
-    assert answer.err.startswith("USAGE: the store refused it")
+    assert answer.err.startswith("USAGE: the store refused the statement")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update datastatus set epoch = 9223372036854775807, status = 'RESUBMIT' where datasetid = 'product'",
+        "update datastatus set version = 9223372036854775807 where datasetid = 'product'",
+        "update run set epoch = 9223372036854775807",
+        "insert into datastatus (datasetid, jobid, dataid, locktype, status, epoch) "
+        "values ('product', 'make', '9', 'OUT', 'RESUBMIT', 1000000000000001)",
+    ],
+)
+def test_an_epoch_that_could_not_be_raised_is_refused(flow: Store, odf: Odf, statement: str) -> None:
+    before = dump(flow)
+    refused = odf("dml", statement, code=2).err
+    assert refused.startswith("USAGE: the store refused the statement")
+    assert "at most 1000000000000000" in refused
+    assert dump(flow) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from meta",
+        "delete from meta where name = 'revision'",
+        "update meta set name = 'mine' where name = 'revision'",
+        "update meta set value = 'x' where name = 'revision'",
+        "update meta set value = '0' where name = 'revision'",
+    ],
+)
+def test_the_counter_of_the_definitions_stays(flow: Store, odf: Odf, statement: str) -> None:
+    before = dump(flow)
+    refused = odf("dml", statement, code=2).err
+    assert refused.startswith("USAGE: the store refused the statement")
+    assert "the revision in meta" in refused
+    assert dump(flow) == before
+
+
+def test_the_largest_epoch_that_is_not_refused_can_be_raised(flow: Store, odf: Odf) -> None:
+    odf(
+        "dml",
+        "update datastatus set epoch = 1000000000000000, status = 'RESUBMIT' where datasetid = 'product' and dataid = '1'",
+    )
+    assert produce(flow, "make").epoch == 1_000_000_000_000_001
+    odf("dml", "update job_status set status = 'RESUBMIT' where datasetid = 'product' and dataid = '1'")
+    assert produce(flow, "make").epoch == 1_000_000_000_000_002
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update job_status set status = 'RESUBMIT' where dataid = '2025-11-12'",
+        "update meta set value = 1",
+        "update dataset set options = '{}'",
+        "delete from datastatus",
+        "insert into dataset (datasetid) select jobid from job",
+    ],
+)
+def test_dml_in_a_wrong_folder_says_so_and_leaves_nothing(home: Shell, statement: str) -> None:
+    assert home.odf("dml", statement, code=2).err.startswith("STORE_MISSING")
+    assert list(home.folder.iterdir()) == []
+
+
+def test_only_an_insert_that_succeeds_makes_a_store(home: Shell) -> None:
+    assert "nosuch" in home.odf("dml", "insert into nosuch values (1)", code=2).err
+    assert (
+        "2 rows would change" in home.odf("dml", "--dry-run", "insert into dataset (datasetid) values ('a'), ('b')").out
+    )
+    assert list(home.folder.iterdir()) == []
+    assert "1 row changed" in home.odf("dml", "/* first */ INSERT INTO dataset (datasetid) VALUES ('a')").out
+    assert home.odf("sql", "select datasetid from dataset where datasetid = 'a'", "--json").data == [{"datasetid": "a"}]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opendataflow import Store
-from tests.support.flows import chain, claim_one, dataset, drain, dump, job, status
+from opendataflow import Manifest, Store
+from tests.support.flows import chain, claim_one, dataset, drain, dump, job, produce, status
 from tests.support.odf import Odf
 
 
@@ -30,7 +30,7 @@ def test_it_shows_causes_order_and_what_to_do_and_changes_nothing(flow: Store, o
         assert "Cause 1: JOB_FAILED db2 is unreachable" in text
         assert "began at 2 chunks of make, first product 2" in text
         assert "Cause 2: JOB_FAILED disk full" in text
-        assert "3 chunks to RESUBMIT; 3 chunks follow without one" in text
+        assert "3 chunks to RESUBMIT; 3 downstream chunks will run automatically" in text
         assert "odf recover --yes" in text
     assert dump(flow) == before
 
@@ -46,7 +46,7 @@ def test_json_knows_what_the_text_shows(flow: Store, odf: Odf) -> None:
 def test_it_does_one_cause_and_then_the_rest(flow: Store, odf: Odf) -> None:
     odf("recover", "--cause", "2", "--yes", "--why", "cleaned up")
     assert [status(flow, "product", each) for each in "234"] == ["FAILED", "FAILED", "RESUBMIT"]
-    assert flow.events("product", "4")[-1].why == "cleaned up"
+    assert flow.views.events("product", "4")[-1].why == "cleaned up"
     done = odf("recover", "--yes", "--json").data["done"]
     assert [each["dataid"] for each in done["changed"]] == ["2", "3"]
     drain(flow, "make", "use")
@@ -77,7 +77,7 @@ def test_watching_ends_when_everything_is_done_or_failed_again(flow: Store, odf:
 def test_what_people_have_to_do_is_told_with_the_command(flow: Store, odf: Odf) -> None:
     flow.hold("raw", ["2"], why="ask the vendor")
     text = odf("recover").out
-    assert "No RESUBMIT can heal:" in text
+    assert "Left for people:" in text
     assert "HOLD  1 chunk of raw is HOLD: 2" in text
     assert "ask the vendor" in text
     assert "odf release raw 2" in text
@@ -91,17 +91,52 @@ def test_a_job_that_reads_from_outside_may_be_right_by_now(store: Store, odf: Od
     (reason,) = odf("why", "fetch", "2", "--json").data["reasons"]
     assert "odf resubmit fetched 2" in reason["commands"]
     told = odf("recover").out
-    assert "fetch reads from outside: 1 chunk had WRONG_DATA, and can be right only if that changed" in told
-    assert "No RESUBMIT can heal" not in told
+    assert "fetch: 1 chunk had WRONG_DATA, and can be right only if what fetch reads from outside changed" in told
+    assert "Left for people:" not in told
     plan = odf("recover", "--yes", "--json").data
     assert (plan["resubmit"], plan["steps"][0]["fetches"], plan["by_hand"]) == ([["fetched", "2"]], 1, [])
     assert status(store, "fetched", "2") == "RESUBMIT"
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_job_of_whose_inputs_no_content_is_known_may_be_right_by_now(store: Store, odf: Odf, is_known: bool):
+    store.register(
+        [dataset("notes"), dataset("rates"), dataset("merged")], [job("merge", "notes", "rates", writes="merged")]
+    )
+    store.announce("notes", ["1", "2"])
+    contents = {dataid: Manifest(fingerprint=f"rates {dataid}") for dataid in ("1", "2")} if is_known else {}
+    store.announce("rates", ["1", "2"], manifests=contents)
+    store.fail(claim_one(store, "merge", dataid="2"), "WRONG_DATA", "merged 2 has exactly the content of merged 1")
+    plan = odf("recover", "--yes", "--json").data
+    assert plan["resubmit"] == ([] if is_known else [["merged", "2"]])
+    assert [each["name"] for each in plan["by_hand"]] == ["WRONG_DATA"] * is_known
+    assert status(store, "merged", "2") == ("FAILED" if is_known else "RESUBMIT")
+
+
 def test_wrong_data_from_declared_inputs_names_the_command_for_what_is_read_beside_them(store: Store, odf: Odf):
     chain(store)
-    store.announce("raw", ["1"])
+    store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="one")})
     store.fail(claim_one(store, "make"), outcome="WRONG_DATA", detail="product 1 has exactly the content of product 0")
     (by_hand,) = odf("recover", "--json").data["by_hand"]
     assert by_hand["commands"] == ["odf why make 1", "odf resubmit product 1"]
     assert "if make also reads from outside and that was corrected" in by_hand["because"]
+
+
+def test_a_run_that_was_forced_without_its_input_waits_for_nobody(store: Store, odf: Odf):
+    chain(store)
+    odf("forcejob", "make", "7")
+    assert status(store, "product", "7") == "RUNNING"
+    assert odf("recover", "--json").data["by_hand"] == []
+    assert "odf ready raw 7" not in odf("recover").out
+
+
+def test_what_is_resubmit_already_is_said_in_one_line(flow: Store, odf: Odf) -> None:
+    odf("recover", "--yes")
+    produce(flow, "use", "1")
+    lines = odf("recover").out.splitlines()
+    assert lines[0] == "6 chunks will run with the next odf drain, without a RESUBMIT"
+    for dataid in "234":
+        produce(flow, "make", dataid)
+        produce(flow, "use", dataid)
+    flow.resubmit("report", ["2", "3"])
+    assert odf("recover").out.splitlines()[0] == "2 chunks are RESUBMIT already and will run with the next odf drain"

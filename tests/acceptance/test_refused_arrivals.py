@@ -43,6 +43,57 @@ def shop(odf: Odf) -> Odf:
     return odf
 
 
+def test_each_cause_of_a_range_of_refusals_is_named(shop: Odf) -> None:
+    deliver(shop.folder, "2025-11-12", id=[1])
+    deliver(shop.folder, "2025-11-13", id=[2])
+    deliver(shop.folder, "2025-11-14", id=[3], amount=[1.0], other=[2])
+    shop("discover", "orders", "--quiet-for", "0", code=13)
+    lines = shop("status").out.splitlines()
+    first = lines.index("REFUSED  orders  2025-11-12..2025-11-14")
+    assert lines[first + 1].startswith("         2025-11-12 and 1 more: NOT_VALIDATED: orders 2025-11-12: drift")
+    assert lines[first + 2].startswith("         2025-11-14: NOT_VALIDATED: orders 2025-11-14: drift")
+
+
+TRACKED = """
+[dataset.names]
+location = "names/{dataid}.csv"
+partition = "day"
+[dataset.greetings]
+partition = "day"
+[job.greet]
+reads = ["names"]
+writes = ["greetings"]
+script = "greet.sh"
+"""
+
+
+def test_a_job_whose_next_input_was_refused_is_not_without_work(odf: Odf) -> None:
+    (odf.folder / "dataflow.toml").write_text(TRACKED)
+    script = odf.folder / "greet.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    (odf.folder / "names").mkdir()
+    for day in ("12", "13"):
+        (odf.folder / f"names/2025-11-{day}.csv").write_text("name\nAda\n")
+    odf("migrate")
+    odf("apply", "--yes")
+    odf("ready", "names", "2025-11-12")
+    odf("run", "greet")
+    assert "NOTHING_TO_DO" in odf("run", "greet").err
+    odf("ready", "names", "2025-11-13", code=11)
+    assert (
+        "DATA_NOT_READY: no chunk of greet can run now; first in line is 2025-11-13" in odf("run", "greet", code=10).err
+    )
+    odf("run", "--quiet-no", "greet")
+    told = odf("why", "greet").out
+    assert "were refused when they arrived, for instance 2025-11-13: WRONG_DATA: names 2025-11-13 has exactly" in told
+    assert "never produced" not in told
+    (odf.folder / "names/2025-11-13.csv").write_text("name\nBob\n")
+    odf("ready", "names", "2025-11-13")
+    odf("run", "greet")
+    assert "NOTHING_TO_DO" in odf("run", "greet").err
+
+
 on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 
 

@@ -19,9 +19,16 @@ partition = "day"
 [dataset.clean]
 partition = "day"
 
+[dataset.down]
+partition = "day"
+
 [job.load]
 reads = ["raw"]
 writes = ["clean"]
+
+[job.after]
+reads = ["clean"]
+writes = ["down"]
 """
 
 
@@ -73,6 +80,27 @@ def test_every_door_names_the_refusal(shop: Odf) -> None:
 
     figures = {each["name"]: each["values"] for each in shop("metrics", "--json").data}
     assert figures["odf_refused"] == [{"labels": {"dataset": "clean", "name": "INVALID_PATH"}, "value": 1.0}]
+
+
+def test_it_is_named_beside_chunks_that_can_run(shop: Odf) -> None:
+    path = shop.folder / "data/raw/2026-01-02.csv"
+    path.write_text("a,b\n3,4\n")
+    shop("ready", "raw", "2026-01-02")
+    told = shop("why", "load", "--json").data
+    assert [reason["name"] for reason in told["reasons"]] == ["YES", "INVALID_PATH"]
+    assert "1 chunk of load can run now; next: 2026-01-02" in told["reasons"][0]["text"]
+    assert "1 chunk of load was refused: 2026-01-01" in told["reasons"][1]["text"]
+
+
+def test_what_waits_behind_it_names_the_refusal(shop: Odf) -> None:
+    reason = shop("why", "after", DAY, "--json").data["reasons"][0]
+    assert f"the last attempt of load at {DAY} was refused: INVALID_PATH" in " ".join(reason["because"])
+    assert "has all its inputs" not in shop("why", "after", DAY).out
+    reason = shop("why", "after", "--json").data["reasons"][0]
+    assert f"the last attempt of load at {DAY} was refused: INVALID_PATH" in " ".join(reason["because"])
+    said = f"never produced; the last attempt of load at {DAY} was refused: INVALID_PATH"
+    assert said in shop("explain", "clean", DAY, "--json").data["meaning"]
+    assert said in console(shop.folder, shop.store_url).get(f"/chunk/clean/{DAY}").text
 
 
 def test_the_console_shows_it_too(shop: Odf) -> None:

@@ -60,7 +60,7 @@ def test_a_root_that_is_not_there_is_an_invalid_path(shell: Shell, tmp_path: Pat
     (tmp_path / "bucket").rmdir()
     refused = shell.odf("discover", "raw", code=12)
     assert "INVALID_PATH" in refused.err
-    assert f"{tmp_path}/bucket of environment dev is not there" in refused.err
+    assert f"{tmp_path}/bucket of environment dev does not exist" in refused.err
 
 
 def test_so_is_one_of_this_machine(shell: Shell, tmp_path: Path) -> None:
@@ -87,3 +87,29 @@ def test_a_failed_attempt_leaves_what_is_published_alone(shell: Shell, tmp_path:
     shell.odf("resubmit", "made", "2026-01-01", "--yes")
     assert "wrote nothing to $made_location" in shell.runjob("jobs/make.sh", code=13).err
     assert published.read_text() == "good\n"
+
+
+ELSEWHERE = """
+[environment.dev]
+roots = ["{root}"]
+
+[dataset.raw]
+location = "raw/{{dataid}}"
+
+[dataset.other]
+location = "other/{{dataid}}"
+"""
+
+
+@pytest.mark.parametrize("root", ["hdfs://localhost:1/x", "ftp://127.0.0.1:1/x"])
+def test_a_driver_that_cannot_begin_is_an_invalid_path_in_one_line(tmp_path: Path, root: str) -> None:
+    shell = Shell(tmp_path, extra={"JAVA_HOME": str(tmp_path), "HADOOP_HOME": str(tmp_path)})
+    shell.write("dataflow.toml", ELSEWHERE.format(root=root))
+    shell.odf("apply", "--yes")
+    for words in (["discover", "raw"], ["ready", "raw", "1"]):
+        refused = shell.odf(*words, code=12)
+        assert refused.out == ""
+        assert refused.err.startswith("INVALID_PATH: "), refused.err
+        assert len(refused.err.splitlines()) == 2, "what happened, and what to do"
+    refused = shell.odf("discover", "--all", code=12)
+    assert (refused.out, len(refused.err.splitlines())) == ("", 2), "a line for each dataset, and none of what arrived"

@@ -29,7 +29,7 @@ def test_a_report_as_text(store: Store, odf: Odf) -> None:
 def test_a_report_as_data(store: Store, odf: Odf) -> None:
     a_night(store)
     data = odf("report", "--since", "2h", "--job", "make", "--json").data
-    assert data["counts"] == {"runs": 2, "ready": 1, "failed": 1, "refused": 0, "running": 0, "forced": 0}
+    assert data["counts"] == {"runs": 2, "ready": 1, "failed": 1, "refused": 0, "running": 0, "forced": 0, "stopped": 0}
     assert data["selected"] == ["--job", "make"]
     assert data["causes"][0]["still_open"] == 1
     assert len(data["slices"]) == 24

@@ -16,10 +16,10 @@ import pytest
 from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool, Store
 from opendataflow.errors import StoreReadOnly, UsageError
 from opendataflow.files.quarantine import rejected_dataset
-from opendataflow.model import Answer, Manifest, Receipt, Retry
+from opendataflow.model import Answer, Manifest, Receipt, RetryRule
 from opendataflow.project import load
 from opendataflow.store import open_store
-from opendataflow.store.notices import SENT, Found, Outgoing, Standing
+from opendataflow.store.incidents import SENT, IncidentChunk, OpenIncident, Outgoing
 from tests.support.flows import dump
 from tests.support.postgres import Server, quick_postgres
 from tests.support.shell import Shell
@@ -87,7 +87,7 @@ class Site:
 
     def status(self, dataid: str) -> str | None:
         with self.store(READER) as store:
-            chunk = store.chunk("clean", dataid)
+            chunk = store.views.chunk("clean", dataid)
             return chunk.status if chunk else None
 
 
@@ -187,7 +187,7 @@ def test_an_operator_steers(site: Site) -> None:
     site.sql(OPERATOR, "UPDATE dataflow.job_status SET status = 'HOLD' WHERE datasetid = 'clean' AND dataid = '13'")
     operator.odf("rescue")  # folds in what was typed
     with site.store(READER) as store:
-        assert {event.who for event in store.events("clean", "13") if event.kind == "sql"} == {OPERATOR}
+        assert {event.who for event in store.views.events("clean", "13") if event.kind == "sql"} == {OPERATOR}
     assert [site.status(each) for each in ("12", "13")] == ["RESUBMIT", "HOLD"]
 
 
@@ -198,9 +198,47 @@ def test_a_change_by_sql_is_history_whatever_becomes_of_its_note(site: Site, num
     changed = f"UPDATE dataflow.datastatus SET status = 'FAILED' WHERE datasetid = 'clean' AND dataid = '{number}' AND locktype = 'OUT'"
     site.sql(role, f"BEGIN;\n{changed};\nDELETE FROM dataflow.note;\nCOMMIT")
     with site.store(READER) as store:
-        last = store.events("clean", number)[-1]
+        last = store.views.events("clean", number)[-1]
         assert (last.kind, last.before, last.after, last.who) == ("sql", "READY", "FAILED", role)
     refused_statements(site, role, *HISTORY)
+
+
+@pytest.mark.parametrize(("number", "role"), [("17", WORKER), ("18", OPERATOR)])
+def test_a_change_that_claims_to_be_the_programs_own_is_history_too(site: Site, number: str, role: str) -> None:
+    site.produced(number)
+    row = f"datasetid = 'clean' AND dataid = '{number}' AND locktype = 'OUT'"
+    again = (
+        "INSERT INTO dataflow.datastatus (datasetid, dataid, jobid, locktype, status, seal)"
+        f" VALUES ('clean', '{number}', 'clean_raw', 'OUT', 'HOLD', 1)"
+    )
+    for statement, before, after in (
+        (f"UPDATE dataflow.datastatus SET status = 'FAILED', seal = seal + 1 WHERE {row}", "READY", "FAILED"),
+        (
+            f"UPDATE dataflow.datastatus SET seal = -1 WHERE {row};\nDELETE FROM dataflow.datastatus WHERE {row}",
+            "FAILED",
+            None,
+        ),
+        (again, None, "HOLD"),
+        (f"UPDATE dataflow.datastatus SET dataid = '{number}0', seal = seal + 1 WHERE {row}", "HOLD", None),
+    ):
+        site.sql(role, f"BEGIN;\n{statement};\nDELETE FROM dataflow.note;\nCOMMIT")
+        with site.store(READER) as store:
+            last = store.views.events("clean", number)[-1]
+            assert (last.kind, last.before, last.after, last.who) == ("sql", before, after, role)
+    with site.store(READER) as store:
+        last = store.views.events("clean", f"{number}0")[-1]
+        assert (last.kind, last.before, last.after, last.who) == ("sql", None, "HOLD", role)
+
+
+def test_the_programs_own_changes_are_in_the_history_once(site: Site) -> None:
+    site.produced("19")
+    operator = site.by(OPERATOR)
+    for verb in ("hold", "release", "fail", "resubmit"):
+        operator.odf(verb, "clean", "19")
+    site.by(WORKER).odf("run", "--dataid", "19", "clean_raw")
+    operator.odf("forget", "clean", "19")
+    with site.store(OWNER) as store:
+        assert not [event for event in store.views.events("clean", "19") if event.kind == "sql"]
 
 
 def test_an_operator_steers_after_a_job_was_put_right_which_no_worker_has_seen(site: Site) -> None:
@@ -252,6 +290,7 @@ DEFINITIONS = [
 ]
 HISTORY = [
     "update event set who = 'somebody'",
+    "insert into event (eventid, kind) overriding system value values (9000000000000000000, 'sql')",
     "delete from event",
     "truncate event",
     "alter table event disable trigger all",
@@ -358,8 +397,8 @@ def granted() -> Iterator[tuple[str, str, str]]:
     for statement in GRANTS.split(";\n"):
         found = re.fullmatch(r"\s*GRANT (.*) ON ([\w, ]+) TO ([\w, ]+)", statement, re.DOTALL)
         if found and found[1] not in ("USAGE", "SELECT"):
-            columns = re.fullmatch(r"UPDATE \((.*)\)", found[1])
-            rights = [f"UPDATE ({each})" for each in columns[1].split(", ")] if columns else found[1].split(", ")
+            columns = re.fullmatch(r"(INSERT|UPDATE) \((.*)\)", found[1])
+            rights = [f"{columns[1]} ({each})" for each in columns[2].split(", ")] if columns else found[1].split(", ")
             for table in found[2].split(", "):
                 for role in found[3].split(", "):
                     yield from ((right, table, role) for right in rights)
@@ -389,16 +428,16 @@ def worked(site: Site, name: str) -> None:
 
 def _told(store: Store, name: str) -> None:
     """Somebody is told of a chunk, and once that is over, it is not told again."""
-    store.begin_noticing()
-    found = Found("refused", name, "it is empty", f"raw_{name}", "1", "outside")
-    store.notice([found], [], lambda standing: [_first_message(standing, name)], up_to=1)
-    message = store.take_message(name, 60.0)
+    store.incidents.begin_noticing()
+    found = IncidentChunk("refused", name, "it is empty", f"raw_{name}", "1", "outside")
+    store.incidents.notice([found], [], lambda standing: [_first_message(standing, name)], up_to=1)
+    message = store.incidents.take_message(name, 60.0)
     assert message is not None
-    store.end_message(message, SENT)
-    store.notice([], [("refused", f"raw_{name}", "1")], lambda standing: [], up_to=2)
+    store.incidents.end_message(message, SENT)
+    store.incidents.notice([], [("refused", f"raw_{name}", "1")], lambda standing: [], up_to=2)
 
 
-def _first_message(standing: Sequence[Standing], name: str) -> Outgoing:
+def _first_message(standing: Sequence[OpenIncident], name: str) -> Outgoing:
     [number] = [each.incident.incidentid for each in standing if each.incident.cause == name]
     return Outgoing(number, name, "opened", 0, 1, 0.0)
 
@@ -437,7 +476,7 @@ def _register(owner: Store, name: str) -> None:
     numbers = Partition("number", start="1", end="9")
     raw, product = (Dataset(f"{each}_{name}", partition=numbers) for each in ("raw", "product"))
     whole = Dataset(f"whole_{name}")
-    make = Job(f"make_{name}", (Input(raw.datasetid),), (product.datasetid,), retry=Retry(1, 0))
+    make = Job(f"make_{name}", (Input(raw.datasetid),), (product.datasetid,), retry=RetryRule(1, 0))
     make = replace(make, options={"on_new_version": "rerun"})
     use = Job(f"use_{name}", (Input(product.datasetid, Mapping.from_data("all")),), (whole.datasetid,))
     owner.register([raw, product, whole], [make, use])

@@ -288,3 +288,25 @@ def test_a_log_is_kept_for_thirty_days_and_its_run_for_good(home: Shell) -> None
     assert (answer.data["error"], "30 days" in answer.data["hint"]) == ("UNKNOWN_RUN", True)
     assert "loading 2" in Path(second).read_text()
     assert [run["dataid"] for run in home.odf("runs", "--json").data] == ["3", "2", "1"]
+
+
+def test_every_no_about_a_failed_chunk_names_its_cause(shell: Shell) -> None:
+    shell.dml(
+        "insert into dataset (datasetid) values ('a'), ('b')",
+        "insert into job (jobid, itemtype, datasetid) values ('j', 'IN', 'a'), ('j', 'OUT', 'b')",
+    )
+    shell.odf("ready", "a", "1")
+    script = shell.script("j.sh", "exit 7")
+    shell.runjob("./j.sh", code=1)
+    cause = "b 1 is FAILED: JOB_FAILED, not retried"
+    assert f"LOCKED: no chunk of j can run now; first in line is 1: {cause}" in shell.runjob("./j.sh", code=14).err
+    assert f"LOCKED: {cause}" in shell.runjob("--dataid", "1", "./j.sh", code=14).err
+    assert cause in shell.odf("start", "j", code=14).err
+    assert cause in shell.odf("run", "j", "--dry-run").out
+    assert ": JOB_FAILED, not retried; stays FAILED until it is resubmitted" in shell.odf("explain", "b", "1").out
+    script.write_text("#!/bin/sh\n")
+    shell.odf("resubmit", "b", "1")
+    shell.runjob("./j.sh")
+    shell.odf("fail", "b", "1")
+    assert "b 1 is FAILED\n" in shell.runjob("--dataid", "1", "./j.sh", code=14).err
+    assert "not retried" not in shell.odf("explain", "b", "1").out.partition("\n")[0]

@@ -80,3 +80,81 @@ def test_what_lay_there_before_the_script_started_is_not_its_output(home: Shell,
     home.odf("resubmit", "out", "1")
     home.odf("run", "make")
     assert home.odf("head", "out", "1").out == "again\n"
+
+
+@pytest.mark.parametrize("left", ["of the version before", "of a store that is gone"])
+def test_what_lay_there_before_odf_start_is_not_the_output_of_a_handshake(shell: Shell, left: str) -> None:
+    text = (
+        '[dataset.raw]\n[dataset.out]\nlocation = "out/{dataid}.txt"\n[job.make]\nreads = ["raw"]\nwrites = ["out"]\n'
+    )
+    shell.write("dataflow.toml", text)
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", "1")
+    if left == "of the version before":
+        shell.script("jobs/make.sh", 'echo old > "$out_location"')
+        shell.odf("run", "make")
+        shell.odf("resubmit", "out", "1")
+    else:
+        shell.write("out/1.txt", "old")
+    started = shell.odf("start", "make", "--json").data
+    refused = shell.odf("end", started["ODF_RUN"], "READY", code=13)
+    assert "is unchanged since the script started" in refused.err
+    shell.write("out/1.txt", "new\n")  # beside the location that it is told, as an old script does
+    shell.odf("end", started["ODF_RUN"], "READY")
+    assert shell.odf("head", "out", "1").out == "new\n"
+    shell.odf("resubmit", "out", "1")
+    started = shell.odf("start", "make", "--json").data
+    Path(started["out_location"]).write_text("newest\n")
+    shell.odf("end", started["ODF_RUN"], "READY")
+    assert [path.name for path in (shell.folder / "out").iterdir()] == ["1.txt"]
+
+
+_SHARED = """
+[dataset.raw]
+partition = "day"
+
+[dataset.total]
+location = "out/total.csv"
+partition = "day"
+
+[job.add]
+reads = ["raw"]
+writes = ["total"]
+"""
+_DAYS = ("2026-01-01", "2026-01-02")
+
+
+@pytest.mark.parametrize("left", ["of another chunk", "by a failed attempt", "of a store that is gone"])
+def test_what_lay_at_a_location_of_several_chunks_is_not_the_output_of_a_script(shell: Shell, left: str) -> None:
+    shell.write("dataflow.toml", _SHARED)
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", *_DAYS)
+    first, second = _DAYS
+    shell.script("jobs/add.sh", 'mkdir -p out; echo "$dataid" >> "$total_location"; [ ! -e fail ]')
+    if left == "of another chunk":
+        shell.odf("run", "add", "--dataid", first)
+    elif left == "by a failed attempt":
+        shell.write("fail", "")
+        shell.odf("run", "add", "--dataid", first, code=1)
+        (shell.folder / "fail").unlink()
+    else:
+        shell.write("out/total.csv", "half")
+    shell.script("jobs/add.sh", "true")
+    refused = shell.odf("run", "add", "--dataid", second, code=13)
+    assert "is unchanged since the script started" in refused.err
+    shell.script("jobs/add.sh", 'echo "$dataid" >> "$total_location"')
+    shell.odf("resubmit", "total", second)
+    shell.odf("run", "add", "--dataid", second)
+    assert (shell.folder / "out/total.csv").read_text().endswith(f"{second}\n")
+
+
+def test_what_lay_at_a_location_of_several_chunks_is_not_the_output_of_a_handshake(shell: Shell) -> None:
+    shell.write("dataflow.toml", _SHARED)
+    shell.odf("apply", "--yes")
+    shell.odf("ready", "raw", *_DAYS)
+    total = shell.write("out/total.csv", "half\n")
+    started = shell.odf("start", "add", "--json").data
+    refused = shell.odf("end", started["ODF_RUN"], "READY", code=13)
+    assert "is unchanged since the script started" in refused.err
+    total.write_text("whole\n")
+    shell.odf("end", started["ODF_RUN"], "READY")

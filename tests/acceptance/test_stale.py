@@ -83,3 +83,14 @@ def test_a_recall_shows_first_what_would_happen_and_asks(flow: Store, odf: Odf) 
     explained = odf("explain", "product", "1")
     assert "was recalled by" in explained.out
     assert ": wrong" in explained.out
+
+
+def test_why_names_what_brings_back_a_chunk_that_was_recalled_from_outside(flow: Store, odf: Odf) -> None:
+    odf("recall", "raw", "1", "--cascade", "--why", "wrong", "--yes")
+    (reason,) = odf("why", "use", "1", "--json").data["reasons"]
+    assert reason["because"] == ["make 1 waits for raw 1, which is RESUBMIT"]
+    assert reason["commands"] == ["odf ready raw 1"]
+    assert "odf ready raw 1" in odf("why", "make").out
+    odf("ready", "raw", "1")
+    (reason,) = odf("why", "use", "1", "--json").data["reasons"]
+    assert reason["commands"] == ["odf run make --dataid 1"]

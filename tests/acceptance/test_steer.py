@@ -7,7 +7,7 @@ import json
 import pytest
 
 from opendataflow import Pool, Store
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 from tests.support.flows import chain, claim_one, drain, dump, following, kinds, status
 from tests.support.odf import Odf
 
@@ -30,7 +30,7 @@ def changed(answer: object) -> list[tuple[str, str, str, str]]:
 def test_one_chunk_is_steered_without_asking(flow: Store, odf: Odf):
     odf("resubmit", "product", "3", "--why", "late data")
     assert status(flow, "product", "3") == "RESUBMIT"
-    assert flow.events("product", "3")[-1].why == "late data"
+    assert flow.views.events("product", "3")[-1].why == "late data"
     odf("hold", "product", "4")
     odf("release", "product", "4")
     odf("fail", "product", "4")
@@ -74,7 +74,7 @@ def test_all_that_failed_is_resubmitted_at_once(flow: Store, odf: Odf):
 
 
 def test_a_chunk_that_waits_for_its_next_try_is_due_at_once(store: Store, odf: Odf):
-    chain(store, retry=Retry(retries=3, backoff=3600))
+    chain(store, retry=RetryRule(retries=3, backoff=3600))
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     answer = odf("resubmit", "product", "1")
@@ -205,10 +205,10 @@ def test_the_original_s_verbs_do_the_handshake(flow: Store, odf: Odf):
     assert odf("endjob", "use", "1", "READY", code=14).err.startswith("LOCKED")
     assert odf("endjob", "use", "1", "RESUBMIT").out == "use 1 is RESUBMIT\n", "as the original restarts it"
     assert odf("startjob", "use").data["dataid"] == "1"
-    assert odf("endjob", "use", "1", "RERUN").out == "use 1 is RESUBMIT\n", "while it runs, too"
+    assert odf("endjob", "use", "1", "RERUN").out == "run 8: use 1 is RESUBMIT\n", "while it runs, too"
     odf("deleterun", "use", "1")
     assert status(flow, "report", "1") is None
     forced = json.loads(odf("forcejob", "make", "3").out)
     assert (forced["jobid"], forced["dataid"]) == ("make", "3")
-    assert flow.running()[0].forced
+    assert flow.views.running()[0].forced
     assert odf("getjob", "make").data["reads"] == {"raw": "identity"}

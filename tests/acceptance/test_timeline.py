@@ -26,3 +26,14 @@ def test_a_timeline_as_text_and_as_data(store: Store, odf: Odf) -> None:
     data = odf("timeline", *period, "--job", "make", "--json").data
     assert (data["runs"], data["failed"], [lane["name"] for lane in data["lanes"]]) == (2, 1, ["make"])
     assert odf("timeline", "--since", "never", code=2).err.startswith("BAD_TIME")
+
+
+def test_only_runs_of_a_job_that_there_is(store: Store, odf: Odf) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    produce(store, "make")
+    assert odf("timeline", "--job", "nope", code=2).err.startswith("UNKNOWN_JOB")
+    assert odf("timeline", "--job", "raw", code=2).err.startswith("UNKNOWN_JOB"), "nothing produces it"
+    taken = odf("timeline", "--job", "product")
+    assert "taken for make" in taken.err
+    assert ": 1 run" in taken.out

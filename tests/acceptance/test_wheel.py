@@ -91,6 +91,8 @@ def test_it_runs_a_script_without_spark(binaries: Path, tmp_path: Path) -> None:
     call(binaries / "odf", "apply", "--yes", cwd=shop)
     call(binaries / "odf", "discover", "names_raw", cwd=shop)
     call(binaries / "RunJob", "jobs/greet.sh", cwd=shop)
+    for program in ("ForceJob", "ForceCmd"):
+        call(binaries / program, "--help", cwd=shop)
     assert '"READY"' in call(binaries / "odf", "status", "greetings", "--json", cwd=shop)
     assert (shop / "data/greetings/2025-11-12.txt").read_text(encoding="utf-8") == "Hello, Ada!\nHello, Grace!\n"
     for template in ("spark", "migration"):  # installing compiles the templates too: that must not end up in projects

@@ -33,7 +33,7 @@ def flow(store: Store, door: Door) -> Store:
 
 
 def statuses(store: Store) -> dict[str, str]:
-    return {chunk.dataid: chunk.status for chunk in store.all_chunks("clean")}
+    return {chunk.dataid: chunk.status for chunk in store.views.all_chunks("clean")}
 
 
 # Whose word it is -------------------------------------------------------------------------------------------------------
@@ -141,18 +141,18 @@ def test_forcejob_without_a_dataid_makes_a_forced_run_under_a_timestamp(store: S
     door("run", "load", "true")
     given = json.loads(door("forcejob", "load").out)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d{6}", given["dataid"])
-    (running,) = store.running()
+    (running,) = store.views.running()
     assert (running.dataid, running.forced) == (given["dataid"], True)
     assert statuses(store)["1"] == "READY", "what was produced is left alone"
     told = door("ForceJob", "load", "sh", "-c", "echo dataid=$dataid --force").out
     assert re.search(r"dataid=\d{4}-\d\d-\d\dT\d{6}(\.\d{6})? --force", told)
-    assert [run.forced for run in store.runs(jobid="load")] == [True, True, False]
+    assert [run.forced for run in store.views.runs(jobid="load")] == [True, True, False]
 
 
 def test_a_timestamp_is_no_number(flow: Store, door: Door) -> None:
     for line in (["forcejob", "load"], ["ForceJob", "load", "true"]):
         assert "DATAID" in door(*line, code=2).err
-    assert flow.running() == []
+    assert flow.views.running() == []
     assert json.loads(door("forcejob", "load", "2").out)["dataid"] == "2"
 
 
@@ -176,6 +176,27 @@ def test_a_verb_from_habit_is_answered_with_ours(flow: Store, door: Door) -> Non
             assert command in told
             word = command.split()[1]
             assert word in VERBS or word in ("--help", "--version")
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("RunJob", "odf run SCRIPT"),
+        ("getjobruns", "Did you mean GetJobRuns?"),
+        ("getjobs", "Did you mean GetJobs?"),
+        ("runsql", "Did you mean RunSql?"),
+        ("DDL", "Did you mean ddl?"),
+        ("ForceJobTs", "Did you mean forcejobts?"),
+    ],
+)
+def test_a_program_of_the_original_with_other_capitals_is_found(door: Door, typed: str, hint: str) -> None:
+    assert hint in door(typed, code=2).err
+
+
+def test_a_dry_run_of_a_drain_says_how_many_more_chunks_it_would_take(flow: Store, door: Door) -> None:
+    assert door("drain", "load", "--dry-run").out.splitlines()[-1].split() == ["load", "1", "2"]
+    flow.announce("raw", [str(number) for number in range(3, 40)])
+    assert door("drain", "load", "--dry-run").out.splitlines()[-1].endswith("1 2 3 4 5 … and 34 more")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +355,7 @@ def test_a_plain_call_names_the_no_of_the_chunk_that_is_first_in_the_way(
     answer = door("run", "load", "--fail-if-none", "--json", code=code).data
     assert (answer["outcome"], answer["exit_code"], answer["receipt"]["dataid"]) == (verdict, code, "1")
     door("start", "load", code=code)
-    refused = [event for event in flow.receipts("load", "1") if event.kind == "refused"]
+    refused = [event for event in flow.views.receipts("load", "1") if event.kind == "refused"]
     assert [event.after for event in refused] == [verdict], "the same answer is stored once, however often it is given"
 
 
@@ -346,8 +367,8 @@ def test_a_deferred_chunk_is_in_the_way_too(flow: Store, door: Door) -> None:
 def test_really_nothing_is_nothing_to_do(flow: Store, door: Door) -> None:
     door("run", "load")
     door("run", "load")
-    before = len(flow.events())
+    before = len(flow.views.events())
     assert door("run", "load").err.startswith("NOTHING_TO_DO")
     door("run", "load", "--fail-if-none", code=15)
     door("start", "load", code=15)
-    assert len(flow.events()) == before
+    assert len(flow.views.events()) == before

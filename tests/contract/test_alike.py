@@ -53,7 +53,7 @@ def test_announced_at_once_is_announced_one_by_one(store: Store) -> None:
     store.announce("other", MANY[100:])
     store.announce("cut", MANY[99:260])
     store.announce("raw", MANY)
-    assert store.candidate_counts() == {
+    assert store.views.candidate_counts() == {
         "make": {"CLAIMABLE": 300},
         "join": {"CLAIMABLE": 200, "WAITING": 100},
         "split": {"CLAIMABLE": 251},
@@ -89,7 +89,7 @@ def test_resubmitted_at_once_by_a_verb_and_by_sql(store: Store) -> None:
     store.resubmit("product", MANY)
     by_sql(store, "left", "'RESUBMIT'", "true")
     by_sql(store, "raw", "'HOLD'", "length(dataid) = 2")
-    counts = store.candidate_counts()
+    counts = store.views.candidate_counts()
     assert counts["make"] == {"CLAIMABLE": 210, "WAITING": 90}
     assert counts["split"] == {"CLAIMABLE": 201, "WAITING": 50}
     assert_a_few_at_a_time_decide_the_same(store)
@@ -105,5 +105,5 @@ def test_a_new_job_finds_what_is_there_and_a_dataid_that_fits_nothing_is_left_ou
     )
     store.register(jobs=[job("copy", "raw", writes="copy"), job("count", "number", writes="next")])
     store.fold_in()
-    assert store.candidate_counts() == {"copy": {"CLAIMABLE": 300}, "count": {"CLAIMABLE": 300}}
+    assert store.views.candidate_counts() == {"copy": {"CLAIMABLE": 300}, "count": {"CLAIMABLE": 300}}
     assert store.claim("count")[0].dataid == "1"

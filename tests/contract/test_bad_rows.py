@@ -47,8 +47,8 @@ def test_a_wrong_manifest_in_the_store_is_told_and_other_chunks_are_read(store: 
     store.announce("raw", ["1", "2"], manifests={"1": Manifest(rows=1), "2": Manifest(rows=2)})
     store.dml(f"update data_manifest set body = '{body}' where dataid = '1'")
     with pytest.raises(BadDefinition, match="raw 1"):
-        store.manifest("raw", "1")
-    assert store.manifest("raw", "2").manifest.rows == 2
+        store.views.manifest("raw", "1")
+    assert store.views.manifest("raw", "2").manifest.rows == 2
 
 
 @pytest.mark.parametrize("options", ["[" * 3000, '{"x":' + "[" * 600 + "]" * 600 + "}"])
@@ -66,7 +66,7 @@ def test_a_version_that_is_no_number_does_not_stop_an_announcement(store: Any) -
     store.announce("raw", ["1"], manifests={"1": Manifest(rows=1)})
     store.dml("update data_manifest set version = 'x' where dataid = '1'")
     assert store.announce("raw", ["1"], manifests={"1": Manifest(rows=2, bytes=2)}).ready == ("1",)
-    assert store.manifest("raw", "1").manifest.rows == 2
+    assert store.views.manifest("raw", "1").manifest.rows == 2
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_somebody_wrote_into_a_candidate_is_derived_anew(store: Any, forged
     store.announce("raw", ["1", "2"])
     store.announce("here", ["1"])
     store.dml(f"update candidate set {forged} where jobid = 'make' and dataid = '1'")
-    assert len(store.candidates_sample("make", 10)) == 2
+    assert len(store.views.candidates_sample("make", 10)) == 2
     (other,) = store.claim("carry")
     store.commit(other)
     claims = [store.claim("make")[0] for _ in range(2)]

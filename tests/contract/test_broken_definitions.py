@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from opendataflow import Dataset, Store
-from opendataflow.errors import BadDefinition
+from opendataflow.errors import BadDefinition, OdfError
 from opendataflow.insight.recovery import plan
-from opendataflow.store import Claim, claims
-from opendataflow.store.backend import Retry
+from opendataflow.store import Claim
+from opendataflow.store.drivers.base import Retry
+from opendataflow.store.engine import claims
 from tests.support.flows import chain, claim_one, dataset, drain, following, job, produce
 
 # What a hand wrote → the jobs that it concerns.
@@ -24,6 +25,10 @@ BREAKS = {
     "options that are no JSON": ("update dataset set options = 'x' where datasetid = 'there'", {"other"}),
     "a mapping that is none": (
         "update job set itemvalue = 'sideways' where jobid = 'other' and itemtype = 'IN'",
+        {"other"},
+    ),
+    "a window that is too long": (
+        "update job set itemvalue = 'window 50000' where jobid = 'other' and itemtype = 'IN'",
         {"other"},
     ),
     "a mapping that does not fit": (
@@ -40,6 +45,10 @@ BREAKS = {
     "a marker that another job writes": (
         "insert into job (jobid, itemtype, datasetid) values ('product', 'IN', 'here')",
         {"product"},
+    ),
+    "an input that does not exist": (
+        "insert into job (jobid, itemtype, datasetid) values ('early', 'IN', 'nowhere'), ('early', 'OUT', 'later')",
+        {"early"},
     ),
     "an output that is built in": (
         "insert into job (jobid, itemtype, datasetid) values ('clock', 'OUT', 'today')",
@@ -69,7 +78,7 @@ def test_a_broken_definition_concerns_only_its_own_jobs(
     for door in (store, open_again()):
         assert {name for kind, name in door.catalogue().broken if kind == "job"} == concerned
         for jobid in concerned:
-            for call in (door.claim, door.next_dataids, door.catalogue().job):
+            for call in (door.claim, door.views.next_dataids, door.catalogue().job):
                 with pytest.raises(BadDefinition, match=jobid) as caught:
                     call(jobid)
                 assert caught.value.name == "BAD_DEFINITION"
@@ -77,7 +86,7 @@ def test_a_broken_definition_concerns_only_its_own_jobs(
     store.announce("raw", ["1", "2"])
     assert drain(store, "make", "use") == [("make", "1"), ("make", "2"), ("use", "1"), ("use", "2")]
     assert store.rescue() == []
-    assert store.status_counts()["report"] == {"READY": 2}
+    assert store.views.status_counts()["report"] == {"READY": 2}
 
 
 def test_the_statement_of_the_hint_puts_it_right(store: Store) -> None:
@@ -99,7 +108,7 @@ def test_the_statement_of_the_hint_puts_it_right(store: Store) -> None:
 
 
 def claim_one_after_another(store: Store) -> str:
-    store.announce("here", [str(len(store.chunks("here")) + 1)])
+    store.announce("here", [str(len(store.views.chunks("here")) + 1)])
     return produce(store, "other").jobid
 
 
@@ -131,7 +140,7 @@ def test_it_is_found_although_somebody_looked_at_the_definitions_first(store: St
     assert claim_one(store, "other").dataid == "1"
 
 
-@pytest.mark.parametrize("problem", [Retry, claims.Overdue])
+@pytest.mark.parametrize("problem", [Retry, claims.LeasesOverdue])
 def test_it_is_found_although_the_first_claim_was_undone(
     store: Store, monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
 ) -> None:
@@ -156,7 +165,7 @@ def test_whoever_reads_all_of_it_waits_for_a_broken_producer(store: Store) -> No
     produce(store, "make")
     store.dml("insert into job (jobid, itemtype, itemvalue) values ('make', 'A-B', '1')")
     assert store.claim("sum") == []
-    told = store.facts("sum", "all").unresolved
+    told = store.views.facts("sum", "all").unresolved
     assert any("make" in each.why and "A-B" in each.why for each in told)
     store.dml("delete from job where itemtype = 'A-B'")
     assert drain(store, "sum", "make") == [("make", "2"), ("sum", "all")]
@@ -220,3 +229,31 @@ def test_the_plan_of_a_recovery_tells_a_failure_whose_definition_broke_since(sto
     store.dml("update dataset set checks = 'x' where datasetid = 'there'")
     (told,) = plan(store).by_hand
     assert (told.name, told.chunks) == ("BAD_DEFINITION", (("there", "1"),))
+
+
+DATASETS = "insert into dataset (datasetid) values ('first'), ('second')"
+JOB = "insert into job (jobid, itemtype, datasetid) values ('early', 'IN', 'first'), ('early', 'OUT', 'second')"
+
+
+def test_a_job_may_be_inserted_before_its_datasets(store: Store) -> None:
+    store.dml(JOB)
+    with pytest.raises(BadDefinition, match="early reads dataset first, which does not exist") as caught:
+        store.claim("early")
+    assert "insert into dataset (datasetid) values ('first'), ('second')" in caught.value.hint
+    store.dml(DATASETS)
+    store.announce("first", ["1"])
+    assert drain(store, "early") == [("early", "1")]
+    assert store.breaches() == []
+
+
+def test_a_dataset_stays_while_a_job_reads_or_writes_it(store: Store) -> None:
+    store.dml(DATASETS)
+    store.dml(JOB)
+    for statement in (
+        "delete from dataset where datasetid = 'first'",
+        "update dataset set datasetid = 'third' where datasetid = 'second'",
+    ):
+        with pytest.raises(OdfError, match="a job reads or writes it"):
+            store.dml(statement)
+    store.dml("delete from job where jobid = 'early'")
+    store.dml("delete from dataset where datasetid = 'first'")

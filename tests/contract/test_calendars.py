@@ -9,7 +9,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from opendataflow import Dataset, Input, Job, Partition, Store
-from opendataflow.errors import BadDefinition
+from opendataflow.errors import BadDefinition, BadTransition, DataNotReady
+from opendataflow.insight.explain import explain
+from opendataflow.insight.recovery import plan
+from opendataflow.insight.why.job import about_job
+from opendataflow.model.definitions.calendar import check_over, why_unannounced
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -72,6 +76,27 @@ def test_periods_that_count(store: Store, dataset: Dataset, expected: list[str])
     assert made(store, dataset, "Europe/Berlin") == expected
 
 
+def test_periods_that_are_announced_by_hand_hide_no_others(store: Store) -> None:
+    at(store, "2026-11-07T12:00")
+    store.register([calendar()])
+    store.announce("periods", ["2026-11-06"])
+    assert made(store, calendar()) == ["2026-11-05", "2026-11-06"]
+    at(store, "2026-11-11T12:00")
+    store.announce("periods", ["2026-11-10"])
+    assert drained(store) == ["2026-11-07", "2026-11-08", "2026-11-09", "2026-11-10"]
+
+
+def test_a_period_that_is_forgotten_or_set_aside_stays_so(store: Store) -> None:
+    at(store, "2026-11-07T12:00")
+    assert made(store, calendar()) == ["2026-11-05", "2026-11-06"]
+    store.forget("made", ["2026-11-05"])
+    store.forget("periods", ["2026-11-05"])
+    store.hold("periods", ["2026-11-07"])
+    at(store, "2026-11-09T12:00")
+    assert drained(store) == ["2026-11-08"]
+    store.release("periods", ["2026-11-07"])
+
+
 def test_an_earlier_start_brings_the_periods_before(store: Store) -> None:
     at(store, "2026-11-07T12:00")
     assert made(store, calendar()) == ["2026-11-05", "2026-11-06"]
@@ -107,3 +132,69 @@ def test_a_calendar_that_makes_no_sense_is_refused(partition: Partition, rule: o
 def test_no_job_writes_a_calendar(store: Store) -> None:
     with pytest.raises(BadDefinition, match="whose chunks the clock announces"):
         store.register([calendar(), Dataset("raw")], [Job("make", (Input("raw"),), ("periods",))])
+
+
+def test_a_look_finds_the_periods_that_a_claim_would_announce(store: Store, open_again: Callable[..., Store]) -> None:
+    at(store, "2026-11-07T12:00")
+    assert made(store, calendar()) == ["2026-11-05", "2026-11-06"]
+    looker = open_again()
+    at(looker, "2026-11-09T12:00")
+    with looker.looking() as is_folded:
+        assert is_folded
+        assert looker.views.next_dataids("make") == ["2026-11-07", "2026-11-08"]
+    events = len(looker.views.last_events("periods", "2026-11-07", 10))
+    with looker.looking() as is_folded:
+        assert is_folded
+        assert looker.views.next_dataids("make") == ["2026-11-07", "2026-11-08"], "announced once"
+    assert len(looker.views.last_events("periods", "2026-11-07", 10)) == events
+
+
+def test_a_look_announces_no_today(store: Store) -> None:
+    at(store, "2026-11-07T12:00")
+    store.register([Dataset("made", partition=Partition("day"))], [Job("make", (Input("today"),), ("made",))])
+    with store.looking():
+        assert store.views.chunk("today", "2026-11-07") is None
+        why = about_job(store, store.catalogue(), store.catalogue().job("make"))
+        assert why.reasons[0].commands == ("odf run make",), "which announces it"
+    assert drained(store) == ["2026-11-07"]
+
+
+def test_a_period_that_was_announced_ahead_of_time_stops_no_other(store: Store) -> None:
+    at(store, "2026-11-07T12:00")
+    made(store, calendar())
+    store.announce("periods", ["2026-11-20"])
+    at(store, "2026-11-09T12:00")
+    assert drained(store) == ["2026-11-07", "2026-11-08", "2026-11-20"]
+
+
+@pytest.mark.parametrize(
+    ("dataid", "reason"), [("2026-11-08", "leaves it out"), ("2026-11-09", "this day is not over"), ("2026-11-06", "")]
+)
+def test_what_the_clock_did_not_announce_has_a_reason(dataid: str, reason: str) -> None:
+    now = datetime(2026, 11, 9, 12, tzinfo=BERLIN).timestamp()
+    found = why_unannounced(calendar(rule="Mon-Fri"), dataid, now, BERLIN)
+    assert reason in found
+    assert bool(reason) == bool(found)
+
+
+def test_a_period_that_the_clock_announced_is_not_resubmitted(store: Store) -> None:
+    at(store, "2026-11-07T12:00")
+    assert made(store, calendar()) == ["2026-11-05", "2026-11-06"]
+    with pytest.raises(BadTransition) as problem:
+        store.resubmit("periods", ["2026-11-05"])
+    assert "odf resubmit made 2026-11-05" in problem.value.hint
+    store.fail_chunks("periods", ["2026-11-05"])
+    (left,) = plan(store).by_hand
+    assert left.who == "you (the calendar announces each day only once)"
+    assert left.commands == ("odf ready periods 2026-11-05",)
+    store.announce("periods", ["2026-11-05"])
+    assert not plan(store).by_hand
+    assert explain(store.views, "periods", "2026-11-05").by_clock
+
+
+def test_a_period_that_is_not_over_is_not_announced(store: Store) -> None:
+    over = datetime(2026, 11, 7, 22, 30, tzinfo=ZoneInfo("UTC")).timestamp()  # 23:30 in Berlin
+    check_over(calendar(), ["2026-11-06"], over, BERLIN)
+    with pytest.raises(DataNotReady, match="periods 2026-11-07: this day is not over"):
+        check_over(calendar(), ["2026-11-06", "2026-11-07"], over, BERLIN)
+    check_over(Dataset("raw", partition=Partition("day")), ["2026-11-07"], over, BERLIN)

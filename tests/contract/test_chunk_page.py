@@ -30,7 +30,7 @@ def flow(store: Store) -> Store:
 def pages(store: Store, *named: str, n: int, **how: Any) -> list[list[tuple[str, str]]]:
     found, after = [], None
     while True:
-        page = chunk_page(store, named, n=n, after=after, **how)
+        page = chunk_page(store.views, named, n=n, after=after, **how)
         found.append([(chunk.datasetid, chunk.dataid) for chunk in page.chunks])
         after = page.next
         if after is None:
@@ -42,7 +42,7 @@ def test_all_pages_together_are_all_chunks_each_once(flow: Store, n: int) -> Non
     found = pages(flow, n=n)
     assert all(len(page) == n for page in found[:-1])
     assert 0 < len(found[-1]) <= n
-    assert list(joined.from_iterable(found)) == [(chunk.datasetid, chunk.dataid) for chunk in chunk_list(flow)]
+    assert list(joined.from_iterable(found)) == [(chunk.datasetid, chunk.dataid) for chunk in chunk_list(flow.views)]
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_a_page_keeps_to_what_is_asked_for(flow: Store, how: dict[str, str], exp
 
 
 def test_the_next_page_begins_where_a_chunk_was_that_is_forgotten(flow: Store) -> None:
-    page = chunk_page(flow, ["product"], n=2)
+    page = chunk_page(flow.views, ["product"], n=2)
     assert page.next == "product:2"
     flow.forget("product", ["2"])
-    assert [chunk.dataid for chunk in chunk_page(flow, ["product"], n=2, after=page.next).chunks] == ["3", "4"]
+    assert [chunk.dataid for chunk in chunk_page(flow.views, ["product"], n=2, after=page.next).chunks] == ["3", "4"]
 
 
 def test_what_is_no_place_to_go_on_from_is_refused(flow: Store) -> None:
     for after in ("raw", "product:1"):
         with pytest.raises(UsageError):
-            chunk_page(flow, ["raw"], after=after)
+            chunk_page(flow.views, ["raw"], after=after)
     with pytest.raises(UnknownDataset):
-        chunk_page(flow, after="none:1")
+        chunk_page(flow.views, after="none:1")

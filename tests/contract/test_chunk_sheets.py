@@ -205,7 +205,7 @@ def test_a_dataset_knows_what_is_missing_refused_stale_and_late(store: Store) ->
         [dataset("raw", "day", options={"expected": True}), dataset("report", "day", options={"deadline": "06:00"})],
         [job("make", "raw", writes="report")],
     )
-    store.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
+    store.views.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
     for content in ("a", "b"):
         store.announce("raw", ["2026-11-10"], manifests={"2026-11-10": Manifest(fingerprint=content)})
         drain(store, *(("make",) if content == "a" else ()))

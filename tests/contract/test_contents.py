@@ -24,7 +24,7 @@ def test_a_commit_with_the_content_of_another_chunk_is_refused(store: Store) -> 
     with pytest.raises(WrongData, match="product 1"):
         store.commit(claim, rows("a"))
     assert status(store, "product", "2") == "RUNNING", "nothing happened"
-    assert store.manifests("product", "2") == []
+    assert store.views.manifests("product", "2") == []
     store.fail(claim, "WRONG_DATA")
     store.resubmit("product", ["2"])
     store.commit(claim_one(store, "make"), rows("b"))
@@ -90,7 +90,7 @@ def arrive(store: Store, contents: dict[str, str]) -> None:
 
 
 def warned(store: Store) -> list[str]:
-    return [chunk.remark for chunk in store.remarked()]
+    return [chunk.remark for chunk in store.views.remarked()]
 
 
 def test_a_product_that_repeats_is_published_with_a_remark_where_its_inputs_differ(store: Store) -> None:
@@ -100,7 +100,7 @@ def test_a_product_that_repeats_is_published_with_a_remark_where_its_inputs_diff
     remark = "product: warning: repeats: same_content_as 1"
     assert store.commit(claim_one(store, "make"), rows("a")) == remark
     assert (status(store, "product", "2"), warned(store)) == ("READY", [remark])
-    published = store.manifest("product", "2")
+    published = store.views.manifest("product", "2")
     assert published is not None
     assert [result.kind for result in published.manifest.checks] == ["repeats"]
     claims = store.claim("use", n=2)
@@ -187,4 +187,4 @@ def test_a_version_that_repeats_another_product_can_be_rolled_back_to(store: Sto
     store.resubmit("product", ["2"])
     store.commit(claim_one(store, "make"), rows("b"))
     store.rollback("product", "2")
-    assert store.chunk("product", "2").version == 1  # type: ignore[union-attr]
+    assert store.views.chunk("product", "2").version == 1  # type: ignore[union-attr]

@@ -19,8 +19,9 @@ from opendataflow.errors import (
     StoreUnreachable,
     UnknownJob,
 )
-from opendataflow.store import Claim, claims
-from opendataflow.store.backend import Retry
+from opendataflow.store import Claim
+from opendataflow.store.drivers.base import Retry
+from opendataflow.store.engine import claims
 from tests.support.flows import claim_one, drain, job, status
 from tests.support.flows import dataset as tracked
 
@@ -55,7 +56,7 @@ def test_candidates_that_never_fit_end_the_claim_with_a_name(store: Store, monke
     store.announce("raw", ["1"])
 
     def never(*_: object) -> None:
-        raise claims.Stale
+        raise claims.CandidateOutdated
 
     monkeypatch.setattr(claims, "take", never)
     with pytest.raises(BadDefinition, match="candidates of make"):
@@ -68,7 +69,7 @@ def test_a_transaction_that_always_loses_ends_with_a_name(store: Store) -> None:
     def loses(_: object) -> None:
         raise Retry
 
-    with pytest.raises(StoreUnreachable, match="begin again"):
+    with pytest.raises(StoreUnreachable, match="lost a race"):
         store._do(loses)
 
 

@@ -14,8 +14,10 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import links, notices, past, period, queries, records, rows, sheets
-from opendataflow.store.pipeline import check
+from opendataflow.store import incidents, records, rows, version_records
+from opendataflow.store.drivers import queries
+from opendataflow.store.drivers.postgres_transaction import check
+from opendataflow.store.views import activity, history, sheets
 from tests.support.flows import chain, claim_one, dump, in_status, produce, status
 from tests.support.workers import ROOT
 
@@ -225,34 +227,34 @@ def test_every_row_has_the_fields_that_its_query_returns(both: tuple[Store, Stor
         "input_row": records.InputRow,
         "records.run": records.Run,
         "records.event": records.Event,
-        "records.link": records.Link,
+        "records.link": records.LineageLink,
         "records.current": records.Current,
-        "link": records.Link,
+        "link": records.LineageLink,
         "current": records.Current,
-        "links.stale_chunk": links.StaleChunk,
-        "links.recalled": links.Recalled,
-        "recalled": links.Recalled,
-        "links.descendant": links.Descendant,
+        "version_records.stale_chunk": version_records.StaleChunk,
+        "version_records.recalled": version_records.Recalled,
+        "recalled": version_records.Recalled,
+        "version_records.descendant": version_records.Descendant,
         "records.sample": records.Sample,
-        "last_change": past.LastChange,
-        "attempted": period.Attempted,
-        "deed": period.Deed,
-        "row_count": period.RowCount,
-        "stint": period.Stint,
-        "made_chunk": period.MadeChunk,
+        "last_change": history.LastChange,
+        "attempted": activity.Attempted,
+        "deed": activity.OperatorEvent,
+        "row_count": activity.RowCount,
+        "stint": activity.RunSpan,
+        "made_chunk": activity.MadeChunk,
         "chunk_line": sheets.ChunkLine,
         "columns": sheets.Columns,
-        "failed_chunk": period.FailedChunk,
-        "told": past.Told,
+        "failed_chunk": activity.FailedChunk,
+        "history_line": history.HistoryLine,
         "records.published": records.ManifestRow,
-        "_incident": notices.Incident,
-        "_message": notices.Message,
+        "_incident": incidents.Incident,
+        "_message": incidents.Message,
     }
     sqlite = queries.load("sqlite")
     seen = set()
-    for file in sorted(STORE.glob("*.py")):
+    for file in sorted(STORE.rglob("*.py")):
         code = re.sub(r"\s+", " ", file.read_text(encoding="utf-8"))
-        for make, query in re.findall(r'(?:fetch|asked|first)\( ?([\w.]+), "(\w+)"', code):
+        for make, query in re.findall(r'(?:fetch|fetch_later|first)\( ?([\w.]+), "(\w+)"', code):
             name = make.removesuffix("._make")
             shape: Any = makes.get(name) or _named_tuple(file, name)
             columns = sqlite_result(both[0], sqlite[query])
@@ -268,7 +270,7 @@ def _named_tuple(file: Path, name: str) -> Any:
 
     from opendataflow import model
 
-    module = importlib.import_module(f"opendataflow.store.{file.stem}")
+    module = importlib.import_module(".".join(file.relative_to(ROOT / "src").with_suffix("").parts))
     for place in (module, rows, records, model):
         if hasattr(place, name):
             return getattr(place, name)

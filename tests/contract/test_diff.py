@@ -6,7 +6,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.errors import DataNotReady, UnknownDataset, UsageError
-from opendataflow.insight.diff import Differs, diff
+from opendataflow.insight.diff import ChangedFact, diff
 from opendataflow.model import CheckResult
 from tests.support.flows import chain, claim_one
 
@@ -52,17 +52,17 @@ def test_the_current_version_is_compared_with_the_one_before(flow: Store):
         "the order was id, name, gone and is name, id, more",
     )
     assert found.facts == (
-        Differs("rows", 10, 12),
-        Differs("span upper", "9", "11"),
-        Differs("fingerprint", "aa", "bb"),
+        ChangedFact("rows", 10, 12),
+        ChangedFact("span upper", "9", "11"),
+        ChangedFact("fingerprint", "aa", "bb"),
     )
-    assert found.checks == (Differs("rows", {"passed": True, "rows": 10}, {"passed": True, "rows": 12}),)
+    assert found.checks == (ChangedFact("rows", {"passed": True, "rows": 10}, {"passed": True, "rows": 12}),)
     assert [each.what for each in found.inputs] == ["raw 1"]
     assert found.is_same_content is False
 
 
 def test_versions_can_be_named_in_any_order(flow: Store):
-    assert diff(flow, "product", "1", 2, 1).facts[0] == Differs("rows", 12, 10)
+    assert diff(flow, "product", "1", 2, 1).facts[0] == ChangedFact("rows", 12, 10)
     assert diff(flow, "product", "1", 1).after.version == 2
     same = diff(flow, "product", "1", 2, 2)
     assert (same.facts, same.columns, same.is_same_content) == ((), (), True)

@@ -17,12 +17,12 @@ TRACKED = "only tracked: no location and no checks are declared"
 
 def verdict(store: Store, jobid: str, dataid: str) -> str:
     store.fold_in()
-    return decide(store.facts(jobid, dataid)).verdict
+    return decide(store.views.facts(jobid, dataid)).verdict
 
 
 def reasons(store: Store, jobid: str, dataid: str) -> list[str]:
     store.fold_in()
-    return [item.why for item in store.facts(jobid, dataid).unresolved]
+    return [item.why for item in store.views.facts(jobid, dataid).unresolved]
 
 
 def rates(store: Store) -> None:
@@ -44,7 +44,7 @@ def whole(store: Store, **partition: Any) -> None:
 def test_the_facts_of_a_chunk_that_may_run(store: Store) -> None:
     chain(store, pools=[Pool("etl", 2)], pool="etl")
     store.announce("raw", ["1"])
-    facts = store.facts("make", "1")
+    facts = store.views.facts("make", "1")
     assert (facts.jobid, facts.dataid, facts.partition, facts.forced) == ("make", "1", "number", False)
     assert facts.inputs == (InputFact("raw", "1", "READY", 1),)
     assert facts.outputs == (OutputFact("product", None, None),)
@@ -58,16 +58,16 @@ def test_looking_at_the_facts_changes_nothing(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
     before = dump(store)
-    store.facts("make", "1")
-    store.facts("make", "nonsense")
+    store.views.facts("make", "1")
+    store.views.facts("make", "nonsense")
     assert dump(store) == before
     with pytest.raises(UnknownJob):
-        store.facts("nosuch", "1")
+        store.views.facts("nosuch", "1")
 
 
 def test_an_input_that_is_not_there_is_a_no_to_the_first_question(store: Store) -> None:
     chain(store)
-    assert store.facts("make", "1").inputs == (InputFact("raw", "1", None, None),)
+    assert store.views.facts("make", "1").inputs == (InputFact("raw", "1", None, None),)
     assert verdict(store, "make", "1") == "DATA_NOT_READY"
     put(store, "raw", "1", "FAILED")
     assert verdict(store, "make", "1") == "DATA_NOT_READY"
@@ -75,7 +75,7 @@ def test_an_input_that_is_not_there_is_a_no_to_the_first_question(store: Store) 
 
 def test_a_malformed_dataid_is_a_no_to_the_second_question(store: Store) -> None:
     chain(store, partition="day")
-    facts = store.facts("make", "2025-13-01")
+    facts = store.views.facts("make", "2025-13-01")
     assert "2025-13-01" in facts.malformed
     assert (facts.inputs, facts.outputs) == ((), ())
     assert decide(facts).verdict == "WRONG_DATA"
@@ -85,8 +85,8 @@ def test_what_holds_the_chunk_is_a_no_to_the_last_question(store: Store) -> None
     chain(store)
     store.announce("raw", ["1", "2", "3"])
     claim = claim_one(store, "make")
-    assert store.facts("make", "1").outputs == (OutputFact("product", "RUNNING", claim.runid),)
-    assert store.facts("make", "1").reads == (ReadFact("raw", "1", "RUNNING"),)
+    assert store.views.facts("make", "1").outputs == (OutputFact("product", "RUNNING", claim.runid),)
+    assert store.views.facts("make", "1").reads == (ReadFact("raw", "1", "RUNNING"),)
     assert verdict(store, "make", "1") == "LOCKED"
     store.commit(claim)
     assert verdict(store, "make", "1") == "LOCKED", "it is done"
@@ -101,7 +101,7 @@ def test_a_row_that_says_consumed_locks_where_there_is_no_output(store: Store) -
     store.announce("raw", ["1"])
     put(store, "raw", "1", "DONE", jobid="make", locktype="IN")
     store.fold_in()
-    assert store.facts("make", "1").reads == (ReadFact("raw", "1", "DONE"),)
+    assert store.views.facts("make", "1").reads == (ReadFact("raw", "1", "DONE"),)
     assert verdict(store, "make", "1") == "LOCKED"
 
 
@@ -110,7 +110,7 @@ def test_what_was_refused_a_moment_ago_is_deferred(store: Store) -> None:
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     store.give_back(claim, Receipt("make", "1", (Answer("place", False),)), "no", wait=30)
-    assert 0 < store.facts("make", "1").deferred <= 30
+    assert 0 < store.views.facts("make", "1").deferred <= 30
     assert verdict(store, "make", "1") == "LOCKED"
 
 
@@ -118,7 +118,7 @@ def test_a_full_pool_is_a_no_to_the_last_question(store: Store) -> None:
     chain(store, pools=[Pool("etl", 1)], pool="etl")
     store.announce("raw", ["1", "2"])
     claim = claim_one(store, "make")
-    assert store.facts("make", "2").limits == (Limit("pool", "etl", 1, 1),)
+    assert store.views.facts("make", "2").limits == (Limit("pool", "etl", 1, 1),)
     assert verdict(store, "make", "2") == "LOCKED"
     store.commit(claim)
     assert verdict(store, "make", "2") == "YES"
@@ -136,7 +136,7 @@ def test_a_missing_latest_input_is_not_ready_whoever_asks(store: Store) -> None:
     assert verdict(store, "price", "2025-03-10") == "DATA_NOT_READY", "it is newer"
     store.announce("rates", ["2025-03-01", "2025-03-09"])
     assert verdict(store, "price", "2025-03-10") == "YES"
-    assert store.facts("price", "2025-03-10").inputs[0] == InputFact("rates", "2025-03-09", "READY", 1)
+    assert store.views.facts("price", "2025-03-10").inputs[0] == InputFact("rates", "2025-03-09", "READY", 1)
 
 
 def all_without_chunks(store: Store) -> str:
@@ -171,7 +171,7 @@ def test_a_missing_input_of_mapping_all_is_not_ready_and_says_why(store: Store, 
     assert verdict(store, "total", "all") == "DATA_NOT_READY"
     assert store.claim("total", dataid="all") == []
     assert reasons(store, "total", "all")[0] == expected
-    assert all(item.mapping == "all" for item in store.facts("total", "all").unresolved)
+    assert all(item.mapping == "all" for item in store.views.facts("total", "all").unresolved)
 
 
 def test_all_of_a_counted_dataset_needs_every_chunk(store: Store) -> None:
@@ -183,7 +183,7 @@ def test_all_of_a_counted_dataset_needs_every_chunk(store: Store) -> None:
     assert reasons(store, "total", "all") == ["total reads all 3 chunks of parts, and only 2 are there"]
     store.announce("parts", ["3"])
     assert verdict(store, "total", "all") == "YES"
-    assert [item.dataid for item in store.facts("total", "all").inputs] == ["1", "2", "3"]
+    assert [item.dataid for item in store.views.facts("total", "all").inputs] == ["1", "2", "3"]
 
 
 def test_all_waits_for_what_is_unfinished_further_upstream(store: Store) -> None:
@@ -212,7 +212,7 @@ def test_place_and_validated_of_what_is_only_tracked_are_not_asked(store: Store)
     assert receipt.verdict == "YES"
     for question in ("place", "validated"):
         assert (receipt.answer(question).yes, receipt.answer(question).why) == (None, TRACKED)
-    stored = store.receipts("make", "1")[0].receipt
+    stored = store.views.receipts("make", "1")[0].receipt
     assert stored == receipt
 
 
@@ -224,8 +224,8 @@ def test_a_claim_of_data_that_has_a_location_is_open_until_somebody_looked(store
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     assert claim.receipt.verdict == "NOT_ASKED"
-    assert store.receipts("make", "1") == [], "the gate stores the answers"
-    assert decide(store.facts("make", "1")).answer("place").yes is None
+    assert store.views.receipts("make", "1") == [], "the gate stores the answers"
+    assert decide(store.views.facts("make", "1")).answer("place").yes is None
 
 
 def test_the_facts_of_a_claim_are_those_it_was_made_by(store: Store) -> None:

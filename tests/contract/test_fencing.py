@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from opendataflow import Dataset, Input, Job, Manifest, Store
 from opendataflow.errors import LeaseLost
-from opendataflow.model import Receipt, Retry
+from opendataflow.model import Receipt, RetryRule
 from opendataflow.store import Claim
 from tests.support.flows import chain, change, claim_one, dump, following, in_status, kinds, produce, status
 
@@ -46,7 +46,7 @@ TAKEN_AWAY = [expire, resubmit_by_sql, resubmit_by_force, forget_by_force, hold_
 def zombie(request: pytest.FixtureRequest, store: Store) -> tuple[Claim, str]:
     """The claim of a process whose chunk was taken away, and how."""
     short = request.param is expire
-    chain(store, retry=Retry(retries=1 if short else 0, backoff=0), lease=LEASE if short else 30.0)
+    chain(store, retry=RetryRule(retries=1 if short else 0, backoff=0), lease=LEASE if short else 30.0)
     store.announce("raw", ["1"])
     claim = claim_one(store, "make", owner="zombie")
     request.param(store, claim)
@@ -78,16 +78,16 @@ def test_it_is_refused_while_its_successor_runs(
     try_everything(store, claim)
     other.commit(successor, {"product": Manifest(location="/successor")})
     try_everything(store, claim)
-    published = store.manifest("product", "1")
+    published = store.views.manifest("product", "1")
     assert published is not None
     assert (published.version, published.manifest.location) == (successor.epoch, "/successor")
-    assert len(store.manifests("product", "1")) == 1
+    assert len(store.views.manifests("product", "1")) == 1
 
 
 def test_the_runs_and_events_tell_the_story(store: Store, zombie: tuple[Claim, str]) -> None:
     claim, how = zombie
     produce(store, "make", "1")
-    newest, oldest = store.runs(jobid="make", dataid="1")
+    newest, oldest = store.views.runs(jobid="make", dataid="1")
     assert (oldest.runid, oldest.status, oldest.outcome, oldest.owner) == (claim.runid, "LOST", "LEASE_LOST", "zombie")
     assert (newest.status, newest.epoch) == ("READY", 2)
     middle = {
@@ -149,7 +149,7 @@ def test_several_commits_are_all_or_nothing(store: Store) -> None:
 
 
 def test_an_expired_lease_that_is_not_to_be_tried_again_is_failed(store: Store) -> None:
-    chain(store, lease=LEASE, retry=Retry(on=("JOB_FAILED",)))
+    chain(store, lease=LEASE, retry=RetryRule(on=("JOB_FAILED",)))
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     expire(store, claim)
@@ -157,7 +157,7 @@ def test_an_expired_lease_that_is_not_to_be_tried_again_is_failed(store: Store) 
     assert store.rescue() == []
     assert (status(store, "product", "1"), in_status(store, "raw", "1", "make")) == ("FAILED", "FAILED")
     assert store.claim("make") == []
-    assert store.running() == []
+    assert store.views.running() == []
 
 
 def test_an_expired_lease_is_found_by_any_claim_of_any_job(store: Store) -> None:
@@ -183,12 +183,12 @@ def test_a_heartbeat_keeps_the_chunk(store: Store, open_again: Callable[..., Sto
 
 def test_who_claims_more_does_not_lose_what_it_works_on(store: Store, open_again: Callable[..., Store]) -> None:
     """Both stood still for longer than a lease; one of them goes on, and claims before it says that it lives."""
-    chain(store, lease=1000.0, retry=Retry(retries=1, backoff=0.0))
+    chain(store, lease=1000.0, retry=RetryRule(retries=1, backoff=0.0))
     store.announce("raw", ["1", "2", "3"])
     ours, theirs = claim_one(store, "make"), claim_one(open_again(who="other"), "make")
     store.dml("update run set lease_until = 1")
     assert [claim.dataid for claim in store.claim("make", 3, held=[ours])] == ["2", "3"]
-    assert (store.run(ours.runid).status, store.run(theirs.runid).status) == ("RUNNING", "LOST")
+    assert (store.views.run(ours.runid).status, store.views.run(theirs.runid).status) == ("RUNNING", "LOST")
     store.commit(ours)
     assert status(store, "product", "1") == "READY"
 
@@ -199,7 +199,7 @@ def test_nobody_waits_for_a_chunk_that_was_given_back(store: Store) -> None:
     claim = claim_one(store, "make")
     assert store.claim("use", dataid="1") == [], "it waits for what is being made"
     store.give_back(claim, None, "nobody began it", wait=0)
-    assert store.candidate_counts() == {"make": {"CLAIMABLE": 1}}
+    assert store.views.candidate_counts() == {"make": {"CLAIMABLE": 1}}
     assert store.breaches() == []
 
 
@@ -221,7 +221,7 @@ def test_epochs_only_grow(store: Store) -> None:
             store.commit(claim)
             store.forget("product", ["1"])
     assert epochs == [1, 2, 3, 4, 5]
-    assert [published.version for published in store.manifests("product", "1")] == [5, 2]
+    assert [published.version for published in store.views.manifests("product", "1")] == [5, 2]
 
 
 def test_epochs_grow_past_what_was_announced(store: Store) -> None:
@@ -229,14 +229,14 @@ def test_epochs_grow_past_what_was_announced(store: Store) -> None:
     store.announce("raw", ["1"])
     for n in range(3):
         store.announce("product", ["1"], manifests={"1": Manifest(fingerprint=f"f{n}")})
-    chunk = store.chunk("product", "1")
+    chunk = store.views.chunk("product", "1")
     assert chunk is not None
     assert chunk.version == 3
     store.resubmit("product", ["1"])
     assert produce(store, "make", "1").epoch == 4
     store.forget("product", ["1"])
     assert store.announce("product", ["1"]).ready == ("1",)
-    again = store.chunk("product", "1")
+    again = store.views.chunk("product", "1")
     assert again is not None
     assert again.version == 5
 
@@ -248,7 +248,7 @@ def test_a_running_row_that_somebody_changes_and_then_deletes_ends_its_run(store
     change(store, "product", "1", "RESUBMIT")
     store.dml("delete from datastatus where datasetid = 'product'")
     assert following(store, "make") == ["1"]
-    assert store.run(claim.runid).status == "LOST"
+    assert store.views.run(claim.runid).status == "LOST"
     assert in_status(store, "raw", "1", "make") is None
     with pytest.raises(LeaseLost):
         store.commit(claim)
@@ -272,7 +272,7 @@ def test_a_running_row_that_somebody_deletes_is_as_if_it_had_never_been(store: S
     with pytest.raises(LeaseLost):
         store.commit(claim)
     store.commit(again)
-    assert store.run(claim.runid).status == "LOST"
+    assert store.views.run(claim.runid).status == "LOST"
 
 
 def test_a_claim_whose_status_was_changed_by_sql_is_not_given_back(store: Store) -> None:
@@ -289,7 +289,7 @@ def test_a_claim_whose_status_was_changed_by_sql_is_not_given_back(store: Store)
 
 
 def lease_until(store: Store, claim: Claim) -> float:
-    until = store.run(claim.runid).lease_until
+    until = store.views.run(claim.runid).lease_until
     assert until is not None
     return until
 
@@ -299,42 +299,44 @@ def test_a_lease_lasts_as_long_as_the_job_says_from_the_claim_and_from_each_hear
     store.announce("raw", ["1", "2", "3"])
     for claims in (store.claim("make"), store.claim("make", n=2)):
         for claim in claims:
-            before = store.clock()
+            before = store.views.clock()
             assert lease_until(store, claim) <= before + 100
             assert store.heartbeat(claim) >= before + 100
             assert lease_until(store, claim) >= before + 100
-    before = store.clock()
+    before = store.views.clock()
     other = claim_one(store, "make", dataid="4", force=True, lease=50.0)
-    assert before + 50 <= lease_until(store, other) <= store.clock() + 50
+    assert before + 50 <= lease_until(store, other) <= store.views.clock() + 50
 
 
 def test_a_lease_of_the_claim_itself_is_whole(store: Store) -> None:
     chain(store, lease=100.0)
     store.announce("raw", ["1", "2", "3"])
-    before = store.clock()
+    before = store.views.clock()
     assert all(lease_until(store, claim) >= before + 100 for claim in [*store.claim("make"), *store.claim("make", n=2)])
 
 
-TAKES = {
+TAKES: dict[str, Callable[[Store], Sequence[object]]] = {
     "rescue": lambda store: store.rescue(),
     "claim": lambda store: store.claim("make"),
-    "look": lambda store: store.expired(),
+    "claim of a dataid": lambda store: store.claim("make", dataid="1"),
+    "look": lambda store: store.views.expired(),
+    "holds": lambda store: [run for run in store.views.running() if not store.views.holds(run.runid)],
 }
 
 
 @pytest.mark.parametrize("how", TAKES)
 def test_nobody_takes_a_chunk_whose_lease_has_less_than_a_second_left(store: Store, how: str) -> None:
-    chain(store, retry=Retry(retries=99, backoff=0))
+    chain(store, retry=RetryRule(retries=99, backoff=0))
     store.announce("raw", ["1"])
     is_in_time = False
     while not is_in_time:  # a busy machine may need longer than that for one look
-        if store.chunk("product", "1") is not None:
+        if store.views.chunk("product", "1") is not None:
             store.resubmit("product", ["1"], force=True)
         claim = claim_one(store, "make")
-        until = store.clock() + 0.9
+        until = store.views.clock() + 0.9
         store.dml(f"update run set lease_until = {until!r} where runid = {claim.runid}")
         taken = TAKES[how](store)
-        is_in_time = store.clock() < until
+        is_in_time = store.views.clock() < until
     assert taken == []
-    store.dml(f"update run set lease_until = {store.clock() - 0.01!r} where runid = {claim.runid}")
+    store.dml(f"update run set lease_until = {store.views.clock() - 0.01!r} where runid = {claim.runid}")
     assert TAKES[how](store) != []

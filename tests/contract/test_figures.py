@@ -6,8 +6,8 @@ from opendataflow import Pool, Store
 from opendataflow.errors import StoreUnreachable
 from opendataflow.insight.metrics import OTHER, Figure, Metrics, Spread
 from opendataflow.model import Answer, Receipt
-from opendataflow.store import figures
-from opendataflow.store.figures import BUCKETS, Mark
+from opendataflow.store.views import counts
+from opendataflow.store.views.counts import BUCKETS, Cursor
 from tests.support.flows import chain, claim_one, dataset, job, produce
 
 CANARY = "s3cret-canary"
@@ -99,13 +99,13 @@ def test_a_look_during_which_the_history_is_counted_tells_nothing_of_it_yet(stor
     """Else there would be totals without the READY chunks that were counted before them."""
     chain(store)
     store.announce("raw", ["1"])
-    metrics, look = Metrics(lambda: store, "1"), store.figures_now
+    metrics, look = Metrics(lambda: store, "1"), store.views.figures_now
 
     def look_while_it_is_counted() -> object:
         metrics._count_all(store)
         return look()
 
-    monkeypatch.setattr(store, "figures_now", look_while_it_is_counted)
+    monkeypatch.setattr(store.views, "figures_now", look_while_it_is_counted)
     assert not [figure for figure in metrics.again() if figure.name == "odf_claims"]
     monkeypatch.undo()
     assert [figure for figure in metrics.again() if figure.name == "odf_claims"]
@@ -117,9 +117,9 @@ def test_a_long_history_is_counted_page_by_page_to_the_same_sums(store: Store, m
     for _ in range(7):
         produce(store, "make")
     whole = watching(store).again()
-    monkeypatch.setattr(figures, "_PAGE", 3)
+    monkeypatch.setattr(counts, "_PAGE", 3)
     assert values(watching(store).again(), "odf_claims") == values(whole, "odf_claims") == {("make",): 7}
-    assert store.figures_since(Mark()).mark.runid == 3
+    assert store.views.figures_since(Cursor()).mark.runid == 3
 
 
 def test_run_times_fall_into_the_buckets_that_are_named(store: Store) -> None:
@@ -170,7 +170,7 @@ def test_a_store_that_cannot_be_asked_is_a_figure_too() -> None:
 
 
 def test_figures_that_are_added_up_stay(store: Store) -> None:
-    assert store.added_up("lineage sent") == 0
+    assert store.views.added_up("lineage sent") == 0
     store.add_up({"lineage sent": 3, "lineage dropped": 0})
     store.add_up({"lineage sent": 4})
-    assert (store.added_up("lineage sent"), store.added_up("lineage dropped")) == (7, 0)
+    assert (store.views.added_up("lineage sent"), store.views.added_up("lineage dropped")) == (7, 0)

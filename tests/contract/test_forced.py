@@ -18,18 +18,18 @@ def all_of_it(store: Store) -> None:
 
 
 def stale(store: Store) -> list[tuple[str, str]]:
-    return [(row.datasetid, row.dataid) for row in store.stale()]
+    return [(row.datasetid, row.dataid) for row in store.views.stale()]
 
 
 def test_what_is_made_again_by_force_is_no_input_meanwhile(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
     produce(store, "make")
-    assert store.next_dataids("use") == ["1"]
+    assert store.views.next_dataids("use") == ["1"]
     again = claim_one(store, "make", dataid="1", force=True)
-    assert store.next_dataids("use") == []
+    assert store.views.next_dataids("use") == []
     store.commit(again)
-    assert store.next_dataids("use") == ["1"]
+    assert store.views.next_dataids("use") == ["1"]
 
 
 def test_a_forced_run_that_is_given_back_leaves_its_readers_what_they_had(store: Store) -> None:
@@ -37,7 +37,7 @@ def test_a_forced_run_that_is_given_back_leaves_its_readers_what_they_had(store:
     store.announce("raw", ["1"])
     produce(store, "make")
     store.give_back(claim_one(store, "make", dataid="1", force=True), None, "nobody began it", wait=0)
-    assert store.next_dataids("use") == ["1"]
+    assert store.views.next_dataids("use") == ["1"]
 
 
 def test_a_forced_run_that_is_given_back_leaves_each_output_as_it_was(store: Store) -> None:
@@ -90,7 +90,7 @@ def test_a_chunk_that_was_named_and_not_taken_stays_in_line(store: Store) -> Non
     assert following(store, "make") == []
     store.dml("delete from datastatus where datasetid = 'product' and dataid = '1' and locktype = 'OUT'")
     assert store.claim("make", dataid="1") == [], "the pool has no slot"
-    assert store.next_dataids("make") == ["1"], "which is no reason to forget the chunk"
+    assert store.views.next_dataids("make") == ["1"], "which is no reason to forget the chunk"
 
 
 def test_what_a_forced_run_did_without_makes_its_chunk_stale_once_it_is_there(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.errors import BadDataid, UnknownDataset, UnknownStatus
-from opendataflow.insight.heat import Heat, Wanted, heat
+from opendataflow.insight.heat import Heat, MatrixFilter, heat
 from opendataflow.insight.matrix import Block, Cell
 from opendataflow.insight.stale import stale_now
 from tests.support.flows import chain, change, claim_one, dataset, drain, job, put
@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_shown_by_month_and_a_zoom_shows_each_day(flow: Sto
     seen = heat(flow, width=40)
     assert block(seen).each == "one month"
     assert cells(seen, "report")["2026-03"] == Cell("READY", 28, 28)
-    closer = heat(flow, Wanted(since="2026-03", until="2026-03"), width=40)
+    closer = heat(flow, MatrixFilter(since="2026-03", until="2026-03"), width=40)
     assert len(block(closer).columns) == 31, "the whole month, whatever there is of it"
     assert cells(closer, "report")["2026-03-28"] == Cell("READY", 1, 1)
     assert cells(closer, "report")["2026-03-31"] == Cell(None, 0, 0)
@@ -86,26 +86,26 @@ def test_rows_are_paged_and_all_pages_have_the_same_columns(flow: Store) -> None
 
 
 def test_filters_choose_datasets_by_name_by_job_and_by_text(flow: Store) -> None:
-    assert names(heat(flow, Wanted(dataset="raw"))) == ["raw"]
-    assert names(heat(flow, Wanted(job="use"))) == ["product", "report"]
-    assert names(heat(flow, Wanted(text="PORT"))) == ["report"]
-    assert names(heat(flow, Wanted(text="no such"))) == []
+    assert names(heat(flow, MatrixFilter(dataset="raw"))) == ["raw"]
+    assert names(heat(flow, MatrixFilter(job="use"))) == ["product", "report"]
+    assert names(heat(flow, MatrixFilter(text="PORT"))) == ["report"]
+    assert names(heat(flow, MatrixFilter(text="no such"))) == []
     with pytest.raises(UnknownDataset):
-        heat(flow, Wanted(dataset="nosuch"))
+        heat(flow, MatrixFilter(dataset="nosuch"))
 
 
 def test_a_status_chooses_the_datasets_that_have_it_in_the_window(flow: Store) -> None:
     change(flow, "product", "2026-03-05", "FAILED")
-    assert names(heat(flow, Wanted(status="error"))) == ["product"]
-    assert names(heat(flow, Wanted(status="FAILED", since="2026-04"))) == []
-    assert names(heat(flow, Wanted(status="ready"))) == ["raw", "product", "report"]
+    assert names(heat(flow, MatrixFilter(status="error"))) == ["product"]
+    assert names(heat(flow, MatrixFilter(status="FAILED", since="2026-04"))) == []
+    assert names(heat(flow, MatrixFilter(status="ready"))) == ["raw", "product", "report"]
     with pytest.raises(UnknownStatus):
-        heat(flow, Wanted(status="purple"))
+        heat(flow, MatrixFilter(status="purple"))
 
 
 def test_a_window_that_no_dataset_has_is_refused(flow: Store) -> None:
     with pytest.raises(BadDataid):
-        heat(flow, Wanted(since="never"))
+        heat(flow, MatrixFilter(since="never"))
 
 
 def test_stale_chunks_are_marked_and_can_be_asked_for(flow: Store) -> None:
@@ -113,7 +113,7 @@ def test_stale_chunks_are_marked_and_can_be_asked_for(flow: Store) -> None:
     drain(flow, "make")
     seen = heat(flow)
     assert cells(seen, "report")["2026-03"].stale == 1
-    assert names(heat(flow, Wanted(status="stale"))) == ["report"]
+    assert names(heat(flow, MatrixFilter(status="stale"))) == ["report"]
     assert heat(flow, stale=stale_now(flow)) == seen
 
 
@@ -123,7 +123,7 @@ def test_numbers_are_shown_in_steps_that_people_know(store: Store) -> None:
     seen = heat(store, width=40)
     assert block(seen, "number").each == "50 numbers"
     assert cells(seen, "raw")["50"] == Cell("READY", 50, 50)
-    closer = heat(store, Wanted(since="50", until="59"))
+    closer = heat(store, MatrixFilter(since="50", until="59"))
     assert [*cells(closer, "raw")] == [str(n) for n in range(50, 60)]
 
 
@@ -145,7 +145,7 @@ def test_text_is_shown_dataid_by_dataid_where_it_fits_and_counted_where_not(stor
 
 def test_missing_and_refused_chunks_have_their_signs(store: Store) -> None:
     store.register([dataset("raw", "day", options={"expected": True})])
-    store.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
+    store.views.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
     store.announce("raw", ["2026-11-10", "2026-11-13"])
     store.refuse_arrival("raw", "2026-11-12", "NOT_VALIDATED", "too few rows")
     signs = {label: cell.status for label, cell in cells(heat(store), "raw").items()}
@@ -156,8 +156,8 @@ def test_missing_and_refused_chunks_have_their_signs(store: Store) -> None:
         "2026-11-13": "READY",
         "2026-11-14": "MISSING",
     }
-    assert names(heat(store, Wanted(status="missing"))) == ["raw"]
-    assert names(heat(store, Wanted(status="refused"))) == ["raw"]
+    assert names(heat(store, MatrixFilter(status="missing"))) == ["raw"]
+    assert names(heat(store, MatrixFilter(status="refused"))) == ["raw"]
 
 
 def test_a_running_chunk_is_seen_as_one(flow: Store) -> None:
@@ -176,7 +176,7 @@ def test_where_very_many_are_not_ready_they_are_counted_by_the_store(
     monkeypatch.setattr("opendataflow.insight.heat._MOST_UNSETTLED", 1)
     rough = heat(flow)
     assert cells(rough, "product") == cells(exact, "product")
-    assert names(heat(flow, Wanted(status="hold"))) == ["product"]
+    assert names(heat(flow, MatrixFilter(status="hold"))) == ["product"]
     assert block(rough).lines[1].at_least
 
 
@@ -190,7 +190,7 @@ def test_a_job_that_reads_two_kinds_of_partitions_gets_two_blocks(store: Store) 
     store.register([dataset("hours", "hour"), dataset("days", "day")], [job("sum", "hours rollup", writes="days")])
     store.announce("hours", [f"2026-11-12T{hour:02d}" for hour in range(24)])
     drain(store, "sum")
-    assert [(each.type, each.each) for each in heat(store, Wanted(job="sum")).blocks] == [
+    assert [(each.type, each.each) for each in heat(store, MatrixFilter(job="sum")).blocks] == [
         ("hour", "one hour"),
         ("day", "one day"),
     ]

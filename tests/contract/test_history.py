@@ -11,7 +11,7 @@ from opendataflow.errors import UnknownDataset, UnknownJob, UsageError
 from opendataflow.insight import history as history_module
 from opendataflow.insight.history import KINDS, history
 from opendataflow.model.selector import Selector
-from opendataflow.store import Filter, Stretch
+from opendataflow.store.views import Filter, Stretch
 from tests.support.flows import chain, claim_one, put
 
 SOON = timedelta(days=1)
@@ -40,7 +40,7 @@ def told(store: Store, selector: Selector = ANY, **how: object) -> list[str]:
 
 
 def everything(store: Store) -> list[str]:
-    return [" ".join(filter(None, (each.kind, each.datasetid, each.dataid))) for each in store.events()][::-1]
+    return [" ".join(filter(None, (each.kind, each.datasetid, each.dataid))) for each in store.views.events()][::-1]
 
 
 def test_everything_is_told_newest_first(flow: Store):
@@ -115,7 +115,7 @@ def test_the_same_is_found_by_every_index_a_few_at_a_time(flow: Store, monkeypat
 
 
 def test_who_did_something_is_found_by_how_the_name_begins(flow: Store):
-    me = flow.events()[-1].who
+    me = flow.views.events()[-1].who
     assert me is not None
     assert told(flow, Selector(who=(me.partition("@")[0],))) == everything(flow)
     assert told(flow, Selector(since=datetime.now(UTC) - SOON, until=datetime.now(UTC) + SOON)) == everything(flow)
@@ -140,7 +140,7 @@ def test_what_is_gone_still_has_its_history(flow: Store):
 
 
 def test_every_kind_that_the_store_tells_has_words(flow: Store):
-    assert {event.kind for event in flow.events()} <= set(KINDS)
+    assert {event.kind for event in flow.views.events()} <= set(KINDS)
 
 
 def test_how_a_run_ended_is_told_where_it_ended(flow: Store):
@@ -150,6 +150,6 @@ def test_how_a_run_ended_is_told_where_it_ended(flow: Store):
 
 
 def test_every_event_of_a_stretch_is_looked_at(flow: Store):
-    newest = flow.newest_event()
-    events = flow.told(Stretch(newest + 1, newest - 4), Filter(), 100)
+    newest = flow.views.newest_event()
+    events = flow.views.history(Stretch(newest + 1, newest - 4), Filter(), 100)
     assert [each.eventid for each in events] == [newest, newest - 1, newest - 2, newest - 3]

@@ -95,7 +95,7 @@ def test_a_change_is_told_under_the_name_of_the_session(
     plain("update datastatus set status = 'FAILED' where datasetid = 'product' and dataid = '1'")
     plain("update note set who = 'somebody else'" if store_url.startswith("postgres") else "select 1")
     flow.fold_in()
-    told = [event for event in flow.events("product", "1") if event.kind == "sql"]
+    told = [event for event in flow.views.events("product", "1") if event.kind == "sql"]
     assert [(event.before, event.after, event.who) for event in told] == [("READY", "FAILED", session(store_url))]
 
 
@@ -115,9 +115,9 @@ def test_a_note_of_a_change_that_never_was_is_ignored_and_reported(
     flow.fold_in()
     assert status(flow, "product", "1") == "READY"
     assert "sql" not in kinds(flow, "product", "1")
-    (unfit,) = flow.unfit_notes(10)
+    (unfit,) = flow.views.unfit_notes(10)
     assert (unfit.datasetid, unfit.dataid, unfit.who) == ("product", "1", session(store_url))
-    assert unfit.why == f"it says {before} → {after}"
+    assert unfit.why == f"the note says {before} → {after}"
 
 
 def test_a_forged_note_takes_no_run_away(flow: Store, plain: Callable[[str], None]) -> None:
@@ -128,7 +128,7 @@ def test_a_forged_note_takes_no_run_away(flow: Store, plain: Callable[[str], Non
         " values ('product', '2', 'make', 'OUT', 'RUNNING', null, 'x'), ('raw', '2', 'make', 'IN', 'RUNNING', 'DONE', 'x')"
     )
     flow.fold_in()
-    assert len(flow.unfit_notes(10)) == 2
+    assert len(flow.views.unfit_notes(10)) == 2
     flow.commit(claim)
     assert status(flow, "product", "2") == "READY"
 
@@ -144,8 +144,8 @@ def test_several_changes_in_a_row_are_all_told(flow: Store, plain: Callable[[str
     plain("update datastatus set status = 'FAILED' where datasetid = 'raw' and dataid = '1' and locktype = 'IN'")
     plain("update datastatus set dataid = '9' where datasetid = 'product'")
     flow.fold_in()
-    assert flow.unfit_notes(10) == []
-    assert [event.after for event in flow.events("product", "1") if event.kind == "sql"] == [
+    assert flow.views.unfit_notes(10) == []
+    assert [event.after for event in flow.views.events("product", "1") if event.kind == "sql"] == [
         "HOLD",
         "FAILED",
         "RESUBMIT",
@@ -159,8 +159,8 @@ def test_a_change_that_was_overtaken_is_told_as_well(flow: Store, plain: Callabl
     plain("update datastatus set status = 'FAILED' where datasetid = 'raw' and locktype = 'OUT'")
     flow.announce("raw", ["1"])  # before anybody folded it in
     flow.fold_in()
-    assert flow.unfit_notes(10) == []
-    assert [event.after for event in flow.events("raw", "1") if event.kind == "sql"] == ["FAILED"]
+    assert flow.views.unfit_notes(10) == []
+    assert [event.after for event in flow.views.events("raw", "1") if event.kind == "sql"] == ["FAILED"]
 
 
 # Passwords -----------------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_the_store_refuses_it_as_a_definition_too(flow: Store) -> None:
 def test_what_is_encrypted_or_empty_is_stored(flow: Store, plain: Callable[[str], None], value: str) -> None:
     plain(f"insert into dataset (datasetid, encryptedpass) values ('secret', {value})")
     plain(f"update dataset set encryptedpass = {value} where datasetid = 'raw'")
-    assert flow.not_encrypted() == []
+    assert flow.views.not_encrypted() == []
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def old(store_url: str) -> str:
 
 def test_old_rows_that_the_rule_would_refuse_are_named(old: str) -> None:
     with open_store(old) as store:
-        assert store.not_encrypted() == ["orders"]
+        assert store.views.not_encrypted() == ["orders"]
 
 
 def test_dml_says_nothing_of_the_row(flow: Store) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from opendataflow import Manifest, Pool, Store
-from opendataflow.insight.incidents import Incident, in_short, incidents
+from opendataflow.insight.incidents import OpenProblem, in_short, incidents
 from tests.support.flows import chain, change, claim_one, dataset, drain, job, produce
 
 
@@ -17,7 +17,7 @@ def fail(store: Store, jobid: str, why: str) -> None:
     store.fail(claim, detail=why)
 
 
-def kinds(found: tuple[Incident, ...]) -> list[str]:
+def kinds(found: tuple[OpenProblem, ...]) -> list[str]:
     return [each.kind for each in found]
 
 
@@ -68,7 +68,7 @@ def test_late_and_missing_chunks_are_grouped_by_dataset(store: Store) -> None:
         [dataset("raw", "day", options={"expected": True}), dataset("report", "day", options={"deadline": "06:00"})],
         [job("make", "raw", writes="report")],
     )
-    store.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
+    store.views.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
     store.announce("raw", ["2026-11-10"])
     produce(store, "make")
     late, missing = incidents(store)
@@ -81,7 +81,7 @@ def test_what_came_and_was_refused_is_one_incident_and_not_missing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.register([dataset("raw", "day", options={"expected": True})])
-    store.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
+    store.views.clock = lambda: datetime(2026, 11, 15, 7, tzinfo=UTC).timestamp()  # type: ignore[method-assign]
     store.announce("raw", ["2026-11-12"])
     store.refuse_arrival("raw", "2026-11-13", "WRONG_DATA", "it has 0 rows")
     refused, missing = incidents(store)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from opendataflow import Dataset, Partition, Store
+from opendataflow.insight.absent import LOOK_BACK, missing_in
+from opendataflow.insight.axis import FIRST_KEY, LAST_KEY
+from opendataflow.insight.chunk_sheet import chunk_sheet
 from opendataflow.insight.explain import explain
 from opendataflow.insight.health import health
-from opendataflow.insight.late import LATE, LOOK_BACK, Late, late
+from opendataflow.insight.late import LATE, Late, late
 from opendataflow.insight.why import why
 from opendataflow.model import TODAY
+from opendataflow.project import without_file
 from tests.support.flows import claim_one, dataset, job, produce
 
+NOWHERE = without_file(Path("/data"), None)
 MORNING = datetime(2026, 11, 15, 7, 0, tzinfo=UTC).timestamp()
 
 
 def at(store: Store, moment: float) -> Store:
     """The store at this moment."""
-    store.clock = lambda: moment  # type: ignore[method-assign]
+    store.views.clock = lambda: moment  # type: ignore[method-assign]
     return store
 
 
@@ -141,14 +147,14 @@ def test_a_chunk_that_is_made_again_after_its_deadline_is_late_until_it_is_ready
     produce(flow, "use")
     flow.resubmit("report", ["2026-11-14"])
     assert signs(flow) == [("report", "2026-11-14", LATE)]
-    explained = explain(flow, "report", "2026-11-14")
+    explained = explain(flow.views, "report", "2026-11-14")
     assert explained.missed == datetime(2026, 11, 15, 6, tzinfo=UTC)
     assert [reason.name for reason in why(flow, "use", "2026-11-14").reasons][-1] == LATE
     checked = health(flow)
     assert (checked.level, checked.figures["late"]) == (1, 1)
     produce(flow, "use")
     assert signs(flow) == []
-    assert explain(flow, "report", "2026-11-14").missed is None
+    assert explain(flow.views, "report", "2026-11-14").missed is None
     assert LATE not in [reason.name for reason in why(flow, "use", "2026-11-14").reasons]
     assert (health(flow).level, health(flow).figures["late"]) == (0, 0)
 
@@ -160,6 +166,51 @@ def test_a_dataset_that_expects_nothing_is_late_only_with_what_it_has(store: Sto
     claim = claim_one(store, "write", dataid="2026-11-01")
     store.fail(claim)
     assert signs(store) == [("log", "2026-11-01", LATE)]
+
+
+@pytest.mark.parametrize("options", [{}, {"expected": False}])
+def test_a_chunk_that_is_not_expected_has_missed_no_deadline_at_any_door(
+    store: Store, options: dict[str, object]
+) -> None:
+    rules = {"deadline": "06:00"} | options
+    store.register(
+        [dataset("raw", "day"), dataset("report", "day", options=rules)], [job("use", "raw", writes="report")]
+    )
+    at(store, MORNING)
+    store.announce("raw", ["2026-11-01", "2026-11-10"])
+    if not options:
+        claim_one(store, "use", dataid="2026-11-10")  # expected from here on
+    late_ones = {dataid for _, dataid, _ in signs(store)}
+    for dataid in ("2026-11-01", "2026-11-09", "2026-11-10", "2026-11-11"):
+        is_late = dataid in late_ones
+        assert (explain(store.views, "report", dataid).missed is not None) == is_late, dataid
+        assert (LATE in [reason.name for reason in why(store, "use", dataid).reasons]) == is_late, dataid
+        sheet = chunk_sheet(store, NOWHERE, "report", dataid)
+        assert (sheet.missed is not None) == is_late, dataid
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["Mon-Fri", {"without": ["2026-11-07", "2026-11-08"]}, {"only": [f"2026-11-{day:02}" for day in (5, 6, 9, 10)]}],
+)
+def test_a_period_that_a_calendar_upstream_leaves_out_is_not_expected(store: Store, rule: object) -> None:
+    store._clock = lambda: datetime(2026, 11, 11, 7, tzinfo=UTC).timestamp()
+    at(store, store._clock())
+    store.register(
+        [
+            dataset("days", "day", start="2026-11-05", options={"calendar": rule}),
+            dataset("rates", "day"),
+            dataset("report", "day", options={"deadline": "06:00", "expected": True}),
+        ],
+        [job("fetch", "days", writes="rates"), job("use", "rates", writes="report")],
+    )
+    for _ in range(3):
+        produce(store, "fetch")
+        produce(store, "use")
+    assert signs(store) == [("report", "2026-11-10", LATE)]
+    assert missing_in(store.views, store.catalogue(), {"report": (FIRST_KEY, LAST_KEY)}) == {"report": ["2026-11-10"]}
+    assert explain(store.views, "report", "2026-11-08").missed is None
+    assert LATE not in [reason.name for reason in why(store, "use", "2026-11-08").reasons]
 
 
 def test_what_was_never_there_is_looked_for_only_so_far_back(store: Store) -> None:
@@ -209,7 +260,7 @@ def test_what_no_project_file_would_take_is_no_deadline(store: Store, options: d
     at(store, MORNING)
     assert not [each for each in found(store) if each.datasetid != "raw"]
     assert health(store) is not None
-    assert explain(store, "raw", "2026-11-13") is not None
+    assert explain(store.views, "raw", "2026-11-13") is not None
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
@@ -224,4 +275,4 @@ def test_chunks_at_the_ends_of_the_calendar_are_not_late(store: Store, zone: str
     assert not set(edges[2:]) & {each.dataid for each in late_ones}
     assert all(each.due.year > 1 for each in late_ones)
     for edge in edges:
-        assert explain(store, "hourly", edge) is not None
+        assert explain(store.views, "hourly", edge) is not None

@@ -10,16 +10,16 @@ from opendataflow import Store
 from opendataflow.errors import BadDataid, UnknownDataset, UnknownVersion
 from opendataflow.insight import lineage as lineage_module
 from opendataflow.insight.flow_of import Reach, flow
-from opendataflow.insight.lineage import Lineage, lineage
-from opendataflow.insight.then import Then
+from opendataflow.insight.lineage import VersionLineage, lineage
+from opendataflow.insight.then import StoreAsOf
 from tests.support.flows import chain, claim_one, dataset, drain, job, produce
 
 
-def distances(found: Lineage) -> dict[str, int]:
+def distances(found: VersionLineage) -> dict[str, int]:
     return {node.id: node.distance for node in found.nodes}
 
 
-def edges(found: Lineage) -> set[tuple[str, str]]:
+def edges(found: VersionLineage) -> set[tuple[str, str]]:
     return {(edge.source, edge.target) for edge in found.edges}
 
 
@@ -134,7 +134,7 @@ def test_the_flow_around_a_dataset_counts_its_chunks(store: Store) -> None:
     produce(store, "make")
     store.fail(claim_one(store, "make"))
     claim = claim_one(store, "make")
-    found = flow(store, "product")
+    found = flow(store.views, "product")
     assert {node.id: node.distance for node in found.nodes} == {
         "dataset product": 0,
         "job make": -1,
@@ -147,11 +147,11 @@ def test_the_flow_around_a_dataset_counts_its_chunks(store: Store) -> None:
     assert ("dataset raw", "job make", "identity") in {(edge.source, edge.target, edge.mapping) for edge in found.edges}
     then = datetime.now(UTC)
     store.commit(claim)
-    past = flow(Then(store, then), "product", at=then)
+    past = flow(StoreAsOf(store, then), "product", at=then)
     assert {node.name: node.counts for node in past.nodes if node.kind == "dataset"} == counts
-    assert {node.name for node in flow(store, "product", Reach(down=False)).nodes} == {"product", "make", "raw"}
+    assert {node.name for node in flow(store.views, "product", Reach(down=False)).nodes} == {"product", "make", "raw"}
     with pytest.raises(UnknownDataset):
-        flow(store, "nosuch")
+        flow(store.views, "nosuch")
 
 
 def test_a_flow_that_reads_itself_ends_and_a_cut_one_says_so(store: Store) -> None:
@@ -159,7 +159,7 @@ def test_a_flow_that_reads_itself_ends_and_a_cut_one_says_so(store: Store) -> No
         [dataset("raw"), dataset("sum", start="1"), dataset("end")],
         [job("add", "raw", "sum lag 1", writes="sum"), job("tell", "sum", writes="end")],
     )
-    assert flow(store, "sum").is_whole
-    cut = flow(store, "raw", Reach(depth=1))
+    assert flow(store.views, "sum").is_whole
+    cut = flow(store.views, "raw", Reach(depth=1))
     assert (cut.is_whole, {node.name for node in cut.nodes}) == (False, {"raw", "add", "sum"})
     assert cut.remarks == ("it goes on beyond 1 job; --depth N follows it further",)

@@ -170,7 +170,6 @@ REFUSED = {
     "values ('nosuch', '1', 'j', 'OUT', 'READY')",
     "a row moved to a dataset that does not exist": "update datastatus set datasetid = 'nosuch' where datasetid = 'product'",
     "a dataset that goes while it has chunks": "delete from dataset where datasetid = 'raw'",
-    "a job on a dataset that does not exist": "insert into job (jobid, itemtype, datasetid) values ('j', 'IN', 'nosuch')",
     "an input without a dataset": "insert into job (jobid, itemtype) values ('j', 'IN')",
     "a second producer": "insert into job (jobid, itemtype, datasetid) values ('j', 'OUT', 'product')",
     "a dataid with a blank": "insert into datastatus (datasetid, dataid, jobid, locktype, status) "

@@ -45,11 +45,11 @@ def test_claims_and_commits_go_on_while_somebody_looks(typed: Store, open_again:
     looker = open_again()
     with looker.looking() as is_folded, looker.at_once():
         assert is_folded
-        assert looker.next_dataids("make") == ["1", "2"]
+        assert looker.views.next_dataids("make") == ["1", "2"]
         beside(lambda: produce(typed, "make", "1"))
         beside(lambda: change(typed, "product", "1", "HOLD"))
         beside(lambda: produce(typed, "make", "2"))
-        assert looker.next_dataids("make") == ["1", "2"], "a look is of one moment"
+        assert looker.views.next_dataids("make") == ["1", "2"], "a look is of one moment"
     assert status(typed, "product", "1") == "HOLD"
     assert status(typed, "product", "2") == "READY"
 
@@ -61,7 +61,7 @@ def test_what_is_typed_while_somebody_looks_is_found_by_the_next_look(
     with looker.looking(), looker.at_once():
         beside(lambda: change(typed, "product", "1", "HOLD"))
     with looker.looking():
-        assert looker.next_dataids("make") == ["2"]
+        assert looker.views.next_dataids("make") == ["2"]
 
 
 def test_a_look_adds_nothing_to_the_history(typed: Store) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from opendataflow import Store
-from opendataflow.store import Claim, claims
+from opendataflow.store import Claim
+from opendataflow.store.engine import claims
 from tests.support.flows import change, claim_one, dataset, drain, following, in_status, job, produce, status
 
 
@@ -77,7 +79,7 @@ def test_a_chain_of_days_that_is_resubmitted_heals_from_its_beginning(store: Sto
     drain(store, "book")
     store.dml("update job_status set status = 'RESUBMIT' where dataid >= '2025-01-02'")
     assert drain(store, "book") == [("book", "2025-01-02"), ("book", "2025-01-03")]
-    assert [chunk.version for chunk in store.all_chunks("balance")] == [1, 2, 2]
+    assert [chunk.version for chunk in store.views.all_chunks("balance")] == [1, 2, 2]
 
 
 def test_a_job_that_reads_only_its_own_past_begins_at_the_start(store: Store) -> None:
@@ -101,6 +103,21 @@ def test_a_window_waits_for_its_last_days_and_is_clipped_at_the_start(store: Sto
     assert read(store, "mean") == ("2025-01-04", ["raw 2025-01-02", "raw 2025-01-03", "raw 2025-01-04"])
 
 
+def test_the_memory_of_an_announcement_does_not_grow_with_the_square_of_a_window(store: Store) -> None:
+    store.register(
+        [dataset(name) for name in ("raw", "second", "third", "mean")],
+        [job("add", "raw window 200", "second window 200", "third window 200", writes="mean")],
+    )
+    store.announce("raw", ["1000"])
+    tracemalloc.start()
+    try:
+        store.announce("raw", ["1001"])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 14_000_000
+
+
 def test_windows_that_overlap_run_at_the_same_time(store: Store) -> None:
     store.register(
         [dataset("raw", start="1"), dataset("average", start="1")], [job("mean", "raw window 2", writes="average")]
@@ -122,7 +139,7 @@ def test_a_rollup_waits_for_every_day_of_its_month(store: Store) -> None:
     days = [f"2024-02-{day:02d}" for day in range(1, 30)]
     store.announce("raw", [*days[:-1], "2024-03-01"])
     assert store.claim("month") == []
-    assert store.candidate_counts()["month"] == {"WAITING": 2}
+    assert store.views.candidate_counts()["month"] == {"WAITING": 2}
     store.announce("raw", days[-1:])
     assert read(store, "month") == ("2024-02", [f"raw {day}" for day in days])
     assert store.claim("month") == []
@@ -181,7 +198,7 @@ def test_latest_takes_the_newest_that_is_not_after_the_output(store: Store) -> N
     flights(store)
     store.announce("flights", ["2025-02-10", "2025-04-10"])
     assert store.claim("join") == []
-    assert store.candidate_counts()["join"] == {"WAITING": 2}
+    assert store.views.candidate_counts()["join"] == {"WAITING": 2}
     store.announce("airlines", ["2025-03"])
     assert read(store, "join") == ("2025-04-10", ["airlines 2025-03", "flights 2025-04-10"])
     assert store.claim("join") == [], "airlines of March are the future of February"
@@ -394,7 +411,7 @@ def test_a_job_with_three_inputs_waits_for_all_of_them_in_any_order(store: Store
     store.announce("c", ["1", "2", "3"])
     store.announce("a", ["3", "2"])
     assert store.claim("join") == []
-    assert store.candidate_counts()["join"] == {"WAITING": 3}
+    assert store.views.candidate_counts()["join"] == {"WAITING": 3}
     store.announce("b", ["2", "1"])
     assert read(store, "join") == ("2", ["a 2", "b 2", "c 2"])
     store.announce("b", ["3"])
@@ -429,7 +446,7 @@ def test_a_resubmit_by_sql_of_one_output_resubmits_its_sibling(store: Store) -> 
     assert store.claim("count") == [], "the sibling will be written anew: nobody reads the old one"
     assert (status(store, "good", "1"), status(store, "bad", "1")) == ("RESUBMIT", "RESUBMIT")
     produce(store, "split", "1")
-    versions = [chunk.version for name in ("good", "bad") if (chunk := store.chunk(name, "1"))]
+    versions = [chunk.version for name in ("good", "bad") if (chunk := store.views.chunk(name, "1"))]
     assert versions == [2, 2]
     produce(store, "count", "1")
 
@@ -482,7 +499,7 @@ def test_today_goes_into_a_dataset_without_a_declared_partition(store: Store) ->
     store.commit(claim)
     assert store.claim("pull") == [], "once a day"
     assert store.claim("pull", dataid="not-a-day") == []
-    assert "not-a-day" in store.facts("pull", "not-a-day").malformed
+    assert "not-a-day" in store.views.facts("pull", "not-a-day").malformed
 
 
 def test_today_is_there_although_the_first_claim_of_it_was_undone(

@@ -41,4 +41,4 @@ def test_whoever_needs_it_gets_a_name_and_no_traceback(store: Store, store_url: 
     chain(store)
     type_sql(store_url, "alter table run rename column log to protocol")
     with pytest.raises(SchemaChanged):
-        store.runs()
+        store.views.runs()

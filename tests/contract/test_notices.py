@@ -12,22 +12,24 @@ import pytest
 import opendataflow
 from opendataflow import Store
 from opendataflow.model.selector import Selector
-from opendataflow.notify.background import Teller
+from opendataflow.notify.background import BackgroundNotifier
 from opendataflow.notify.looking import OTHERS, look
 from opendataflow.notify.rules import rules_of
 from opendataflow.project import Environment, Project
-from opendataflow.project.notify import Notify, Rule, Target
+from opendataflow.project.notify import Notify, NotifyRule, NotifyTarget
 from opendataflow.secrets import Hidden
-from opendataflow.store.notices import DROPPED, SENT, Incident, Message, Untold
+from opendataflow.store.incidents import DROPPED, SENT, Incident, Message, UnreportedFailure
 from tests.support.flows import chain, claim_one, dataset, job, produce
 
 KINDS = ("failed", "recovered", "late", "refused", "recalled")
 NIGHT = datetime(2026, 11, 15, 23, 0, tzinfo=UTC).timestamp()
 
 
-def project(*rules: Rule, targets: Sequence[str] = ("oncall",)) -> Project:
+def project(*rules: NotifyRule, targets: Sequence[str] = ("oncall",)) -> Project:
     """A project that tells people by these rules; one that tells all of everything, unless others are given."""
-    told = Notify({name: Target(name, command="tell.sh") for name in targets}, rules or (Rule(KINDS, tuple(targets)),))
+    told = Notify(
+        {name: NotifyTarget(name, command="tell.sh") for name in targets}, rules or (NotifyRule(KINDS, tuple(targets)),)
+    )
     folder = Path("/nowhere")
     environment = Environment("prod", (str(folder),))
     return Project(folder, None, "shop", (folder,), environment, ("prod",), folder, notify=told)
@@ -36,7 +38,9 @@ def project(*rules: Rule, targets: Sequence[str] = ("oncall",)) -> Project:
 def messages(store: Store) -> list[tuple[str, str, str]]:
     """(target, what, state) of every message, in the order of the incidents."""
     found = [
-        message for incident in reversed(store.incidents()) for message in store.messages_about(incident.incidentid)
+        message
+        for incident in reversed(store.incidents.page())
+        for message in store.incidents.messages_about(incident.incidentid)
     ]
     return [(each.target, each.what, each.state) for each in found]
 
@@ -44,8 +48,8 @@ def messages(store: Store) -> list[tuple[str, str, str]]:
 def send(store: Store, target: str = "oncall") -> list[str]:
     """Sends everything that may be sent: what it was."""
     sent = []
-    while (message := store.take_message(target, 60.0)) is not None:
-        store.end_message(message, SENT)
+    while (message := store.incidents.take_message(target, 60.0)) is not None:
+        store.incidents.end_message(message, SENT)
         sent.append(message.what)
     return sent
 
@@ -56,7 +60,7 @@ def fails(store: Store, dataid: str, why: str = "the disk is full") -> None:
 
 
 def opened(store: Store) -> list[Incident]:
-    return [each for each in store.incidents() if each.closed is None]
+    return [each for each in store.incidents.page() if each.closed is None]
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def test_nothing_is_written_where_nothing_is_wrong(flow: Store) -> None:
     flow.announce("raw", ["1"])
     produce(flow, "make")
     assert look(flow, project()) == (0, 0, 0)
-    assert flow.incidents() == []
+    assert flow.incidents.page() == []
 
 
 def test_chunks_of_one_cause_are_one_incident_and_one_message(flow: Store) -> None:
@@ -110,7 +114,7 @@ def test_when_all_chunks_are_ready_it_is_over_and_said_once(flow: Store) -> None
     assert look(flow, project()) == (0, 1, 1)
     assert send(flow) == ["over"]
     assert look(flow, project()) == (0, 0, 0)
-    (incident,) = flow.incidents()
+    (incident,) = flow.incidents.page()
     assert (incident.chunks, incident.most) == (0, 2)
 
 
@@ -135,21 +139,21 @@ def test_a_beginning_that_nobody_was_told_of_has_no_end(flow: Store) -> None:
 def test_the_same_cause_later_is_a_new_incident(flow: Store) -> None:
     for _ in range(2):
         flow.announce("raw", ["1"])
-        if flow.chunk("product", "1") is not None:
+        if flow.views.chunk("product", "1") is not None:
             flow.resubmit("product", ["1"])
         flow.fail(claim_one(flow, "make"), detail="no")
         look(flow, project())
         flow.resubmit("product", ["1"])
         produce(flow, "make")
         look(flow, project())
-    assert [each.closed is not None for each in flow.incidents()] == [True, True]
+    assert [each.closed is not None for each in flow.incidents.page()] == [True, True]
 
 
 def test_two_machines_that_look_at_once_open_one_incident(flow: Store, open_again: Callable[..., Store]) -> None:
     other = open_again(who="other")
     fails(flow, "1")
-    untold = flow.untold_failures(10)
-    assert [each.dataid for each in untold] == [each.dataid for each in other.untold_failures(10)]
+    untold = flow.incidents.untold_failures(10)
+    assert [each.dataid for each in untold] == [each.dataid for each in other.incidents.untold_failures(10)]
     look(flow, project())
     assert look(other, project()) == (0, 0, 0)
     assert len(messages(flow)) == 1
@@ -159,55 +163,55 @@ def test_a_message_is_taken_by_one_alone(flow: Store, open_again: Callable[..., 
     other = open_again(who="other")
     fails(flow, "1")
     look(flow, project())
-    assert flow.take_message("oncall", 60.0) is not None
-    assert other.take_message("oncall", 60.0) is None
+    assert flow.incidents.take_message("oncall", 60.0) is not None
+    assert other.incidents.take_message("oncall", 60.0) is None
 
 
 def test_a_message_of_a_sender_that_died_is_taken_by_the_next(flow: Store, open_again: Callable[..., Store]) -> None:
     other = open_again(who="other")
     fails(flow, "1")
     look(flow, project())
-    dead = flow.take_message("oncall", -1.0)
+    dead = flow.incidents.take_message("oncall", -1.0)
     assert dead is not None
-    again = other.take_message("oncall", 60.0)
+    again = other.incidents.take_message("oncall", 60.0)
     assert again is not None
     assert (again.messageid, again.tries) == (dead.messageid, 2)
-    flow.end_message(dead, SENT)
-    assert [each.state for each in other.unsent()] == ["SENDING"], "who lost it marks nothing"
+    flow.incidents.end_message(dead, SENT)
+    assert [each.state for each in other.incidents.unsent()] == ["SENDING"], "who lost it marks nothing"
 
 
 def test_a_message_that_cannot_be_sent_is_tried_again_later(flow: Store) -> None:
     fails(flow, "1")
     look(flow, project())
-    message = flow.take_message("oncall", 60.0)
+    message = flow.incidents.take_message("oncall", 60.0)
     assert message is not None
-    flow.give_back_message(message, "not delivered", 3600.0)
-    assert flow.take_message("oncall", 60.0) is None
-    assert [(each.state, each.problem) for each in flow.unsent()] == [("WAITING", "not delivered")]
+    flow.incidents.give_back_message(message, "not delivered", 3600.0)
+    assert flow.incidents.take_message("oncall", 60.0) is None
+    assert [(each.state, each.problem) for each in flow.incidents.unsent()] == [("WAITING", "not delivered")]
 
 
 def test_nothing_overtakes_a_message_about_the_same_incident(flow: Store) -> None:
     fails(flow, "1")
     look(flow, project())
-    first = flow.take_message("oncall", 60.0)
+    first = flow.incidents.take_message("oncall", 60.0)
     assert first is not None
     flow.resubmit("product", ["1"])
     produce(flow, "make")
     look(flow, project())
-    assert flow.take_message("oncall", 60.0) is None, "the end waits until the beginning is told"
-    flow.end_message(first, SENT)
+    assert flow.incidents.take_message("oncall", 60.0) is None, "the end waits until the beginning is told"
+    flow.incidents.end_message(first, SENT)
     assert send(flow) == ["over"]
 
 
 def test_a_reminder_comes_after_so_long_with_the_count_of_then(flow: Store) -> None:
-    rule = Rule(KINDS, ("oncall",), remind=1e-6)
+    rule = NotifyRule(KINDS, ("oncall",), remind=1e-6)
     fails(flow, "1")
     look(flow, project(rule))
     assert look(flow, project(rule)).written == 0, "what is not told yet needs no reminder"
     assert send(flow) == ["opened"]
     fails(flow, "2")
     look(flow, project(rule))
-    assert [each.chunks for each in flow.unsent()] == [2]
+    assert [each.chunks for each in flow.incidents.unsent()] == [2]
     assert send(flow) == ["reminder"]
 
 
@@ -218,34 +222,34 @@ def test_without_remind_only_another_count_is_told_again_and_not_at_once(flow: S
     fails(flow, "2")
     assert look(flow, project()).written == 0
     assert [each.chunks for each in opened(flow)] == [2]
-    at(flow, flow.clock() + 7200)
+    at(flow, flow.views.clock() + 7200)
     assert look(flow, project()).written == 1
 
 
 def at(store: Store, moment: float) -> None:
-    store.clock = lambda: moment  # type: ignore[method-assign]
+    store.views.clock = lambda: moment  # type: ignore[method-assign]
 
 
 def test_in_quiet_hours_messages_wait_until_they_end(flow: Store) -> None:
-    from opendataflow.model.hours import parse_window
+    from opendataflow.model.definitions.hours import parse_window
 
-    rule = Rule(KINDS, ("oncall",), quiet=(parse_window("22:00-06:00 -> 0"),))
+    rule = NotifyRule(KINDS, ("oncall",), quiet=(parse_window("22:00-06:00 -> 0"),))
     at(flow, NIGHT)
     fails(flow, "1")
     look(flow, project(rule))
-    (message,) = flow.unsent()
+    (message,) = flow.incidents.unsent()
     assert message.not_before == NIGHT + 7 * 3600
 
 
 def test_a_rule_is_for_what_it_selects(flow: Store) -> None:
     rules = (
-        Rule(("failed",), ("a",), Selector(datasets=("product",))),
-        Rule(("failed",), ("b",), Selector(datasets=("report",))),
-        Rule(("failed",), ("c",), Selector(upstream_of=("report",))),
-        Rule(("failed",), ("d",), Selector(causes=("disk is full",))),
-        Rule(("failed",), ("e",), Selector(causes=("timed out",))),
-        Rule(("refused",), ("f",)),
-        Rule(("failed",), ("g",), environments=("dev",)),
+        NotifyRule(("failed",), ("a",), Selector(datasets=("product",))),
+        NotifyRule(("failed",), ("b",), Selector(datasets=("report",))),
+        NotifyRule(("failed",), ("c",), Selector(upstream_of=("report",))),
+        NotifyRule(("failed",), ("d",), Selector(causes=("disk is full",))),
+        NotifyRule(("failed",), ("e",), Selector(causes=("timed out",))),
+        NotifyRule(("refused",), ("f",)),
+        NotifyRule(("failed",), ("g",), environments=("dev",)),
     )
     fails(flow, "1")
     look(flow, project(*rules, targets=tuple("abcdefg")))
@@ -254,7 +258,8 @@ def test_a_rule_is_for_what_it_selects(flow: Store) -> None:
 
 def test_a_rule_that_names_what_there_is_not_is_left_out_and_said(flow: Store) -> None:
     rules = rules_of(
-        flow, project(Rule(("failed",), ("oncall",), Selector(datasets=("nosuch",))), Rule(KINDS, ("oncall",)))
+        flow,
+        project(NotifyRule(("failed",), ("oncall",), Selector(datasets=("nosuch",))), NotifyRule(KINDS, ("oncall",))),
     )
     assert rules is not None
     assert len(rules.rules) == 1
@@ -332,7 +337,7 @@ def test_a_recall_of_what_was_forgotten_is_no_news(flow: Store) -> None:
     assert look(flow, project()).closed == 1
     for _ in range(3):
         assert look(flow, project()) == (0, 0, 0)
-    assert len(flow.incidents()) == 1
+    assert len(flow.incidents.page()) == 1
 
 
 def test_numbers_and_times_that_are_none_are_read_all_the_same(flow: Store) -> None:
@@ -342,9 +347,9 @@ def test_numbers_and_times_that_are_none_are_read_all_the_same(flow: Store) -> N
     look(flow, project())
     flow.dml("update incident set opened = 'garbage', chunks = 'x', most = -5")
     flow.dml("update message set not_before = 'abc', tries = 'zz', written = '0001-01-01T00:00+14:00', chunks = 'x'")
-    (incident,) = flow.incidents()
+    (incident,) = flow.incidents.page()
     assert (incident.chunks, incident.most, incident.opened.year) == (0, 0, 1970)
-    (message,) = flow.messages_about(incident.incidentid)
+    (message,) = flow.incidents.messages_about(incident.incidentid)
     assert (message.not_before, message.tries, message.chunks, message.written.year) == (0, 0, 0, 1970)
     flow.dml("update message set not_before = 0, tries = -1e300")
     assert send(flow) == ["opened"], "what is sent is not sent again"
@@ -357,18 +362,18 @@ def test_whoever_tells_in_the_background_survives_any_look(flow: Store, store_ur
     def open_store() -> Store:
         store = opendataflow.open(store_url)
 
-        def untold(n: int) -> list[Untold]:
+        def untold(n: int) -> list[UnreportedFailure]:
             look = next(left)
             look.set()
             if look is looked[0]:
                 raise OverflowError("date value out of range")
             return []
 
-        store.untold_failures = untold  # type: ignore[method-assign]
+        store.incidents.untold_failures = untold  # type: ignore[method-assign]
         return store
 
     said: list[str] = []
-    teller = Teller(open_store, project(), None, Hidden(), say=said.append)
+    teller = BackgroundNotifier(open_store, project(), None, Hidden(), say=said.append)
     teller.start()
     assert looked[0].wait(30.0)
     teller.finish(patience=30.0)

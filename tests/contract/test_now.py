@@ -26,7 +26,7 @@ def test_rates_count_what_was_announced_published_and_failed(store: Store) -> No
     seen = now(store).rates
     assert (seen.announced, seen.published, seen.failed, seen.refused) == (3, 1, 1, 0)
     assert seen.per_minute(seen.announced) == 3 * 60 / seen.seconds
-    later = rates(store, store.clock() + 3600)
+    later = rates(store, store.views.clock() + 3600)
     assert (later.announced, later.published, later.failed) == (0, 0, 0)
 
 
@@ -34,7 +34,7 @@ def test_on_a_busy_store_the_period_is_shorter(store: Store, monkeypatch: pytest
     chain(store)
     store.announce("raw", [str(n) for n in range(50)])
     monkeypatch.setattr("opendataflow.insight.now._MOST_EVENTS", 10)
-    seen = rates(store, store.clock())
+    seen = rates(store, store.views.clock())
     assert seen.announced == 10
     assert seen.seconds < 300
 
@@ -53,8 +53,8 @@ def test_a_run_is_told_with_what_is_usual_and_what_is_left(store: Store) -> None
     assert run.part is not None
     assert 0 <= run.part <= 1
     assert not run.is_lost
-    clock = store.clock()
-    store.clock = lambda: clock + 10 * 86400  # type: ignore[method-assign]
+    clock = store.views.clock()
+    store.views.clock = lambda: clock + 10 * 86400  # type: ignore[method-assign]
     seen = now(store)
     assert (seen.lost, seen.runs[0].is_lost, seen.runs[0].left) == (1, True, 0)
     assert datetime.now(UTC) >= (seen.runs[0].started or datetime.max.replace(tzinfo=UTC))

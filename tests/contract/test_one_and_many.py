@@ -78,7 +78,7 @@ def test_runs_of_several_jobs_end_together_each_with_its_own_words(flow: Store) 
     done = [*flow.claim("use", n=2), *flow.claim("make")]
     warned = {"product": Manifest(checks=(CheckResult("rows", "rows", "warn"),))}
     flow.commit_many([(done[0], {}, 0), (done[1], {}, None), (done[2], warned, 7)])
-    ended = [flow.run(claim.runid) for claim in done]
+    ended = [flow.views.run(claim.runid) for claim in done]
     assert [(run.jobid, run.dataid, run.status, run.exit_code) for run in ended] == [
         ("use", "11", "READY", 0),
         ("use", "22", "READY", None),

@@ -24,7 +24,7 @@ def test_chunks_come_in_the_order_of_their_type(store: Store, partition: str) ->
     expected = ORDERS[partition]
     store.announce("raw", expected[::-1])
     assert following(store, "make", n=100) == expected
-    assert [chunk.dataid for chunk in store.all_chunks("raw")] == expected
+    assert [chunk.dataid for chunk in store.views.all_chunks("raw")] == expected
     assert [dataid for jobid, dataid in drain(store, "make", n=1)] == expected
     assert [claim.dataid for claim in store.claim("use", n=100)] == expected
 
@@ -37,7 +37,7 @@ def test_chunks_typed_as_sql_come_in_the_same_order(store: Store) -> None:
             f"values ('raw', '{dataid}', 'me', 'OUT', 'READY')"
         )
     assert [produce(store, "make").dataid for _ in range(3)] == ["9", "10", "100"]
-    assert [chunk.dataid for chunk in store.all_chunks("raw")] == ["9", "10", "100"]
+    assert [chunk.dataid for chunk in store.views.all_chunks("raw")] == ["9", "10", "100"]
 
 
 def test_resubmitted_chunks_go_first_and_in_order_among_themselves(store: Store) -> None:
@@ -47,6 +47,8 @@ def test_resubmitted_chunks_go_first_and_in_order_among_themselves(store: Store)
         produce(store, "make")
     store.resubmit("product", ["10", "9", "2"])
     store.announce("raw", ["0"])
+    assert following(store, "make", n=10) == ["2", "9", "10", "0", "12"]
+    assert following(store, "make", n=4) == ["2", "9", "10", "0"]
     assert [claim.dataid for claim in store.claim("make", n=10)] == ["2", "9", "10", "0", "12"]
 
 

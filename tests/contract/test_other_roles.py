@@ -50,7 +50,7 @@ def test_a_person_restarts_a_chunk_without_a_search_path(flow: Store, ana: str) 
     assert status(flow, "product", "1") == "RESUBMIT"
     assert claim_one(flow, "make").dataid == "1"
     assert "sql" in kinds(flow, "product", "1")
-    assert [event.who for event in flow.events("product", "1") if event.kind == "sql"] == [
+    assert [event.who for event in flow.views.events("product", "1") if event.kind == "sql"] == [
         ana.split("//")[1].split("@")[0]
     ]
 
@@ -80,7 +80,7 @@ def test_what_the_page_does_not_grant_is_refused(flow: Store, ana: str) -> None:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             by(ana, statement)
     with opendataflow.open(ana) as looking:
-        assert [chunk.status for chunk in looking.chunks("product")] == ["READY"]
+        assert [chunk.status for chunk in looking.views.chunks("product")] == ["READY"]
         with pytest.raises(StoreReadOnly):
             looking.claim("make")
 
@@ -105,7 +105,7 @@ def test_who_may_only_update_statuses_writes_no_note_and_no_history(flow: Store,
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             by(ana, statement)
     flow.fold_in()
-    assert flow.unfit_notes(1) == []
+    assert flow.views.unfit_notes(1) == []
 
 
 def test_who_may_write_notes_since_an_older_version_does_it_under_his_own_name(flow: Store, ana: str) -> None:
@@ -115,10 +115,10 @@ def test_who_may_write_notes_since_an_older_version_does_it_under_his_own_name(f
     by(ana, "UPDATE dataflow.job_status SET status = 'HOLD' WHERE dataid = '1'")
     by(ana, "UPDATE dataflow.note SET who = 'the boss'")
     flow.fold_in()
-    assert [(event.who, event.after) for event in flow.events("product", "1") if event.kind == "sql"] == [
+    assert [(event.who, event.after) for event in flow.views.events("product", "1") if event.kind == "sql"] == [
         (role, "HOLD")
     ]
-    assert [event.who for event in flow.unfit_notes(5)] == [role]
+    assert [event.who for event in flow.views.unfit_notes(5)] == [role]
 
 
 def test_an_event_of_a_worker_names_its_role_whatever_it_says(flow: Store, ana: str) -> None:

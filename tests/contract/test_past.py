@@ -12,7 +12,7 @@ from opendataflow.insight.explain import explain
 from opendataflow.insight.explain_then import explain_then
 from opendataflow.insight.matrix import chunk_list, overview
 from opendataflow.insight.past import chunk_list_then, overview_then
-from opendataflow.insight.then import Then
+from opendataflow.insight.then import StoreAsOf
 from opendataflow.insight.why_then import why_then
 from opendataflow.model import Answer, Receipt
 from tests.support.flows import chain, claim_one, dataset, job, produce
@@ -36,11 +36,11 @@ def test_the_matrix_of_now_is_that_of_a_moment_ago(store: Store) -> None:
     claim_one(store, "make")
     store.hold("raw", ["4"])
     moment = now() + timedelta(seconds=1)
-    then, today = overview_then(store, moment), overview(store)
+    then, today = overview_then(store, moment), overview(store.views)
     assert then.blocks == today.blocks
     assert (then.exceptions, then.untouched) == (today.exceptions, today.untouched)
     listed = [(chunk.datasetid, chunk.dataid, chunk.status, chunk.version) for chunk in chunk_list_then(store, moment)]
-    assert listed == [(chunk.datasetid, chunk.dataid, chunk.status, chunk.version) for chunk in chunk_list(store)]
+    assert listed == [(chunk.datasetid, chunk.dataid, chunk.status, chunk.version) for chunk in chunk_list(store.views)]
 
 
 def test_the_matrix_goes_back_behind_everything_that_came_since(store: Store) -> None:
@@ -122,7 +122,7 @@ def test_a_chunk_is_explained_as_it_was(store: Store) -> None:
     assert then.published is not None
     assert [(source.datasetid, source.version, source.is_newer) for source in then.made_from] == [("raw", 1, False)]
     assert [(reader.jobid, reader.status, reader.version) for reader in then.read_by] == [("use", "DONE", 1)]
-    today = explain(store, "product", "1")
+    today = explain(store.views, "product", "1")
     late = explain_then(store, "product", "1", now() + timedelta(seconds=1))
     assert (late.status, late.published, late.events) == (today.status, today.published, today.events)
     assert late.decisions == today.decisions
@@ -201,7 +201,7 @@ def test_why_a_job_did_not_run_then(store: Store) -> None:
 def test_the_store_of_then_answers_like_a_store(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2", "3"])
-    then = Then(store, now())
+    then = StoreAsOf(store, now())
     store.announce("raw", ["4"])
     assert then.ends_given([("raw", " ", "\x7f"), ("report", " ", "\x7f")]) == [("1", "3"), (None, None)]
     assert [each.dataid for each in then.chunks_between("raw", " ", "\x7f", 2)] == ["1", "2"]

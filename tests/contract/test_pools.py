@@ -9,7 +9,7 @@ import pytest
 
 from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition
-from opendataflow.model import Receipt, Retry
+from opendataflow.model import Receipt, RetryRule
 from tests.support.flows import chain, claim_one, dataset, end_leases, job
 from tests.support.workers import Workers
 
@@ -26,15 +26,15 @@ def test_a_pool_has_as_many_places_as_it_says(pooled: Store) -> None:
     assert [claim.dataid for claim in pooled.claim("make", n=5)] == ["0", "1"]
     assert pooled.claim("make") == []
     assert pooled.claim("make", dataid="7") == []
-    assert pooled.slots_taken("db") == 2
+    assert pooled.views.slots_taken("db") == 2
 
 
 def test_a_forced_run_takes_a_place_and_waits_for_none(pooled: Store) -> None:
     forced = claim_one(pooled, "make", dataid="7", force=True)
-    assert pooled.slots_taken("db") == 1
+    assert pooled.views.slots_taken("db") == 1
     assert len(pooled.claim("make", n=5)) == 1
     claim_one(pooled, "make", dataid="8", force=True)
-    assert pooled.slots_taken("db") == 3
+    assert pooled.views.slots_taken("db") == 3
     pooled.commit(forced)
     assert pooled.claim("make") == [], "two still run"
 
@@ -50,7 +50,7 @@ def test_places_come_back(pooled: Store) -> None:
     claim_one(pooled, "make")
     pooled.hold("product", [third.dataid], force=True)
     claim_one(pooled, "make")
-    assert pooled.slots_taken("db") == 2
+    assert pooled.views.slots_taken("db") == 2
 
 
 def test_places_of_the_dead_come_back(pooled: Store) -> None:
@@ -123,7 +123,7 @@ def hours(store: Store, slots: int, *lines: str) -> None:
 def test_hours_hold_at_every_claim(pooled: Store, open_again: Callable[..., Store]) -> None:
     hours(pooled, 1, "00:00-24:00 -> 3")
     assert len(pooled.claim("make", n=5)) == 3
-    assert [(each.slots, each.taken) for each in pooled.limits("make")] == [(3, 3)]
+    assert [(each.slots, each.taken) for each in pooled.views.limits("make")] == [(3, 3)]
     hours(open_again(), 1, "Mon-Sun 00:00-12:00 → 5", "12:00-00:00 → 5")
     assert len(pooled.claim("make", n=5)) == 2
     open_again().dml("""update pool set options = '{"hours": ["00:00-24:00 -> unlimited"]}'""")
@@ -133,12 +133,12 @@ def test_hours_hold_at_every_claim(pooled: Store, open_again: Callable[..., Stor
 def test_zero_places_is_a_pause_whatever_the_hours_say(pooled: Store) -> None:
     hours(pooled, 0, "00:00-24:00 -> 3")
     assert pooled.claim("make") == []
-    assert pooled.pool_now("db") == (0, None)
+    assert pooled.views.pool_now("db") == (0, None)
 
 
 def test_a_pool_says_when_it_changes(pooled: Store) -> None:
     hours(pooled, 7, "Mon 00:00-24:00 -> 3", "Tue-Sun 00:00-24:00 -> 4")
-    now, change = pooled.pool_now("db")
+    now, change = pooled.views.pool_now("db")
     assert change is not None
     assert {now, change[1]} == {3, 4}
     assert 0 < change[0] - time.time() < 7 * 86400
@@ -176,14 +176,22 @@ def test_a_dataset_has_as_many_readers_as_it_says(limited: Store) -> None:
     one = limited.claim("one", n=9)
     assert len(one) == 1
     assert limited.claim("one", dataid="7") == []
-    assert limited.readers_running("db") == 3
+    assert limited.views.readers_running("db") == 3
     assert len(limited.claim("free", n=99)) == 10, "who does not read it is not counted"
     limited.commit(two[0])
     assert len(limited.claim("one", n=9)) == 1
-    assert [(each.what, each.name, each.slots, each.taken) for each in limited.limits("two")] == [
+    assert [(each.what, each.name, each.slots, each.taken) for each in limited.views.limits("two")] == [
         ("pool", "etl", 2, 1),
         ("dataset", "db", 3, 3),
     ]
+
+
+def test_a_forced_run_takes_a_place_of_a_reader(limited: Store) -> None:
+    forced = claim_one(limited, "one", dataid="9", force=True)
+    assert limited.views.readers_running("db") == 1
+    assert len(limited.claim("one", n=9)) == 2
+    limited.fail(forced)
+    assert len(limited.claim("one", n=9)) == 1
 
 
 def test_places_of_dead_readers_come_back(limited: Store) -> None:
@@ -208,7 +216,7 @@ def test_who_shares_a_chunk_counts_for_himself(store: Store) -> None:
     claims = store.claim("sum", n=9)
     assert len(claims) == 2
     store.commit(claims[1])
-    assert store.readers_running("db") == 1
+    assert store.views.readers_running("db") == 1
     assert len(store.claim("sum", n=9)) == 1
 
 
@@ -231,7 +239,7 @@ def test_a_limit_of_readers_is_a_whole_number(store: Store, readers: object) -> 
 
 
 def test_a_dead_worker_s_chunk_comes_back_at_once_when_its_lease_was_longer_than_the_pause(store: Store) -> None:
-    chain(store, retry=Retry(retries=3, backoff=0.2), lease=0.4)
+    chain(store, retry=RetryRule(retries=3, backoff=0.2), lease=0.4)
     store.announce("raw", ["1"])
     claim_one(store, "make")
     time.sleep(0.5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import suppress
 from typing import cast
 
@@ -13,8 +11,8 @@ import pytest
 from opendataflow import Dataset, Input, Job
 from opendataflow.errors import OdfError, StoreUnreachable, UsageError
 from opendataflow.store import open_store
-from opendataflow.store.backend import ConnectionLost, Transaction
-from opendataflow.store.pipeline import PostgresTransaction
+from opendataflow.store.drivers.base import ConnectionLost, Transaction
+from opendataflow.store.drivers.postgres_transaction import PostgresTransaction
 from tests.support.postgres import Server, quick_postgres, start_postgres
 
 pytestmark = pytest.mark.postgres
@@ -72,98 +70,9 @@ def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: 
                         " WHERE pid <> pg_backend_pid() AND datname = current_database()"
                     )
             act()
-        chunk = store.chunk("clean", "1")
+        chunk = store.views.chunk("clean", "1")
         assert chunk is not None
         assert chunk.status == "READY"
-
-
-_ALONE = """
-import sys
-from opendataflow.store import open_store
-from opendataflow.store.backend import ConnectionLost, Transaction
-from opendataflow.store.pipeline import PostgresTransaction
-
-with open_store(sys.argv[1]) as store:
-    store.catalogue()
-    store.fold_in()
-    assert not {"psycopg", "psycopg.connection", "asyncio", "importlib.metadata", "ssl"} & {*sys.modules}
-    assert not [name for name, module in sys.modules.items() if {"psycopg", "asyncio"} & {*vars(module)}]
-    errors, pq = sys.modules["psycopg.errors"], sys.modules["psycopg.pq"]
-    import asyncio
-
-    async def answer() -> int:
-        return 7
-
-    assert asyncio.run(answer()) == 7
-    assert asyncio.exceptions.CancelledError is asyncio.CancelledError
-    import dataclasses, inspect, logging, ssl
-
-    assert dataclasses.inspect.signature is inspect.signature and str(inspect.signature(answer)) == "() -> int"
-    try:
-        1 / 0
-    except ZeroDivisionError as error:
-        assert "ZeroDivisionError" in logging.Formatter().formatException((type(error), error, None))
-    assert ssl.create_default_context() and sys.modules["psycopg_binary.pq"].ssl.SSLContext is ssl.SSLContext
-    import psycopg
-    from psycopg.types.json import Jsonb
-
-    with psycopg.connect(sys.argv[1]) as other:
-        [[kept]] = other.execute("select %s", [Jsonb({"a": [1]})]).fetchall()
-    assert kept == {"a": [1]} and psycopg.sql.SQL and psycopg.errors is errors and psycopg.pq is pq
-    assert psycopg.__spec__.loader is psycopg.__loader__ and psycopg.__loader__.get_filename() == psycopg.__file__
-    assert store.sql("select 1 as n", as_superuser=True) == (["n"], [(1,)])
-"""
-_AT_ONCE = """
-import sys, threading
-from opendataflow.store import open_store
-from opendataflow.store.backend import ConnectionLost, Transaction
-from opendataflow.store.pipeline import PostgresTransaction
-
-def ours():
-    with open_store(sys.argv[1]) as store:
-        store.catalogue()
-
-def theirs():
-    import psycopg
-    try:
-        with psycopg.connect(sys.argv[1]) as connection:
-            connection.execute("select * from nothing")
-    except psycopg.errors.UndefinedTable:
-        assert psycopg.sql.SQL
-
-def others():
-    import asyncio
-    async def answer():
-        return 7
-    assert asyncio.run(answer()) == 7
-    import inspect, logging, ssl
-    assert ssl.create_default_context() and inspect.signature(others)
-    try:
-        1 / 0
-    except ZeroDivisionError as error:
-        assert logging.Formatter().formatException((type(error), error, error.__traceback__))
-
-sys.setswitchinterval(1e-5)
-done, together = [], threading.Barrier(12)
-def begin(act):
-    together.wait()
-    act()
-    done.append(act)
-threads = [threading.Thread(target=begin, args=[act]) for act in 4 * [ours, theirs, others]]
-for each in threads: each.start()
-for each in threads: each.join()
-assert len(done) == 12
-"""
-
-
-_AFTER_ONE = _AT_ONCE.replace("sys.setswitchinterval", "ours()\nsys.setswitchinterval")
-
-
-@pytest.mark.parametrize("code", [_ALONE, _AT_ONCE, _AFTER_ONE])
-def test_a_store_works_without_most_of_psycopg_which_is_there_for_whoever_asks(postgres_url: str, code: str) -> None:
-    open_store(postgres_url, create=True).close()
-    done = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("way", ["localhost", "127.0.0.1,127.0.0.1", "127.0.0.1:1,127.0.0.1:PORT"])
@@ -226,6 +135,16 @@ def test_what_the_server_says_of_a_transaction_is_believed_and_nothing_else(post
         assert [store._backend.was_committed(number) for number in numbers] == [True, False]
 
 
+def test_a_transaction_that_the_server_still_has_open_is_neither_committed_nor_lost(postgres_url: str) -> None:
+    with open_store(postgres_url, create=True) as store, open_store(postgres_url) as other:
+        with other._backend.writing() as transaction:
+            transaction.run("meta_put", name="open", value="1")
+            number = cast(PostgresTransaction, transaction).number()
+            with pytest.raises(ConnectionLost, match="not noticed yet"):
+                store._backend.was_committed(number)
+        assert store._backend.was_committed(number)
+
+
 @pytest.mark.parametrize("is_committed", [True, False])
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_lost_answer_counts_only_where_the_server_and_a_look_say_so(
@@ -247,5 +166,5 @@ def test_a_lost_answer_counts_only_where_the_server_and_a_look_say_so(
                 raise ConnectionLost("its answer is lost", numbers[0])
             return 7
 
-        store._do(work, is_so=lambda tx, answer: is_there)
+        store._do(work, is_committed=lambda tx, answer: is_there)
         assert len(begun) == (1 if is_committed and is_there else 2)

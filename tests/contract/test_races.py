@@ -16,7 +16,7 @@ def assert_sound(store: Store) -> None:
     """What must be true at the end of every race."""
     if store.url.startswith("sqlite"):
         assert store.sql("pragma integrity_check")[1] == [("ok",)]
-    assert store.running() == []
+    assert store.views.running() == []
     twice = "select jobid, dataid, epoch from event where kind = 'published' group by 1, 2, 3 having count(*) > 1"
     assert store.sql(twice)[1] == []
 
@@ -27,7 +27,7 @@ def test_two_processes_that_publish_the_two_inputs_of_a_job_never_lose_the_candi
 ) -> None:
     store.register([dataset(name) for name in ("left", "right", "out")], [job("join", "left", "right", writes="out")])
     Workers(store_url, ("publish", "left", "0", "200"), ("publish", "right", "0", "200")).go()
-    assert store.candidate_counts() == {"join": {"CLAIMABLE": 200}}
+    assert store.views.candidate_counts() == {"join": {"CLAIMABLE": 200}}
     assert [dataid for _, dataid in drain(store, "join")] == [str(n) for n in range(200)]
 
 
@@ -41,7 +41,7 @@ def test_inputs_that_are_published_by_two_jobs_never_lose_the_candidate(store: S
     workers = Workers(store_url, ("drain", "l", "1"), ("drain", "r", "1"), ("drain", "join", "1", "waits"))
     answers = workers.go(in_turn=[[2]])
     assert [len(answer) for answer in answers] == [200, 200, 200]
-    assert store.candidate_counts() == {}
+    assert store.views.candidate_counts() == {}
     assert_sound(store)
 
 
@@ -57,8 +57,8 @@ def test_resubmits_typed_while_workers_drain_are_neither_lost_nor_done_twice(sto
     assert sum(published.values()) == chunks + hit
     assert hit > 0
     assert set(published) == {str(n) for n in range(chunks)}
-    assert store.status_counts()["product"] == {"READY": chunks}
-    for chunk in store.all_chunks("product"):
+    assert store.views.status_counts()["product"] == {"READY": chunks}
+    for chunk in store.views.all_chunks("product"):
         assert chunk.version == published[chunk.dataid], "one version for each time it was produced"
     assert_sound(store)
 
@@ -75,7 +75,7 @@ def test_a_pipeline_drains_while_it_is_fed(store: Store, store_url: str) -> None
     ).go(in_turn=[[2, 3], [4, 5]])
     assert sum(len(answer) for answer in answers[2:4]) == 200
     assert sum(len(answer) for answer in answers[4:]) == 200
-    assert store.status_counts()["report"] == {"READY": 200}
+    assert store.views.status_counts()["report"] == {"READY": 200}
     assert_sound(store)
 
 
@@ -83,9 +83,9 @@ def test_a_pipeline_drains_while_it_is_fed(store: Store, store_url: str) -> None
 def test_announcements_of_the_same_chunk_by_several_processes_become_versions(store: Store, store_url: str) -> None:
     chain(store)
     Workers(store_url, *[("contents", "raw", f"content {n}", "30") for n in range(4)]).go()
-    for chunk in store.all_chunks("raw"):
+    for chunk in store.views.all_chunks("raw"):
         assert chunk.version == 4
-        stored = store.manifests("raw", chunk.dataid)
+        stored = store.views.manifests("raw", chunk.dataid)
         assert [published.version for published in stored] == [4, 3, 2, 1]
         assert len({published.manifest.fingerprint for published in stored}) == 4
         assert kinds(store, "raw", chunk.dataid) == ["announced"] * 4
@@ -98,7 +98,7 @@ def test_the_limit_of_a_pool_holds_across_processes(store: Store, store_url: str
     answers = Workers(store_url, *[("hold_places", "make", "10", "0.01", "3")] * 6).go()
     seen = [taken for answer in answers for taken in answer]
     assert max(seen) == 3
-    assert store.slots_taken("pool") == 0
+    assert store.views.slots_taken("pool") == 0
 
 
 def test_the_limit_of_a_pool_holds_across_threads(store: Store, open_again: Callable[..., Store]) -> None:
@@ -110,7 +110,7 @@ def test_the_limit_of_a_pool_holds_across_threads(store: Store, open_again: Call
     with ThreadPoolExecutor(8) as threads:
         claims = [claim for found in threads.map(lambda n: stores[n % 2].claim("make"), range(40)) for claim in found]
     assert len(claims) == 2
-    assert store.slots_taken("pool") == 2
+    assert store.views.slots_taken("pool") == 2
 
 
 def test_threads_share_one_store(store: Store) -> None:

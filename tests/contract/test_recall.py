@@ -12,7 +12,8 @@ import opendataflow
 from opendataflow import Manifest, Store
 from opendataflow.errors import BadTransition, LeaseLost, WrongData
 from opendataflow.model import Receipt
-from opendataflow.store import Claim, claims
+from opendataflow.store import Claim
+from opendataflow.store.engine import claims
 from tests.support.flows import chain, change, claim_one, dataset, drain, dump, job, kinds, produce, put, status
 
 JOBS = ("make", "use")
@@ -47,7 +48,7 @@ def test_what_was_made_from_it_is_unreadable_too_and_comes_back_in_order(store: 
     assert [status(store, name, "1") for name in ("raw", "product", "report")] == ["RESUBMIT"] * 3
     assert [status(store, name, "2") for name in ("raw", "product", "report")] == ["READY"] * 3
     assert drain(store, *JOBS) == [], "nothing is made from it until it is delivered anew"
-    event = store.last_events("report", "1")[0]
+    event = store.views.last_events("report", "1")[0]
     assert (event.kind, event.why, event.before, event.after) == (
         "recalled",
         "half of it is missing",
@@ -56,7 +57,7 @@ def test_what_was_made_from_it_is_unreadable_too_and_comes_back_in_order(store: 
     )
     store.announce("raw", ["1"], manifests={"1": Manifest(fingerprint="good 1")})
     assert drain(store, "use", "make") == [("make", "1"), ("use", "1")]
-    assert [(row.version, row.why) for row in store.recalled([("report", "1")])] == [(1, "half of it is missing")]
+    assert [(row.version, row.why) for row in store.views.recalled([("report", "1")])] == [(1, "half of it is missing")]
 
 
 def test_without_cascade_only_the_chunk_itself(store: Store) -> None:
@@ -86,7 +87,7 @@ def test_runs_that_read_it_now_lose_it_and_come_back_by_themselves(store: Store)
     with pytest.raises(LeaseLost):
         store.commit(running)
     assert status(store, "report", "1") == "RESUBMIT"
-    assert "what it read was recalled" in (store.run(running.runid).detail or "")
+    assert "an input was recalled" in (store.views.run(running.runid).detail or "")
     assert drain(store, *JOBS) == [("make", "1"), ("use", "1")]
 
 
@@ -95,7 +96,7 @@ def test_versions_that_are_not_current_are_recalled_too(store: Store) -> None:
     store.resubmit("report", ["1"])
     produce(store, "use", "1")
     store.recall("product", "1", why="wrong join", cascade=True)
-    assert [row.version for row in store.recalled([("report", "1")])] == [1, 2]
+    assert [row.version for row in store.views.recalled([("report", "1")])] == [1, 2]
     with pytest.raises(BadTransition):
         store.rollback("report", "1", to=1)
     with pytest.raises(BadTransition):
@@ -118,7 +119,7 @@ def test_the_same_file_does_not_come_back_unless_somebody_insists(store: Store) 
     with pytest.raises(WrongData, match="recalled"):
         store.announce("raw", ["1"], manifests=bad)
     assert status(store, "raw", "1") == "RESUBMIT"
-    assert store.refusals()[0].dataid == "1"
+    assert store.views.refusals()[0].dataid == "1"
     store.announce("raw", ["1"], manifests=bad, again=True)
     assert status(store, "raw", "1") == "READY"
 
@@ -162,7 +163,7 @@ def test_a_commit_that_happens_meanwhile_is_waited_for_and_recalled_too(store: S
         go_on.wait(240)
 
     with opendataflow.open(store.url) as other, ThreadPoolExecutor(2) as threads:
-        publishing = threads.submit(store.commit_many, [(claim, {}, 0)], settle=[wait])
+        publishing = threads.submit(store.commit_many, [(claim, {}, 0)], publish_files=[wait])
         assert in_commit.wait(240)
         recalling = threads.submit(other.recall, "raw", "1", why="bad", cascade=True)
         with pytest.raises(TimeoutError):
@@ -253,4 +254,4 @@ def test_today_is_not_recalled(store: Store) -> None:
     store.register([dataset("out", "day")], [job("daily", "today", writes="out")])
     claim_one(store, "daily")
     with pytest.raises(BadTransition):
-        store.recall("today", store.all_chunks("today").__next__().dataid, why="bad")
+        store.recall("today", store.views.all_chunks("today").__next__().dataid, why="bad")

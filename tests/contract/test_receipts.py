@@ -16,7 +16,7 @@ def test_a_claim_stores_its_receipt(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
-    (event,) = store.receipts("make", "1")
+    (event,) = store.views.receipts("make", "1")
     assert (event.kind, event.runid, event.epoch) == ("claimed", claim.runid, 1)
     assert event.receipt is not None
     assert event.receipt.verdict == "YES"
@@ -33,7 +33,7 @@ def test_admit_stores_the_five_answers_beside_the_run(store: Store) -> None:
     names = ("ready", "right", "place", "validated", "safe")
     answers = tuple(Answer(name, True, {"looked": name}) for name in names)
     store.admit(claim, Receipt("make", "1", answers))
-    admitted = store.receipts("make", "1")[-1]
+    admitted = store.views.receipts("make", "1")[-1]
     assert (admitted.kind, admitted.after, admitted.runid) == ("admitted", "YES", claim.runid)
     assert admitted.receipt == Receipt("make", "1", answers)
     assert status(store, "product", "1") == "RUNNING"
@@ -44,7 +44,7 @@ def test_a_refusal_stores_the_answers_and_nothing_else(store: Store) -> None:
     before = dump(store)
     receipt = Receipt("make", "1", (Answer("ready", False, {"raw": None}, "raw 1 was never produced"),))
     store.refuse(receipt, "raw 1 is not READY")
-    (event,) = store.receipts("make", "1")
+    (event,) = store.views.receipts("make", "1")
     assert (event.kind, event.after, event.why, event.receipt) == (
         "refused",
         "DATA_NOT_READY",
@@ -65,10 +65,10 @@ def test_what_is_given_back_is_as_it_was(store: Store) -> None:
     store.give_back(claim, no(claim), "outside the roots")
     assert store.sql("select * from datastatus") == before
     assert (status(store, "product", "1"), in_status(store, "raw", "1", "make")) == (None, None)
-    assert store.running() == []
-    refused = store.receipts("make", "1")[-1]
+    assert store.views.running() == []
+    refused = store.views.receipts("make", "1")[-1]
     assert (refused.kind, refused.after, refused.why) == ("refused", "INVALID_PATH", "outside the roots")
-    run = store.run(claim.runid)
+    run = store.views.run(claim.runid)
     assert (run.status, run.outcome) == ("REFUSED", "INVALID_PATH")
 
 
@@ -139,7 +139,7 @@ def test_a_forced_run_that_is_given_back_leaves_what_was_published(store: Store)
     forced = claim_one(store, "make", dataid="1", force=True)
     store.give_back(forced, no(forced), "no")
     assert status(store, "product", "1") in ("READY", "FAILED"), "never as if it had not been produced"
-    published = store.manifest("product", "1")
+    published = store.views.manifest("product", "1")
     assert published is not None
     assert published.manifest.location == "/data/1"
     assert store.claim("make") == []
@@ -155,4 +155,4 @@ def test_force_takes_what_nobody_may_take_unless_it_runs(store: Store) -> None:
     again = claim_one(store, "make", dataid="1", force=True)
     assert again.epoch == 2
     store.commit(again)
-    assert store.run(again.runid).forced
+    assert store.views.run(again.runid).forced

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from opendataflow import Pool, Store
+from opendataflow import Manifest, Pool, Store
 from opendataflow.errors import UsageError, WrongData
 from opendataflow.insight.recovery import causes, plan, progress
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 from tests.support.flows import change, claim_one, dataset, drain, dump, job, kinds, produce, status
 
 UNREACHABLE = "db{}.example:5432 is unreachable after {} s"
@@ -72,7 +72,7 @@ def test_one_resubmit_for_a_run_with_two_outputs_and_none_for_what_waits(flow: S
         ("extracted", "FAILED", "RESUBMIT"),
         ("meta", "FAILED", "RESUBMIT"),
     }
-    assert flow.events("meta", "2025-11-12")[-1].why == "the network is back"
+    assert flow.views.events("meta", "2025-11-12")[-1].why == "the network is back"
     assert progress(flow, made).waiting == 3
     drain(flow, "extract", "load", "sum")
     now = progress(flow, made)
@@ -103,7 +103,7 @@ def test_a_lost_run_that_comes_back_by_itself_needs_no_resubmit(flow: Store) -> 
 def test_a_lost_run_that_does_not_come_back_is_ended_and_resubmitted_at_once(store: Store) -> None:
     store.register(
         [dataset("raw"), dataset("product")],
-        [job("make", "raw", writes="product", retry=Retry(on=("TIMED_OUT",)))],
+        [job("make", "raw", writes="product", retry=RetryRule(on=("TIMED_OUT",)))],
     )
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
@@ -119,7 +119,7 @@ def test_a_lost_run_that_does_not_come_back_is_ended_and_resubmitted_at_once(sto
 def test_what_is_deferred_comes_back_by_itself(store: Store) -> None:
     store.register(
         [dataset("raw"), dataset("product")],
-        [job("make", "raw", writes="product", retry=Retry(3, backoff=1000))],
+        [job("make", "raw", writes="product", retry=RetryRule(3, backoff=1000))],
     )
     store.announce("raw", ["1"])
     fail(store, "make", "1", "z")
@@ -165,7 +165,8 @@ def test_what_no_resubmit_can_heal_is_named_with_its_command(
 
 
 def test_wrong_data_is_wrong_again_until_its_input_is_another(flow: Store) -> None:
-    produce(flow, "extract", "2025-11-12")
+    extracted = claim_one(flow, "extract")
+    flow.commit(extracted, {"extracted": Manifest(fingerprint="one"), "meta": Manifest(fingerprint="meta")})
     fail(flow, "load", "2025-11-12", "the content of 2025-11-11", WrongData.name)
     made = plan(flow)
     assert [each.name for each in made.by_hand] == [WrongData.name]
@@ -276,7 +277,7 @@ def test_the_estimate_goes_by_past_runs_and_the_slots_of_the_pool(flow: Store) -
 @pytest.mark.parametrize("options", [{"expected": True}, {}], ids=["expected", "not declared"])
 def test_what_is_not_expected_by_now_is_not_missing(store: Store, options: dict[str, object]) -> None:
     now = datetime(2026, 11, 17, 3, tzinfo=UTC).timestamp()
-    store.clock = lambda: now  # type: ignore[method-assign]
+    store.views.clock = lambda: now  # type: ignore[method-assign]
     store.register(
         [dataset("raw", "day", options=options), dataset("clean", "day"), dataset("monthly", "month")],
         [job("make", "raw", writes="clean"), job("sum", "clean rollup", writes="monthly")],

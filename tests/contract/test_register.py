@@ -9,8 +9,8 @@ import pytest
 
 from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob
-from opendataflow.model import Retry
-from opendataflow.store import definitions
+from opendataflow.model import RetryRule
+from opendataflow.store.engine import definitions
 from tests.support.flows import chain, claim_one, dataset, drain, dump, end_leases, following, job, produce, status
 
 
@@ -28,7 +28,7 @@ def flow() -> dict[str, Any]:
                 "raw",
                 writes="clean",
                 env={"MODE": "fast"},
-                retry=Retry(2, 5.0, 60.0, ("TIMED_OUT",)),
+                retry=RetryRule(2, 5.0, 60.0, ("TIMED_OUT",)),
                 lease=12.5,
                 timeout=3600.0,
                 pool="db",
@@ -129,7 +129,7 @@ def test_a_dataset_whose_chunks_were_forgotten_is_pruned_and_its_history_stays(s
         store.forget(name, ["1"])
     store.register(prune=True)
     assert set(store.catalogue().datasets) == {"today"}
-    assert [event.kind for event in store.events("product", "1")] == ["claimed", "published", "forgotten"]
+    assert [event.kind for event in store.views.events("product", "1")] == ["claimed", "published", "forgotten"]
     chain(store)
     store.announce("raw", ["1"])
     assert produce(store, "make", "1").epoch == 2, "epochs go on where they were"
@@ -143,7 +143,7 @@ def test_a_dataset_that_was_read_is_pruned_when_its_chunks_were_forgotten(store:
     catalogue = store.catalogue()
     store.register([catalogue.datasets[name] for name in ("product", "report")], [catalogue.jobs["use"]], prune=True)
     assert set(store.catalogue().datasets) == {"product", "report", "today"}
-    published = store.manifest("product", "1")
+    published = store.views.manifest("product", "1")
     assert published is not None
     assert [tuple(item) for item in published.manifest.inputs] == [("raw", "1", 1)]
 
@@ -265,7 +265,7 @@ def test_a_removed_job_loses_its_candidates(store: Store) -> None:
     with pytest.raises(UnknownJob):
         store.claim("make")
     assert store.claim("use") == []
-    assert store.candidate_counts() == {}
+    assert store.views.candidate_counts() == {}
 
 
 def test_the_run_of_a_removed_job_ends_when_its_lease_does(store: Store) -> None:
@@ -298,7 +298,7 @@ def test_a_partition_type_can_be_changed_and_the_order_with_it(store: Store) -> 
     store.announce("raw", ["2025-01", "2024-12"])
     store.register([dataset("raw", "month"), dataset("out", "month")])
     store.announce("raw", ["2025-02"])
-    assert [chunk.dataid for chunk in store.all_chunks("raw")] == ["2024-12", "2025-01", "2025-02"]
+    assert [chunk.dataid for chunk in store.views.all_chunks("raw")] == ["2024-12", "2025-01", "2025-02"]
     assert [claim.dataid for claim in store.claim("make", n=5)] == ["2024-12", "2025-01", "2025-02"]
 
 
@@ -339,9 +339,9 @@ def test_what_a_changed_mapping_makes_possible_is_found_at_once(store: Store) ->
     store.announce("raw", ["1", "2", "3"])
     for claim in store.claim("make", n=9):
         store.commit(claim)
-    assert [chunk.dataid for chunk in store.chunks("product")] == ["2", "3", "4"]
+    assert [chunk.dataid for chunk in store.views.chunks("product")] == ["2", "3", "4"]
     store.register([], [job("make", "raw", writes="product")])
-    assert store.facts("make", "1").reads == (), "raw 1 was consumed for product 2"
+    assert store.views.facts("make", "1").reads == (), "raw 1 was consumed for product 2"
     assert [claim.dataid for claim in store.claim("make", n=9)] == ["1"]
 
 

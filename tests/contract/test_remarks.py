@@ -16,19 +16,21 @@ def test_rejected_rows_are_in_the_run_and_name_the_run_that_made_them(store: Sto
     store.register([dataset("product__rejected", options={"repeats": True})])
     store.announce("raw", ["1", "2"])
     claim = claim_one(store, "make")
-    store.commit(claim, {"product": Manifest(rows=19, checks=(ASIDE,))}, beside={"product__rejected": Manifest(rows=1)})
+    store.commit(
+        claim, {"product": Manifest(rows=19, checks=(ASIDE,))}, rejected={"product__rejected": Manifest(rows=1)}
+    )
     produce(store, "make")
     told = "1 of 20 rows rejected (max 10 %): span=1"
-    assert [run.detail for run in store.runs()] == [None, f"product: {told}"]
-    (remarked,) = store.remarked()
+    assert [run.detail for run in store.views.runs()] == [None, f"product: {told}"]
+    (remarked,) = store.views.remarked()
     assert (remarked.datasetid, remarked.dataid, remarked.remark) == ("product", "1", f"product: {told}")
-    aside = store.manifest("product__rejected", "1")
+    aside = store.views.manifest("product__rejected", "1")
     assert aside is not None
     assert (aside.jobid, aside.runid) == ("make", claim.runid)
-    (event,) = store.events("product__rejected", "1")
+    (event,) = store.views.events("product__rejected", "1")
     assert (event.jobid, event.runid, event.why) == ("make", claim.runid, f"rejected by run {claim.runid} of make")
     store.resubmit("product", ["1"])
-    assert store.remarked() == [], "what is produced again is not READY with a remark"
+    assert store.views.remarked() == [], "what is produced again is not READY with a remark"
 
 
 def test_a_refused_arrival_is_remembered_once_until_something_else_happens(store: Store) -> None:
@@ -36,9 +38,9 @@ def test_a_refused_arrival_is_remembered_once_until_something_else_happens(store
     for _ in range(2):
         store.refuse_arrival("raw", "1", "NOT_VALIDATED", "no rows")
     store.refuse_arrival("raw", "2", "WRONG_DATA", "the content of raw 1")
-    refused = [(event.dataid, event.after, event.why) for event in store.refusals()]
+    refused = [(event.dataid, event.after, event.why) for event in store.views.refusals()]
     assert refused == [("2", "WRONG_DATA", "the content of raw 1"), ("1", "NOT_VALIDATED", "no rows")]
-    assert store.refusals(n=1)[0].dataid == "2"
-    assert store.chunk("raw", "1") is None, "nothing changed"
+    assert store.views.refusals(n=1)[0].dataid == "2"
+    assert store.views.chunk("raw", "1") is None, "nothing changed"
     store.announce("raw", ["1"])
-    assert [event.dataid for event in store.refusals()] == ["2"]
+    assert [event.dataid for event in store.views.refusals()] == ["2"]

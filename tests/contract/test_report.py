@@ -9,8 +9,10 @@ import pytest
 from opendataflow import Manifest, Store
 from opendataflow.errors import UnknownDataset, UnknownJob, UsageError
 from opendataflow.insight import report as module
+from opendataflow.insight.late import late
 from opendataflow.insight.report import report
-from opendataflow.insight.reported import Counts
+from opendataflow.insight.reported import RunCounts
+from opendataflow.insight.timeline import timeline
 from opendataflow.model.selector import Selector
 from tests.support.flows import chain, claim_one, dataset, job, produce
 
@@ -21,9 +23,20 @@ def now() -> datetime:
 
 def test_an_empty_store_has_an_empty_report(store: Store) -> None:
     found = report(store)
-    assert (found.counts, found.before, found.jobs, found.causes, found.rows) == (Counts(), Counts(), (), (), ())
+    assert (found.counts, found.before, found.jobs, found.causes, found.rows) == (RunCounts(), RunCounts(), (), (), ())
     assert found.until - found.since == timedelta(days=1)
     assert len(found.slices) == 24
+
+
+def test_a_run_that_was_stopped_did_not_fail(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    store.fail(claim_one(store, "make"), detail="SIGTERM", outcome="STOPPED")
+    found = report(store)
+    assert found.counts == RunCounts(runs=1, stopped=1)
+    assert (found.causes, found.failing) == ((), ())
+    assert sum(each.failed for each in found.slices) == 0
+    assert timeline(store).failed == 0
 
 
 def test_runs_are_counted_by_how_they_ended_and_by_job(store: Store) -> None:
@@ -35,12 +48,12 @@ def test_runs_are_counted_by_how_they_ended_and_by_job(store: Store) -> None:
     store.fail(claim_one(store, "make"), detail="no space left on /scratch/3")
     claim_one(store, "make", force=True, dataid="4")
     found = report(store)
-    assert found.counts == Counts(runs=5, ready=2, failed=2, refused=0, running=1, forced=1)
+    assert found.counts == RunCounts(runs=5, ready=2, failed=2, refused=0, running=1, forced=1)
     assert sum(each.ready + each.failed + each.other for each in found.slices) == 5
     make, use = found.jobs
     assert (make.jobid, make.counts.runs, make.counts.failed, len(make.took)) == ("make", 4, 2, 1)
     assert make.cause.startswith("no space left on /scratch/")
-    assert (use.jobid, use.counts, use.cause) == ("use", Counts(1, 1), "")
+    assert (use.jobid, use.counts, use.cause) == ("use", RunCounts(1, 1), "")
     assert [each.jobid for each in found.failing] == ["make"]
     assert {each.jobid for each in found.slowest} == {"make", "use"}
 
@@ -118,7 +131,7 @@ def test_a_period_is_what_started_in_it(store: Store) -> None:
     assert report(store, Selector(since=later - timedelta(hours=1), until=later)).counts.runs == 1
     long_ago = datetime(2020, 1, 1, tzinfo=UTC)
     past = report(store, Selector(since=long_ago, until=long_ago + timedelta(days=700)))
-    assert (past.counts, past.deeds, past.rows) == (Counts(), (), ())
+    assert (past.counts, past.deeds, past.rows) == (RunCounts(), (), ())
     with pytest.raises(UsageError):
         report(store, Selector(since=now() + timedelta(days=1)))
 
@@ -131,9 +144,9 @@ def test_selectors_narrow_it_down(store: Store) -> None:
     store.fail(claim_one(store, "make"), detail="no space left")
     assert [each.jobid for each in report(store, Selector(jobs=("make",))).jobs] == ["make"]
     assert [each.jobid for each in report(store, Selector(datasets=("report",))).jobs] == ["use"]
-    assert report(store, Selector(dataids=("1",))).counts == Counts(2, 2)
-    assert report(store, Selector(statuses=("FAILED",))).counts == Counts(1, failed=1)
-    assert report(store, Selector(causes=("no space",))).counts == Counts(1, failed=1)
+    assert report(store, Selector(dataids=("1",))).counts == RunCounts(2, 2)
+    assert report(store, Selector(statuses=("FAILED",))).counts == RunCounts(1, failed=1)
+    assert report(store, Selector(causes=("no space",))).counts == RunCounts(1, failed=1)
     assert [each.jobid for each in report(store, Selector(downstream_of=("product",))).jobs] == ["use"]
     assert report(store, Selector(jobs=("make",))).selected == ("--job", "make")
     with pytest.raises(UnknownJob):
@@ -174,11 +187,14 @@ def test_what_was_late_and_what_is_late_still_are_told(store: Store) -> None:
     )
     store.announce("raw", [before, yesterday])
     produce(store, "make", before)
+    signs = {each.dataid: (each.status, each.sign) for each in report(store).late}
+    assert signs[yesterday] == (None, "LATE"), "a job produces it, as odf late says"
+    assert signs == {each.dataid: (each.status, each.sign) for each in late(store).late} | {before: (None, "")}
     store.fail(claim_one(store, "make"), detail="x")
-    late = {each.dataid: each for each in report(store).late}
-    assert (late[before].ready is not None, late[before].status) == (True, None)
-    assert (late[yesterday].ready, late[yesterday].status) == (None, "FAILED")
-    assert all(each.seconds_late > 0 for each in late.values())
+    found = {each.dataid: each for each in report(store).late}
+    assert (found[before].ready is not None, found[before].status) == (True, None)
+    assert (found[yesterday].ready, found[yesterday].status) == (None, "FAILED")
+    assert all(each.seconds_late > 0 for each in found.values())
     past = report(store, Selector(since=now() - timedelta(days=1), until=now() + timedelta(seconds=5)))
     assert [each.dataid for each in past.late] == [before], "what is late now is not of a period that is over"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from opendataflow import Store
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 from tests.support.flows import chain, change, claim_one, end_leases, end_waits, following, produce, status
 
 
 def test_a_job_is_tried_again_as_often_as_its_rule_says(store: Store) -> None:
-    chain(store, retry=Retry(retries=2, backoff=0))
+    chain(store, retry=RetryRule(retries=2, backoff=0))
     store.announce("raw", ["1"])
     tries = []
     outcomes = []
@@ -22,12 +22,12 @@ def test_a_job_is_tried_again_as_often_as_its_rule_says(store: Store) -> None:
     assert outcomes == ["RESUBMIT", "RESUBMIT", "FAILED"]
     assert status(store, "product", "1") == "FAILED"
     assert store.claim("make") == []
-    assert [run.status for run in store.runs(jobid="make")] == ["FAILED"] * 3
+    assert [run.status for run in store.views.runs(jobid="make")] == ["FAILED"] * 3
 
 
 @pytest.mark.parametrize("how", ["sql", "verb"])
 def test_a_resubmit_by_a_person_gives_fresh_tries(store: Store, how: str) -> None:
-    chain(store, retry=Retry(retries=1, backoff=0))
+    chain(store, retry=RetryRule(retries=1, backoff=0))
     store.announce("raw", ["1"])
     for expected in ("RESUBMIT", "FAILED"):
         assert store.fail(claim_one(store, "make")) == expected
@@ -42,7 +42,7 @@ def test_a_resubmit_by_a_person_gives_fresh_tries(store: Store, how: str) -> Non
 
 
 def test_success_gives_fresh_tries(store: Store) -> None:
-    chain(store, retry=Retry(retries=1, backoff=0))
+    chain(store, retry=RetryRule(retries=1, backoff=0))
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     produce(store, "make", "1")
@@ -51,17 +51,17 @@ def test_success_gives_fresh_tries(store: Store) -> None:
 
 
 def test_a_retry_waits_for_its_backoff_and_others_go_first(store: Store) -> None:
-    chain(store, retry=Retry(retries=3, backoff=600))
+    chain(store, retry=RetryRule(retries=3, backoff=600))
     store.announce("raw", ["1", "2"])
     assert store.fail(claim_one(store, "make")) == "RESUBMIT"
-    assert store.candidate_counts()["make"] == {"CLAIMABLE": 1, "DEFERRED": 1}
+    assert store.views.candidate_counts()["make"] == {"CLAIMABLE": 1, "DEFERRED": 1}
     assert produce(store, "make").dataid == "2"
     end_waits(store)
     assert claim_one(store, "make").dataid == "1"
 
 
 def test_the_backoff_is_not_over_before_its_time(store: Store) -> None:
-    chain(store, retry=Retry(retries=3, backoff=30))
+    chain(store, retry=RetryRule(retries=3, backoff=30))
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     assert store.claim("make") == []
@@ -70,7 +70,7 @@ def test_the_backoff_is_not_over_before_its_time(store: Store) -> None:
 
 
 def test_a_person_need_not_wait_for_the_backoff(store: Store) -> None:
-    chain(store, retry=Retry(retries=3, backoff=30))
+    chain(store, retry=RetryRule(retries=3, backoff=30))
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     assert claim_one(store, "make", dataid="1").tries == 2
@@ -78,7 +78,7 @@ def test_a_person_need_not_wait_for_the_backoff(store: Store) -> None:
 
 @pytest.mark.parametrize("how", ["sql", "verb"])
 def test_a_resubmit_by_a_person_ends_the_backoff(store: Store, how: str) -> None:
-    chain(store, retry=Retry(retries=3, backoff=30))
+    chain(store, retry=RetryRule(retries=3, backoff=30))
     store.announce("raw", ["1"])
     store.fail(claim_one(store, "make"))
     if how == "sql":
@@ -88,20 +88,20 @@ def test_a_resubmit_by_a_person_ends_the_backoff(store: Store, how: str) -> None
         assert store.resubmit("product", ["1"], dry_run=True) == again
         assert following(store, "make") == []
         assert store.resubmit("product", ["1"], why="mended") == again
-        assert store.events("product", "1")[-1].why == "mended"
+        assert store.views.events("product", "1")[-1].why == "mended"
         assert store.resubmit("product", ["1"]) == []
     assert claim_one(store, "make").tries == 1
 
 
 def test_the_backoff_doubles_up_to_its_limit(store: Store) -> None:
-    chain(store, retry=Retry(retries=9, backoff=100, backoff_max=300))
+    chain(store, retry=RetryRule(retries=9, backoff=100, backoff_max=300))
     store.announce("raw", ["1"])
     waits = []
     for _ in range(4):
         claim = claim_one(store, "make", dataid="1")
-        before = store.clock()
+        before = store.views.clock()
         store.fail(claim)
-        after = store.clock()
+        after = store.views.clock()
         [(not_before,)] = store.sql("select not_before from candidate where jobid = 'make' and dataid = '1'")[1]
         waits.append((not_before - after, not_before - before))
     for (shortest, longest), least in zip(waits, (100, 200, 300, 300), strict=True):
@@ -113,14 +113,14 @@ def test_the_backoff_doubles_up_to_its_limit(store: Store) -> None:
     ("outcome", "expected"), [("TIMED_OUT", "RESUBMIT"), ("JOB_FAILED", "FAILED"), ("NO_SPACE", "RESUBMIT")]
 )
 def test_only_the_named_outcomes_are_tried_again(store: Store, outcome: str, expected: str) -> None:
-    chain(store, retry=Retry(retries=5, backoff=0, on=("TIMED_OUT", "NO_SPACE")))
+    chain(store, retry=RetryRule(retries=5, backoff=0, on=("TIMED_OUT", "NO_SPACE")))
     store.announce("raw", ["1"])
     assert store.fail(claim_one(store, "make"), outcome) == expected
     assert status(store, "product", "1") == expected
 
 
 def test_a_crash_is_tried_again_by_default_and_not_for_ever(store: Store) -> None:
-    chain(store, retry=Retry(retries=0, backoff=0))
+    chain(store, retry=RetryRule(retries=0, backoff=0))
     store.announce("raw", ["1"])
     for expected in ("RESUBMIT", "RESUBMIT", "FAILED"):
         claim = claim_one(store, "make")
@@ -129,14 +129,14 @@ def test_a_crash_is_tried_again_by_default_and_not_for_ever(store: Store) -> Non
 
 
 def test_a_retry_goes_before_what_is_new(store: Store) -> None:
-    chain(store, retry=Retry(retries=1, backoff=0))
+    chain(store, retry=RetryRule(retries=1, backoff=0))
     store.announce("raw", ["1", "2", "3"])
     store.fail(claim_one(store, "make", dataid="3"))
     assert [claim.dataid for claim in store.claim("make", n=3)] == ["3", "1", "2"]
 
 
 def test_a_forced_run_is_not_tried_again_by_itself(store: Store) -> None:
-    chain(store, retry=Retry(retries=5, backoff=0))
+    chain(store, retry=RetryRule(retries=5, backoff=0))
     claim = claim_one(store, "make", dataid="1", force=True)
     assert claim.forced
     assert store.fail(claim) == "FAILED"
@@ -148,7 +148,7 @@ def test_what_went_wrong_is_kept(store: Store) -> None:
     claim = claim_one(store, "make", owner="worker 7")
     store.log(claim.runid, "/logs/7.log")
     store.fail(claim, "TIMED_OUT", "ran for 3600 s", exit_code=-9)
-    run = store.run(claim.runid)
+    run = store.views.run(claim.runid)
     assert (run.status, run.outcome, run.detail, run.exit_code, run.owner, run.log) == (
         "FAILED",
         "TIMED_OUT",
@@ -160,7 +160,7 @@ def test_what_went_wrong_is_kept(store: Store) -> None:
     assert run.started is not None
     assert run.ended is not None
     assert run.ended >= run.started
-    event = store.events("product", "1")[-1]
+    event = store.views.events("product", "1")[-1]
     assert (event.kind, event.before, event.after, event.why, event.runid) == (
         "failed",
         "RUNNING",

@@ -33,13 +33,13 @@ def three_versions(store: Store) -> None:
 
 
 def version(store: Store, datasetid: str = "product", dataid: str = "1") -> tuple[str, int, int]:
-    chunk = store.chunk(datasetid, dataid)
+    chunk = store.views.chunk(datasetid, dataid)
     assert chunk is not None
     return chunk.status, chunk.version, chunk.epoch
 
 
 def location(store: Store) -> Any:
-    published = store.manifest("product", "1")
+    published = store.views.manifest("product", "1")
     return published and published.manifest.location
 
 
@@ -50,7 +50,7 @@ def test_the_version_before_is_the_last_one_that_was_published(store: Store) -> 
     assert store.rollback("product", "1", why="bad carriers") == [("product", "1", 6, 4)]
     assert version(store) == ("READY", 4, 6)
     assert location(store) == "/data/v000004"
-    event = store.events("product", "1")[-1]
+    event = store.views.events("product", "1")[-1]
     assert (event.kind, event.before, event.after, event.who) == ("rolled back", "READY", "READY", "tester")
     assert event.why == "version 6 → 4: bad carriers"
 
@@ -59,7 +59,7 @@ def test_the_next_reader_reads_the_old_version_and_who_read_the_new_one_says_so(
     three_versions(store)
     assert produce(store, "use", "1").inputs[0].version == 6
     store.rollback("product", "1", 2)
-    row = store.input_row("product", "1", "use")
+    row = store.views.input_row("product", "1", "use")
     assert row is not None
     assert (row.status, row.version) == ("DONE", 6)
     assert store.claim("use") == [], "nothing is to be done again by itself"
@@ -67,7 +67,7 @@ def test_the_next_reader_reads_the_old_version_and_who_read_the_new_one_says_so(
     claim = claim_one(store, "use")
     assert claim.inputs[0].version == 2
     store.commit(claim)
-    row = store.input_row("product", "1", "use")
+    row = store.views.input_row("product", "1", "use")
     assert row is not None
     assert row.version == 2
 
@@ -134,7 +134,7 @@ def test_what_a_re_run_took_off_line_comes_back_as_it_was(store: Store, word: st
     assert store.claim("use") == []
     assert store.rollback("product", "1", why="the new code is wrong") == [("product", "1", 6, 6)]
     assert version(store)[:2] == ("READY", 6)
-    event = store.events("product", "1")[-1]
+    event = store.views.events("product", "1")[-1]
     assert (event.kind, event.before, event.after) == ("rolled back", word, "READY")
     assert store.claim("make") == [], "it is not to be made again"
     assert claim_one(store, "use").inputs[0].version == 6
@@ -213,7 +213,7 @@ def test_what_is_current_or_being_read_is_never_vacuumed(store: Store) -> None:
     assert in_status(store, "product", "1", "use") == "DONE"
     assert store.vacuumed("product", [("1", 2)]) == [("1", 2)]
     assert kinds(store, "product", "1")[-3:] == ["vacuumed", "vacuumed", "vacuumed"]
-    assert [each.version for each in store.manifests("product", "1")] == [6, 4, 3, 2, 1], "history stays"
+    assert [each.version for each in store.views.manifests("product", "1")] == [6, 4, 3, 2, 1], "history stays"
 
 
 def test_nobody_goes_back_to_a_version_whose_files_were_removed(store: Store) -> None:
@@ -223,17 +223,17 @@ def test_nobody_goes_back_to_a_version_whose_files_were_removed(store: Store) ->
     assert store.rollback("product", "1") == [("product", "1", 6, 3)]
     assert store.vacuumed("product", [("1", 4)]) == [("1", 4)], "asked again, it may still go"
     assert kinds(store, "product", "1").count("vacuumed") == 1
-    assert store.removed_versions("product", "1") == {4}
-    assert store.removed_versions("product", "2") == set()
+    assert store.views.removed_versions("product", "1") == {4}
+    assert store.views.removed_versions("product", "2") == set()
 
 
 def test_the_attempts_that_published_nothing_are_known(store: Store) -> None:
     three_versions(store)
-    [attempt] = store.unpublished_attempts()
+    [attempt] = store.views.unpublished_attempts()
     assert (attempt.jobid, attempt.dataid, attempt.epoch) == ("make", "1", 5)
-    assert list(store.unpublished_attempts(attempt.runid)) == []
-    assert store.dataids_with_versions("product", 4) == ["1"]
-    assert store.dataids_with_versions("product", 5) == []
+    assert list(store.views.unpublished_attempts(attempt.runid)) == []
+    assert store.views.dataids_with_versions("product", 4) == ["1"]
+    assert store.views.dataids_with_versions("product", 5) == []
 
 
 @pytest.mark.parametrize("how", ["verb", "sql"])

@@ -29,11 +29,11 @@ def a_run(store: Store, log: Path | str | None, owner: str = HERE) -> Run:
     if not store.catalogue().jobs:
         chain(store)
         store.announce("raw", ["1"])
-    claim = claim_one(store, "make") if not store.runs() else None
-    runid = claim.runid if claim else store.runs()[0].runid
+    claim = claim_one(store, "make") if not store.views.runs() else None
+    runid = claim.runid if claim else store.views.runs()[0].runid
     path = "null" if log is None else "'" + str(log).replace("'", "''") + "'"
     store.dml(f"update run set owner = '{owner}', log = {path} where runid = {runid}")
-    return store.run(runid)
+    return store.views.run(runid)
 
 
 def test_a_log_in_the_folder_of_logs_is_read_with_escapes_as_text(store: Store, project: Project) -> None:

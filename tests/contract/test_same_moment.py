@@ -12,7 +12,7 @@ import pytest
 import opendataflow
 from opendataflow import Manifest, Store
 from opendataflow.errors import Locked
-from opendataflow.store import queries
+from opendataflow.store.drivers import queries
 from tests.support.flows import chain, change, claim_one, dataset, following, job, kinds, produce, status
 
 
@@ -137,6 +137,20 @@ def test_a_run_that_ends_while_its_chunk_is_taken_away_has_one_end(meeting: Meet
 
 
 @pytest.mark.postgres
+def test_a_row_that_is_typed_while_a_verb_finds_none_comes_first(meeting: Meeting) -> None:
+    store, other, threads = meeting
+    chain(store)
+    columns = "datasetid, dataid, jobid, locktype, status"
+    other.execute(f"insert into datastatus ({columns}) values ('product', '1', 'make', 'OUT', 'FAILED')".encode())
+    said = threads.submit(store.hold, "product", ["1"])
+    waits(said)
+    other.commit()
+    [held] = said.result(timeout=60)
+    assert (held.before, held.after) == ("FAILED", "HOLD")
+    assert store.breaches() == []
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize("verb", ["hold", "announce"])
 def test_what_is_typed_before_a_verb_gets_hold_of_the_chunk_comes_first(postgres_url: str, verb: str) -> None:
     with (
@@ -159,7 +173,7 @@ def test_what_is_typed_before_a_verb_gets_hold_of_the_chunk_comes_first(postgres
         other.rollback()
         said.result(timeout=60)
         store.fold_in()
-        assert [each.status for each in store.runs() if each.runid == run.runid] == ["LOST"]
+        assert [each.status for each in store.views.runs() if each.runid == run.runid] == ["LOST"]
         assert store.breaches() == []
 
 
@@ -182,7 +196,7 @@ def test_a_run_that_begins_while_its_chunk_is_taken_away_is_over(meeting: Meetin
     waits(said)
     other.commit()
     said.result(timeout=60)
-    assert [each.status for each in store.runs() if each.runid == runid] == ["LOST"]
+    assert [each.status for each in store.views.runs() if each.runid == runid] == ["LOST"]
 
 
 @pytest.mark.postgres
@@ -201,7 +215,7 @@ def test_a_hold_that_is_typed_stays_when_the_input_comes_out_the_same_meanwhile(
     said.result(timeout=60)
     assert status(store, "product", "1") == "HOLD"
     store.fold_in()
-    assert store.unfit_notes(9) == []
+    assert store.views.unfit_notes(9) == []
 
 
 @pytest.mark.postgres

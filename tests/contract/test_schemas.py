@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,10 +11,11 @@ import pytest
 import opendataflow
 from opendataflow import Store
 from opendataflow.errors import StoreMissing, StoreReadOnly, UsageError
-from opendataflow.store import queries, schemas
-from opendataflow.store.postgres import PostgresBackend
-from opendataflow.store.scratch import by_way_of, create, drop, server_of
+from opendataflow.store.drivers import postgres_schema, queries
+from opendataflow.store.drivers.postgres import PostgresBackend
+from opendataflow.store.drivers.scratch_schema import by_way_of, create, drop, server_of
 from tests.support.flows import dataset, job
+from tests.support.postgres import start_postgres
 
 pytestmark = pytest.mark.postgres
 OTHER = "dataflow_chaos_00ab12cd"
@@ -21,7 +23,7 @@ OTHER = "dataflow_chaos_00ab12cd"
 
 @pytest.fixture
 def other_url(postgres_url: str) -> str:
-    return schemas.within(postgres_url, OTHER)
+    return postgres_schema.within(postgres_url, OTHER)
 
 
 @pytest.fixture
@@ -37,22 +39,22 @@ def flow(store: Store) -> None:
 
 
 def typed(url: str, statement: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(schemas.split(url)[0], autocommit=True) as connection:
+    with psycopg.connect(postgres_schema.split(url)[0], autocommit=True) as connection:
         return connection.execute(statement.encode()).fetchall()
 
 
 def test_what_happens_in_one_schema_does_not_happen_in_the_other(both: tuple[Store, Store]) -> None:
     one, other = both
     flow(one)
-    assert other.events() == []
+    assert other.views.events() == []
     assert "load" not in other.catalogue().jobs
     flow(other)
     (claim,) = other.claim("load")
     other.commit(claim)
-    assert one.running() == []
-    assert one.chunk("clean", "1") is None
+    assert one.views.running() == []
+    assert one.views.chunk("clean", "1") is None
     one.resubmit("raw", ["1"], force=True)
-    assert {chunk.status for chunk in other.all_chunks("clean")} == {"READY"}
+    assert {chunk.status for chunk in other.views.all_chunks("clean")} == {"READY"}
 
 
 def test_what_is_typed_into_another_schema_is_noted_there(both: tuple[Store, Store], other_url: str) -> None:
@@ -105,7 +107,7 @@ def test_nobody_waits_for_a_lock_of_another_schema(
 def test_a_definition_that_is_typed_takes_the_lock_of_its_own_schema(both: tuple[Store, Store], other_url: str) -> None:
     for store in both:
         flow(store)
-    with psycopg.connect(schemas.split(other_url)[0]) as connection:
+    with psycopg.connect(postgres_schema.split(other_url)[0]) as connection:
         connection.execute(f"insert into {OTHER}.dataset (datasetid) values ('typed')".encode())
         held = set(typed(other_url, LOCKS))
     assert held
@@ -147,14 +149,14 @@ def test_a_schema_that_is_not_there_is_a_missing_store_with_its_name(postgres_ur
 
 def test_the_other_parameters_of_an_address_stay(postgres_url: str) -> None:
     for written in ("?schema=a", "?connect_timeout=9&schema=a", "?schema=a&connect_timeout=9"):
-        address, schema = schemas.split(postgres_url + written)
+        address, schema = postgres_schema.split(postgres_url + written)
         assert schema == "a"
         assert address in (postgres_url, f"{postgres_url}?connect_timeout=9")
 
 
 def test_only_a_scratch_can_be_made_and_dropped(postgres_url: str, other_url: str) -> None:
     opendataflow.open(postgres_url, create=True).close()
-    for url in (postgres_url, schemas.within(postgres_url, "mine")):
+    for url in (postgres_url, postgres_schema.within(postgres_url, "mine")):
         with pytest.raises(UsageError):
             drop(url, None)
     create(other_url, None)
@@ -166,7 +168,8 @@ def test_only_a_scratch_can_be_made_and_dropped(postgres_url: str, other_url: st
         drop(other_url, None)
     with opendataflow.open(other_url) as store:
         assert "load" in store.catalogue().jobs
-    assert opendataflow.open(postgres_url).catalogue().jobs == {}
+    with opendataflow.open(postgres_url) as store:
+        assert store.catalogue().jobs == {}
 
 
 def test_a_role_that_may_not_make_a_schema_is_told_what_to_grant(postgres_url: str) -> None:
@@ -185,10 +188,10 @@ def test_the_way_through_a_proxy_keeps_the_name_of_the_server(postgres_url: str,
     create(other_url, None)
     with opendataflow.open(url) as store:
         assert store.database().startswith("PostgreSQL ")
-    given = schemas.split(
+    given = postgres_schema.split(
         by_way_of(
             "postgresql://etl@db.example/x?sslmode=verify-full",
-            server._replace(host="db.example", password="s p@ss"),
+            server._replace(host="db.example", password="s p@ss", is_from_file=True),
             "127.0.0.1",
             7,
         )
@@ -201,5 +204,25 @@ def test_the_way_through_a_proxy_keeps_the_name_of_the_server(postgres_url: str,
         "hostaddr": "127.0.0.1",
         "port": "7",
         "sslmode": "verify-full",
-        "require_auth": "",
+        "require_auth": "scram-sha-256,md5,password,none",
     }
+
+
+@pytest.mark.parametrize("source", ["argument", "address", "file"])
+def test_the_way_through_a_proxy_keeps_a_password_for_scram(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    with start_postgres() as server:
+        url = server.create_database().replace("postgres@", "etl@")
+        with psycopg.connect(server.url, autocommit=True) as boss:
+            boss.execute("create role etl login superuser password 'sesame'")
+        server.require_passwords()
+        if source == "file":
+            (tmp_path / "pgpass").write_text("*:*:*:etl:sesame\n")
+            (tmp_path / "pgpass").chmod(0o600)
+            monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+        url = url.replace("etl@", "etl:sesame@") if source == "address" else url
+        found = server_of(url, "sesame" if source == "argument" else None)
+        monkeypatch.delenv("PGPASSFILE", raising=False)
+        with opendataflow.open(by_way_of(url, found, "127.0.0.1", server.port), create=True) as store:
+            assert store.database().startswith("PostgreSQL ")

@@ -69,7 +69,7 @@ def test_a_selector_means_these_chunks(flow: Store, selector: Selector, chunks: 
 
 
 def test_who_changed_a_chunk_last_is_asked_of_the_history(flow: Store):
-    me = flow.last_events("product", "2", 1)[0].who
+    me = flow.views.last_events("product", "2", 1)[0].who
     assert me is not None
     assert meant(flow, Selector(who=(me.partition("@")[0],), statuses=("FAILED",))) == {"product": ["2", "3"]}
     assert meant(flow, Selector(since=datetime.now(UTC) - timedelta(days=1), statuses=("FAILED",))) == {

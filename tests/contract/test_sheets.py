@@ -14,7 +14,7 @@ from opendataflow.insight.job_sheet import job_sheet
 from opendataflow.insight.run_sheet import run_sheet
 from opendataflow.insight.timeline import timeline
 from opendataflow.insight.timeline_drawing import Links, axis, lane, queue
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 from opendataflow.project import Project, without_file
 from tests.support.flows import chain, claim_one, dataset, job, produce
 
@@ -33,7 +33,7 @@ def test_a_job_says_what_it_reads_in_words_and_its_rules_without_values(store: S
     store.register(
         [dataset("raw", "day"), dataset("rates", "day"), dataset("months", "month")],
         [
-            job("make", "raw rollup", "rates latest", writes="months", env={"TOKEN": "hunter2"}, retry=Retry(3)),
+            job("make", "raw rollup", "rates latest", writes="months", env={"TOKEN": "hunter2"}, retry=RetryRule(3)),
         ],
     )
     sheet = job_sheet(store, project, "make")

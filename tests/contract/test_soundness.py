@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from opendataflow import Store
-from opendataflow.model import Retry
-from opendataflow.store import soundness
+from opendataflow.model import RetryRule
+from opendataflow.store.views import soundness
 from tests.support.flows import chain, change, claim_one, dump, produce
 
 EVENT = "insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after)"
@@ -17,7 +17,7 @@ EVENT = "insert into event (kind, datasetid, dataid, jobid, runid, epoch, before
 @pytest.fixture
 def worked(store: Store) -> Store:
     """A store with everything that is ordinary: published, failed, given back, waiting, running, typed by hand."""
-    chain(store, retry=Retry(1, backoff=60))
+    chain(store, retry=RetryRule(1, backoff=60))
     store.announce("raw", [str(number) for number in range(1, 9)])
     produce(store, "make", "1")
     produce(store, "make", "2")
@@ -39,13 +39,25 @@ def test_what_is_ordinary_breaks_no_promise_and_nothing_is_changed_by_asking(wor
 def test_a_run_whose_lease_ran_out_is_swept_before_anything_is_asked(worked: Store) -> None:
     worked.dml("update run set lease_until = 1 where status = 'RUNNING'")
     assert worked.breaches() == []
-    assert len(worked.running()) == 1, "asking sweeps nothing for good"
+    assert len(worked.views.running()) == 1, "asking sweeps nothing for good"
 
 
 @pytest.mark.parametrize(("dataid", "force"), [("8", False), ("1", True)])
 def test_a_run_that_a_signal_stopped_breaks_no_promise(worked: Store, dataid: str, force: bool) -> None:
     (claim,) = worked.claim("make", dataid=dataid, force=force)
     assert worked.fail(claim, "STOPPED", "stopped by SIGTERM") == "RESUBMIT"
+    assert worked.breaches() == []
+
+
+@pytest.mark.parametrize(("dataid", "force"), [("8", False), ("1", True)])
+def test_a_run_that_a_person_sets_aside_breaks_no_promise(worked: Store, dataid: str, force: bool) -> None:
+    (claim,) = worked.claim("make", dataid=dataid, force=force)
+    assert worked.fail(claim, "STOPPED", "ended HOLD", hold=True) == "HOLD"
+    assert worked.claim("make", dataid=dataid) == []
+    assert worked.breaches() == []
+    worked.release("product", [dataid])
+    (again,) = worked.claim("make", dataid=dataid)
+    assert again.tries == 1
     assert worked.breaches() == []
 
 
@@ -138,5 +150,5 @@ def test_a_lease_that_survives_a_sweep_is_found(worked: Store, monkeypatch: pyte
     worked.fold_in()
     worked.dml("update run set lease_until = 1 where status = 'RUNNING'")
     nothing: Callable[..., list[object]] = lambda *_, **__: []  # noqa: E731
-    monkeypatch.setattr("opendataflow.store.soundness.endings.rescue", nothing)
+    monkeypatch.setattr("opendataflow.store.views.soundness.run_end.rescue", nothing)
     assert {breach.promise for breach in worked.breaches()} == {soundness.SWEPT}

@@ -29,7 +29,7 @@ def publish(store: Store, jobid: str, content: str | None = None) -> str:
 
 
 def stale(store: Store) -> list[tuple[str, str, bool]]:
-    return sorted((row.datasetid, row.dataid, row.is_direct) for row in store.stale())
+    return sorted((row.datasetid, row.dataid, row.is_direct) for row in store.views.stale())
 
 
 def made(store: Store, **rest: Any) -> None:
@@ -46,7 +46,7 @@ def test_what_was_made_from_an_older_version_is_stale_at_any_distance(store: Sto
     assert stale(store) == []
     deliver(store, "1", "raw 1 b")
     assert stale(store) == [("product", "1", True), ("report", "1", False)]
-    assert [str(mark) for mark in store.stale_marks([("product", "1"), ("report", "1")])] == [
+    assert [str(mark) for mark in store.views.stale_marks([("product", "1"), ("report", "1")])] == [
         "raw 1 is version 2 now, and version 1 was read"
     ]
     assert status(store, "product", "1") == "READY", "it is shown, and nothing happens by itself"
@@ -114,7 +114,7 @@ def test_a_job_that_reruns_is_resubmitted_with_the_new_version(store: Store) -> 
     made(store, options={"on_new_version": "rerun"})
     deliver(store, "1", "raw 1 b")
     assert (status(store, "product", "1"), status(store, "report", "1")) == ("RESUBMIT", "READY")
-    assert store.last_events("product", "1")[0].why == "raw 1 has a new version"
+    assert store.views.last_events("product", "1")[0].why == "raw 1 has a new version"
     publish(store, "make", "product 1 b")
     assert status(store, "report", "1") == "RESUBMIT"
     publish(store, "use", "report 1 b")
@@ -148,10 +148,10 @@ def test_all_that_is_stale_is_made_again_upstream_first_and_once(store: Store) -
     made(store)
     deliver(store, "1", "raw 1 b")
     before = dump(store)
-    planned = store.remake([(row.datasetid, row.dataid) for row in store.stale()], dry_run=True)
+    planned = store.remake([(row.datasetid, row.dataid) for row in store.views.stale()], dry_run=True)
     assert {change[:2] for change in planned} == {("product", "1"), ("report", "1")}
     assert dump(store) == before
-    store.remake([(row.datasetid, row.dataid) for row in store.stale()], why="corrected")
+    store.remake([(row.datasetid, row.dataid) for row in store.views.stale()], why="corrected")
     assert drain(store, "use", "make") == [("make", "1"), ("use", "1")]
     assert stale(store) == []
 
@@ -159,7 +159,7 @@ def test_all_that_is_stale_is_made_again_upstream_first_and_once(store: Store) -
 def test_what_comes_out_the_same_keeps_those_behind_it_without_a_run(store: Store) -> None:
     made(store)
     deliver(store, "1", "raw 1 b")
-    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    store.remake([(row.datasetid, row.dataid) for row in store.views.stale()])
     assert status(store, "report", "1") == "RESUBMIT"
     publish(store, "make", "product 1 a")
     assert status(store, "report", "1") == "READY"
@@ -182,13 +182,13 @@ def test_a_chunk_is_kept_only_when_all_that_it_was_made_from_is_as_it_was(store:
     for jobid, content in (("to_left", "l"), ("to_right", "r"), ("add", "s"), ("show", "p")):
         publish(store, jobid, content)
     deliver(store, "1", "b")
-    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    store.remake([(row.datasetid, row.dataid) for row in store.views.stale()])
     publish(store, "to_left", "l")
     assert status(store, "sum", "1") == "RESUBMIT", "the other input is still to come"
     publish(store, "to_right", "r")
     assert (status(store, "sum", "1"), status(store, "page", "1")) == ("READY", "READY")
     deliver(store, "1", "c")
-    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    store.remake([(row.datasetid, row.dataid) for row in store.views.stale()])
     publish(store, "to_left", "l")
     publish(store, "to_right", "r2")
     assert drain(store, "show", "add") == [("add", "1"), ("show", "1")]
@@ -250,7 +250,7 @@ def test_a_resubmit_that_is_typed_is_not_undone_by_an_input_that_comes_out_the_s
     deliver(store, "1", "raw 1 a")  # folds nothing in
     assert status(store, "product", "1") == "RESUBMIT"
     assert publish(store, "make") == "1"
-    assert store.unfit_notes(9) == []
+    assert store.views.unfit_notes(9) == []
 
 
 def test_what_is_typed_on_the_row_of_a_reader_decides_nothing_about_the_chunk(store: Store) -> None:
@@ -303,7 +303,7 @@ def test_outputs_of_one_run_are_made_again_and_kept_together(store: Store) -> No
     publish(store, "first", "m")
     produce(store, "both")
     deliver(store, "1", "b")
-    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    store.remake([(row.datasetid, row.dataid) for row in store.views.stale()])
     assert (status(store, "left", "1"), status(store, "right", "1")) == ("RESUBMIT", "RESUBMIT")
     publish(store, "first", "m")
     assert (status(store, "left", "1"), status(store, "right", "1")) == ("READY", "READY")
@@ -317,7 +317,7 @@ def test_a_job_that_reads_its_own_previous_chunk_is_stale_along_its_chain(store:
         produce(store, "add", dataid)
     deliver(store, "1", "b1")
     assert stale(store) == [("total", "1", True), ("total", "2", False), ("total", "3", False)]
-    store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    store.remake([(row.datasetid, row.dataid) for row in store.views.stale()])
     assert drain(store, "add") == [("add", "1"), ("add", "2"), ("add", "3")]
     assert stale(store) == []
 
@@ -326,18 +326,18 @@ def test_what_is_stale_is_bounded(store: Store) -> None:
     made(store)
     deliver(store, "1", "b1")
     deliver(store, "2", "b2")
-    assert len(store.stale(n=3)) == 3
+    assert len(store.views.stale(n=3)) == 3
 
 
 def test_descendants_are_what_stands_now(store: Store) -> None:
     made(store)
     deliver(store, "1", "raw 1 b")
-    found = store.descendants("raw", "1", 100)
+    found = store.views.descendants("raw", "1", 100)
     assert [(row.in_datasetid, row.in_version, row.datasetid, row.version, row.jobid) for row in found] == [
         ("raw", 1, "product", 1, "make"),
         ("product", 1, "report", 1, "use"),
     ]
-    assert len(store.descendants("raw", "1", 1)) == 1
+    assert len(store.views.descendants("raw", "1", 1)) == 1
 
 
 @pytest.mark.parametrize("mapping", ["raw", "raw latest"])
@@ -398,7 +398,7 @@ def test_a_tracked_chunk_that_was_forgotten_never_gets_a_version_again_that_some
     drain(store, *JOBS)
     store.forget("raw", ["1"])
     store.announce("raw", ["1"])
-    chunk = store.chunk("raw", "1")
+    chunk = store.views.chunk("raw", "1")
     assert chunk is not None
     assert chunk.version == 2
     assert stale(store) == [("product", "1", True), ("report", "1", False)]
@@ -428,7 +428,7 @@ def test_what_no_job_can_make_again_stays_as_it_is(store: Store) -> None:
     catalogue = store.catalogue()
     kept = [each for each in catalogue.datasets.values() if each.datasetid != "today"]
     store.register(kept, [catalogue.jobs["make"]], prune=True)
-    changed = store.remake([(row.datasetid, row.dataid) for row in store.stale()])
+    changed = store.remake([(row.datasetid, row.dataid) for row in store.views.stale()])
     assert [change[:2] for change in changed] == [("product", "1")]
     assert status(store, "report", "1") == "READY"
 

@@ -10,7 +10,7 @@ from opendataflow import Manifest, Pool, Store, steer
 from opendataflow.errors import BadTransition, UnknownPool, UnknownRun, UsageError
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
-from opendataflow.steer import foreseen
+from opendataflow.steer import preview
 from tests.support.flows import chain, claim_one, dataset, drain, dump, job, status
 
 NOWHERE = without_file(Path("/data"), None)
@@ -41,7 +41,7 @@ def test_a_dry_run_says_what_the_verb_then_does(store: Store, verb: str) -> None
     assert steer.steer(store, verb, ONE, why="a reason") == planned
     assert [(each.datasetid, each.dataid, each.before) for each in planned] == [("product", "1", "READY")]
     assert status(store, "product", "1") == planned[0].after
-    assert store.last_events("product", "1")[0].why == "a reason"
+    assert store.views.last_events("product", "1")[0].why == "a reason"
 
 
 def test_a_dry_run_folds_in_what_was_typed_and_changes_nothing_else(store: Store) -> None:
@@ -122,7 +122,7 @@ def test_a_pool_gets_other_slots_and_history_says_who_and_why(store: Store) -> N
     assert (planned.pool.slots, planned.before, planned.is_changed) == (8, Pool("etl", 4), True)
     done = steer.set_pool(store, "etl", "8", why="the backlog")
     assert (done.now, done.is_changed) == (8, True)
-    event = store.events()[-1]
+    event = store.views.events()[-1]
     assert (event.kind, event.before, event.after, event.why) == ("pool set", "4", "8", "pool etl: the backlog")
     assert not steer.set_pool(store, "etl", "8").is_changed
     assert steer.set_pool(store, "etl", hours=["Mon-Fri 08:00-18:00 -> 4"]).hours == ("Mon-Fri 08:00-18:00 -> 4",)
@@ -154,11 +154,27 @@ def test_several_causes_are_recovered_in_one_transaction(store: Store) -> None:
 
 def test_what_is_resubmitted_itself_is_not_counted_among_what_stays(store: Store) -> None:
     made(store)
-    alone = foreseen.foresee_chunks(store, "resubmit", ONE)
-    assert any("1 chunk made from it stays as it is" in line for line in alone.words)
-    both = foreseen.foresee_chunks(store, "resubmit", Selector(dataids=("1",), jobs=("make", "use")))
+    alone = preview.preview_chunks(store, "resubmit", ONE)
+    assert any("1 chunk made from it stays unchanged" in line for line in alone.words)
+    both = preview.preview_chunks(store, "resubmit", Selector(dataids=("1",), jobs=("make", "use")))
     assert {change.datasetid for change in both.changes} == {"product", "report"}
     assert not any("stay" in line for line in both.words)
+
+
+def test_all_that_stays_and_all_that_reads_now_is_counted(store: Store) -> None:
+    names = [str(n) for n in range(43)]
+    store.register(
+        [dataset(name) for name in "abcef"],
+        [job(reads + writes, reads, writes=writes) for reads, writes in ("ab", "bc", "ce", "bf")] + [job("read", "b")],
+    )
+    store.announce("a", names)
+    drain(store, "ab", "bc", "ce", "bf")
+    store.claim("read", 30)
+    words = preview.preview_chunks(store, "resubmit", Selector(("b",), tuple(names))).words
+    assert "129 chunks made from them stay unchanged, and are STALE if the new version has other content." in words
+    assert "30 runs that read it now continue with their version of the input." in words
+    few = preview.preview_chunks(store, "resubmit", Selector(("b", "c"), ("0", "1"))).words
+    assert any("4 chunks made from them stay" in line for line in few), few
 
 
 def test_everything_is_foreseen_in_words_and_nothing_is_written(store: Store) -> None:
@@ -172,19 +188,19 @@ def test_everything_is_foreseen_in_words_and_nothing_is_written(store: Store) ->
     store.fail_chunks("product", ["3"])
     before = dump(store)
     told = {
-        "resubmit": foreseen.foresee_chunks(store, "resubmit", ONE),
-        "two": foreseen.foresee_chunks(store, "hold", Selector(("product",), ("1", "3"))),
-        "release": foreseen.foresee_chunks(store, "hold", Selector(("raw",), ("9",))),
-        "stale": foreseen.foresee_remake(store, Selector(("product",))),
-        "recall": foreseen.foresee_recall(store, "product", "2", cascade=True),
-        "alone": foreseen.foresee_recall(store, "product", "1", hold=True),
-        "rollback": foreseen.foresee_rollback(store, NOWHERE, "raw", "1"),
-        "cancel": foreseen.foresee_cancel(store, str(run.runid)),
-        "pause": foreseen.foresee_pause(store, "use"),
-        "resume": foreseen.foresee_resume(store, "use"),
-        "pool": foreseen.foresee_pool(store, "etl", "0"),
-        "recover": foreseen.foresee_recover(store),
-        "nothing": foreseen.foresee_chunks(store, "fail", Selector(("product",), ("3",))),
+        "resubmit": preview.preview_chunks(store, "resubmit", ONE),
+        "two": preview.preview_chunks(store, "hold", Selector(("product",), ("1", "3"))),
+        "release": preview.preview_chunks(store, "hold", Selector(("raw",), ("9",))),
+        "stale": preview.preview_remake(store, Selector(("product",))),
+        "recall": preview.preview_recall(store, "product", "2", cascade=True),
+        "alone": preview.preview_recall(store, "product", "1", hold=True),
+        "rollback": preview.preview_rollback(store, NOWHERE, "raw", "1"),
+        "cancel": preview.preview_cancel(store, str(run.runid)),
+        "pause": preview.preview_pause(store, "use"),
+        "resume": preview.preview_resume(store, "use"),
+        "pool": preview.preview_pool(store, "etl", "0"),
+        "recover": preview.preview_recover(store),
+        "nothing": preview.preview_chunks(store, "fail", Selector(("product",), ("3",))),
     }
     assert dump(store) == before
     assert {name: each.headline for name, each in told.items()} == {
@@ -192,18 +208,18 @@ def test_everything_is_foreseen_in_words_and_nothing_is_written(store: Store) ->
         "two": "2 chunks become HOLD",
         "release": "raw 9 becomes HOLD",
         "stale": "2 chunks become RESUBMIT",
-        "recall": "No job reads 2 versions again",
-        "alone": "No job reads 1 version again",
-        "rollback": "raw 1 goes from version 2 back to version 1",
+        "recall": "2 versions will be blocked for all jobs",
+        "alone": "1 version will be blocked for all jobs",
+        "rollback": "raw 1 returns from version 2 to version 1",
         "cancel": f"Run {run.runid} is ended",
-        "pause": "Nothing more of use starts, on any machine",
+        "pause": "No chunk of use will start on any machine",
         "resume": "use is not paused",
         "pool": "Slots of pool etl: 0 (paused); before: 4",
         "recover": "1 chunk becomes RESUBMIT",
         "nothing": "Nothing changes",
     }
     assert told["nothing"].count == 0
-    assert "make makes it again at the next ordinary start, before anything new." in told["resubmit"].words
-    assert "1 run reads it now and loses its chunk; it comes back without help." in told["recall"].words
-    assert "1 run goes on to the end." in told["pause"].words
+    assert "make makes it again at the next ordinary start, before new chunks." in told["resubmit"].words
+    assert "1 run reads it now and loses its chunk; it is retried automatically." in told["recall"].words
+    assert "1 run continues to the end." in told["pause"].words
     assert any(words.startswith("1 chunk made from it stays readable") for words in told["alone"].words)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import opendataflow
-from opendataflow.store import queries
+from opendataflow.store.drivers import queries
 from tests.support.workers import ROOT
 
 SQL = ROOT / "src/opendataflow/store/sql"
@@ -56,7 +56,7 @@ def test_a_sqlite_store_needs_no_postgresql_driver(tmp_path: object) -> None:
     assert told.stdout.strip() == "[]"
 
 
-FILES = sorted(f"{path.parent.name}/{path.name}" for path in SQL.glob("*/*.sql") if not path.name[0].isdigit())
+FILES = sorted(f"{path.parent.name}/{path.name}" for path in SQL.glob("*/*.sql") if path.parent.name != "schema")
 
 
 def named(file: str) -> list[str]:
@@ -79,6 +79,6 @@ def test_a_query_is_written_once() -> None:
 
 
 def test_every_query_is_used() -> None:
-    code = "\n".join(path.read_text(encoding="utf-8") for path in (SQL.parent).glob("*.py"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SQL.parent.rglob("*.py"))
     for name in set(queries.load("sqlite")) | set(queries.load("postgres")):
         assert f'"{name}"' in code, name

@@ -11,7 +11,7 @@ import pytest
 import opendataflow
 from opendataflow import Manifest, Pool, Store
 from opendataflow.errors import SchemaNewer, StoreTaken, UsageError
-from opendataflow.store.transfer import TABLES
+from opendataflow.store.transfer.export import TABLES
 from tests.support.flows import chain, claim_one, dataset, status
 from tests.support.stores import BOTH
 
@@ -89,12 +89,12 @@ def test_nothing_is_lost_and_work_goes_on(first: str, second: str, make: Open, t
     assert content(new) == before
     assert counts["run"] == 3
     for store in (old, new):
-        assert [event.kind for event in store.events("product", "1")].count("published") == 2
+        assert [event.kind for event in store.views.events("product", "1")].count("published") == 2
         claims = store.claim("make", n=5)
         assert [(claim.dataid, claim.epoch, claim.runid) for claim in claims] == [("2", 2, 4), ("3", 1, 5)]
         store.commit(claims[0])
         assert status(store, "product", "2") == "READY"
-    assert [(chunk.dataid, chunk.version) for chunk in [new.chunk("product", "1")] if chunk] == [("1", 1)]
+    assert [(chunk.dataid, chunk.version) for chunk in [new.views.chunk("product", "1")] if chunk] == [("1", 1)]
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.errors import BadTransition, Locked
-from opendataflow.store.steering import TRANSITIONS
+from opendataflow.store.engine.steering import TRANSITIONS
 from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, put, status
 
 STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
@@ -60,7 +60,7 @@ def test_an_allowed_transition(store: Store, verb: str, before: str | None) -> N
     assert status(store, "product", "1") == after
     assert told == would == ([] if before == after else [("product", "1", before, after)])
     if before != after:
-        event = store.events("product", "1")[-1]
+        event = store.views.events("product", "1")[-1]
         assert (event.before, event.after, event.who, event.why) == (before, after, "tester", "because")
     can_read = [claim.dataid for claim in store.claim("use")]
     can_produce = [claim.dataid for claim in store.claim("make")]
@@ -99,8 +99,8 @@ def test_force_takes_a_chunk_away_from_its_run(store: Store, verb: str, after: s
     bring_to(store, "RUNNING")
     assert say(store, verb, force=True) == [("product", "1", "RUNNING", after)]
     assert status(store, "product", "1") == after
-    assert store.running() == []
-    assert store.runs(jobid="make")[0].status == "LOST"
+    assert store.views.running() == []
+    assert store.views.runs(jobid="make")[0].status == "LOST"
 
 
 @pytest.mark.parametrize("word", ["READY", "FAILED", "RESUBMIT"])
@@ -182,7 +182,7 @@ def test_a_fail_by_a_person_is_no_try_of_the_job(store: Store) -> None:
     chain(store)
     put(store, "product", "1", "READY")
     store.fail_chunks("product", ["1"], why="the rows are those of last year")
-    chunk = store.chunk("product", "1")
+    chunk = store.views.chunk("product", "1")
     assert chunk is not None
     assert (chunk.status, chunk.tries) == ("FAILED", 0)
 
@@ -191,9 +191,9 @@ def test_what_never_existed_is_not_waited_for(store: Store) -> None:
     chain(store)
     store.hold("product", ["7"])
     store.release("product", ["7"])
-    assert store.candidate_counts() == {}
+    assert store.views.candidate_counts() == {}
     store.hold("product", ["8"])
     store.forget("product", ["8"])
-    assert store.candidate_counts() == {}
+    assert store.views.candidate_counts() == {}
     store.announce("raw", ["7"])
     assert claim_one(store, "make").dataid == "7"

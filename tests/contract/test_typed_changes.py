@@ -5,13 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import opendataflow
 from opendataflow import Store
 from opendataflow.errors import LeaseLost
+from opendataflow.insight.chunk_sheet import chunk_sheet
+from opendataflow.insight.explain import explain
 from opendataflow.insight.why import why
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
+from opendataflow.project import Environment, Project
+from opendataflow.store.drivers.base import Transaction
+from opendataflow.store.engine import folding, run_end
 from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, kinds, produce, status
 
 LONG_AGO = "2020-02-29 12:00:00"
@@ -119,9 +127,9 @@ def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: St
     store.fold_in()
     for dataid, runid in (("1", 1), ("2", 2)):
         assert kinds(store, "product", dataid) == ["claimed", "sql", "lost"]
-        assert store.events("product", dataid)[-1].runid == runid
-        assert store.run(runid).status == "LOST"
-        assert store.events("product", dataid)[-1].who == store.events("product", dataid)[-2].who
+        assert store.views.events("product", dataid)[-1].runid == runid
+        assert store.views.run(runid).status == "LOST"
+        assert store.views.events("product", dataid)[-1].who == store.views.events("product", dataid)[-2].who
 
 
 @pytest.mark.fault(43)
@@ -133,7 +141,7 @@ def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) ->
     typed = datetime.now(UTC)
     time.sleep(1.2)
     store.fold_in()
-    event = store.events("raw", "1")[-1]
+    event = store.views.events("raw", "1")[-1]
     assert event.kind == "sql"
     assert event.at is not None
     assert before < event.at < typed + timedelta(seconds=0.6)
@@ -141,7 +149,7 @@ def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) ->
 
 @pytest.mark.fault(43)
 def test_why_tells_of_a_lost_lease_and_when_its_chunk_is_taken_up(store: Store) -> None:
-    chain(store, retry=Retry(1, backoff=600.0))
+    chain(store, retry=RetryRule(1, backoff=600.0))
     store.announce("raw", ["1"])
     claim_one(store, "make", lease=0.001)
     time.sleep(0.01)
@@ -159,6 +167,63 @@ def test_a_run_that_loses_its_outputs_in_two_ways_at_once_has_one_end_for_each(s
     store.dml("delete from datastatus where datasetid = 'bad'")
     store.dml("update datastatus set status = 'HOLD' where datasetid = 'good'")
     store.fold_in()
+    assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]
+
+
+@pytest.mark.fault(43)
+def test_what_a_person_set_ready_is_made_by_no_run(store: Store, tmp_path: Path) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    claim_one(store, "make")
+    store.fail(claim_one(store, "make"))
+    store.dml("update job_status set status = 'READY' where datasetid = 'product'")
+    store.fold_in()
+    project = Project(tmp_path, None, "shop", (tmp_path,), Environment(), ("prod",), tmp_path)
+    assert [chunk.runid for chunk in store.views.all_chunks("product")] == [None, None]
+    for dataid in ("1", "2"):
+        assert explain(store.views, "product", dataid).made_from == ()
+        assert chunk_sheet(store, project, "product", dataid).made_from == ()
+    made = produce(store, "use", "1")
+    store.dml("update job_status set status = 'RESUBMIT' where datasetid = 'report'")
+    store.dml("update job_status set status = 'READY' where datasetid = 'report'")
+    store.fold_in()
+    assert [chunk.runid for chunk in store.views.all_chunks("report")] == [made.runid], (
+        "its version is the one that the run published"
+    )
+
+
+@pytest.mark.fault(43)
+@pytest.mark.parametrize("change", ["datasetid = 'other'", "dataid = '9'"])
+def test_a_run_whose_row_is_renamed_has_one_end_for_each_chunk_that_it_claimed(store: Store, change: str) -> None:
+    store.register([dataset(name) for name in ("raw", "out", "other")], [job("make", "raw", writes="out")])
+    store.announce("raw", ["1"])
+    claim_one(store, "make")
+    store.dml(f"update datastatus set {change} where datasetid = 'out'")
+    store.fold_in()
+    ends = [(event.datasetid, event.dataid) for event in store.views.events() if event.kind == "lost"]
+    assert (ends, store.views.run(1).status) == ([("out", "1")], "LOST")
+
+
+@pytest.mark.fault(43)
+def test_an_output_whose_row_is_deleted_while_its_run_is_ended_has_its_end_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL another connection can delete a row after the fold took its notes."""
+    if store.url.startswith("sqlite"):
+        pytest.skip("a fold has the whole file for itself")
+    store.register([dataset(name) for name in ("raw", "good", "bad")], [job("split", "raw", writes=("good", "bad"))])
+    store.announce("raw", ["1"])
+    claim_one(store, "split")
+
+    def late(tx: Transaction, runid: int, *arguments: Any, **named: Any) -> None:
+        with opendataflow.open(store.url) as other:
+            other.dml("delete from datastatus where datasetid = 'bad' and dataid = '1'")
+        run_end.lose(tx, runid, *arguments, **named)
+
+    store.dml("update datastatus set status = 'HOLD' where datasetid = 'good'")
+    monkeypatch.setattr(folding, "lose", late)
+    store.fold_in()
+    monkeypatch.undo()
     assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]
 
 

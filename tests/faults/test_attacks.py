@@ -179,10 +179,10 @@ def test_one_bad_definition_among_a_thousand_stops_its_own_jobs_only(store: Stor
         assert jobs <= broken, statement
         for name in good[number::100]:
             assert produce(store, name, "1").jobid == name
-    left = [name for name in good if not store.chunk(f"{name}.out", "1")]
+    left = [name for name in good if not store.views.chunk(f"{name}.out", "1")]
     for name in left[:50]:
         assert produce(store, name).dataid == "1"
-    assert store.claimable_jobs() >= set(left[50:])
+    assert store.views.claimable_jobs() >= set(left[50:])
     assert store.breaches() == []
 
 
@@ -270,7 +270,7 @@ def test_a_file_with_such_a_name_is_no_chunk_and_a_project_cannot_declare_one(
 
 def flow_chunks(flow: Flow) -> list[tuple[str, str]]:
     with opendataflow.open(flow.store_url) as store:
-        return [(chunk.datasetid, chunk.dataid) for chunk in store.chunks("raw")]
+        return [(chunk.datasetid, chunk.dataid) for chunk in store.views.chunks("raw")]
 
 
 OBEYED = ("PATH", "LD_PRELOAD", "BASH_ENV", "ENV", "IFS", "PYTHONPATH", "ODF_STORE", "PASSKEY")

@@ -97,7 +97,7 @@ def audit(flow: Flow, *folders: Path) -> None:
         store.roots = lambda: roots_of(project, flow.store_url)
         secrets = [word.encode() for word in (PASSWORD, OTHER, CANARY)]
         assert breaches(store, project, secrets=secrets, folders=folders) == []
-        assert store.running() == []
+        assert store.views.running() == []
 
 
 # Tampering -----------------------------------------------------------------------------------------------------------

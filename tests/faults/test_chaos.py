@@ -11,14 +11,19 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from opendataflow.chaos.auditor import UNDAMAGED
 from opendataflow.chaos.breaking import flip
 from opendataflow.chaos.plan import KILL_SPARK, Settings, kinds_of
+from opendataflow.chaos.promises import ANSWERED, ENDED, FENCED, NAMED, NOT_EARLY
 from opendataflow.chaos.workers import BELONGS
 from opendataflow.run.process.tree import environment_of, processes
+from opendataflow.store.views.soundness import SWEPT
 from tests.support.broken import PATIENCE, until
 from tests.support.shell import Shell
 from tests.support.stores import BOTH
 
+# Promises whose condition is a fault that is heard of again.
+OF_A_FAULT = {SWEPT, FENCED, ENDED, NOT_EARLY, ANSWERED, NAMED}
 SMALL = ("--yes", "--workers", "2", "--minutes", "10")
 
 
@@ -91,13 +96,16 @@ def test_everything_is_survived_and_nothing_is_left_or_touched(shell: Shell) -> 
     assert {fault["kind"] for fault in told["faults"]} | {fault["kind"] for fault in told["missed"]} == set(expected)
     assert len(told["faults"]) + len(told["missed"]) >= len(told["kinds"])
     assert all(kind["count"] == kind["survived"] for kind in told["kinds"])
-    # On a busy machine nobody may replace a frozen worker in time, or read a damaged file: then it was not tried.
-    assert [promise["promise"] for promise in told["promises"] if promise["kept"] is False] == []
-    assert len([promise for promise in told["promises"] if promise["kept"]]) >= len(told["promises"]) - 2
+    assert [promise for promise in told["promises"] if promise["kept"] is False] == []
+    # On a busy machine the condition of a promise may not occur in time: then the report says how to test it.
+    untested = {promise["promise"]: promise["evidence"] for promise in told["promises"] if promise["kept"] is None}
+    assert untested.keys() <= OF_A_FAULT | {UNDAMAGED}
+    assert all("Test it: " in reason for (reason,) in untested.values())
     assert (told["done"], told["chunks"]) == (8, 8)
     notes = {fault["kind"]: fault["note"] for fault in told["faults"]}
     assert notes.get("damage file", "") in ("refused NOT_VALIDATED by name", "")
-    assert notes.get("freeze worker", "") in ("refused LEASE_LOST when it woke up", "")
+    assert notes.get("freeze worker", "") in ("refused LEASE_LOST", "")
+    assert notes.get("take chunk", "") in ("refused LEASE_LOST", "")
     assert mine(shell) == before
     assert left_running(shell) == []
     assert not (shell.folder / ".odf/chaos").exists()
@@ -168,6 +176,8 @@ def test_a_dry_run_says_what_would_be_broken_and_where_and_nobody_is_asked(shell
     [
         (("--chunks", "1"), 2, "USAGE"),
         (("--minutes", "0"), 2, "USAGE"),
+        (("--faults", "kill-worker,nonsense"), 2, "USAGE"),
+        (("--faults", "lose-answer"), 2, "USAGE"),
         (("--minutes", "nan"), 2, "USAGE"),
         (("--store", "postgresql://nobody@127.0.0.1:1/x"), 75, "STORE_UNREACHABLE"),
         (("--store", "mysql://x"), 2, "USAGE"),

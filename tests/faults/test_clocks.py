@@ -12,7 +12,7 @@ import pytest
 
 import opendataflow
 from opendataflow import Store
-from opendataflow.store.sqlite import SqliteBackend
+from opendataflow.store.drivers.sqlite import SqliteBackend
 from tests.support.broken import Flow
 from tests.support.flows import chain, claim_one, status
 
@@ -155,7 +155,7 @@ def test_a_lease_ends_in_time_although_the_clock_stepped(
 
 
 def test_after_a_reboot_the_clock_goes_on_from_the_wall(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opendataflow.store import sqlite
+    from opendataflow.store.drivers import sqlite
 
     with opendataflow.open(url, create=True) as store:
         chain(store, lease=0.05)

@@ -17,15 +17,15 @@ pytestmark = [pytest.mark.fault(2, 27), pytest.mark.postgres]
 LOOKS: Mapping[str, Callable[[Store, Claim], Any]] = {
     "input_chunks": lambda store, claim: store.input_chunks([claim]),
     "catalogue": lambda store, claim: store.catalogue().jobs,
-    "status_counts": lambda store, claim: store.status_counts(),
-    "candidate_counts": lambda store, claim: store.candidate_counts(),
-    "claimable": lambda store, claim: store.claimable("make", 10),
-    "next_dataids": lambda store, claim: store.next_dataids("make", 10),
-    "running": lambda store, claim: [run.runid for run in store.running()],
-    "runs": lambda store, claim: [run.runid for run in store.runs()],
-    "chunks": lambda store, claim: list(store.all_chunks("raw")),
-    "events": lambda store, claim: store.events("raw", "1"),
-    "manifests": lambda store, claim: store.manifests("raw", "1"),
+    "status_counts": lambda store, claim: store.views.status_counts(),
+    "candidate_counts": lambda store, claim: store.views.candidate_counts(),
+    "claimable": lambda store, claim: store.views.claimable("make", 10),
+    "next_dataids": lambda store, claim: store.views.next_dataids("make", 10),
+    "running": lambda store, claim: [run.runid for run in store.views.running()],
+    "runs": lambda store, claim: [run.runid for run in store.views.runs()],
+    "chunks": lambda store, claim: list(store.views.all_chunks("raw")),
+    "events": lambda store, claim: store.views.events("raw", "1"),
+    "manifests": lambda store, claim: store.views.manifests("raw", "1"),
 }
 
 

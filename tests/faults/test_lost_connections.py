@@ -15,7 +15,8 @@ from psycopg import errors
 import opendataflow
 from opendataflow import Store
 from opendataflow.errors import StoreUnreachable
-from opendataflow.store import Claim, postgres
+from opendataflow.store import Claim
+from opendataflow.store.drivers import postgres
 from tests.support.broken import PATIENCE, until
 from tests.support.flows import chain, claim_one, kinds, status
 from tests.support.postgres import Cluster
@@ -109,7 +110,7 @@ def test_a_claim_whose_answer_was_lost_can_be_published(store: Store, proxy: Pro
     store.heartbeat(claimed)
     proxy.lose_commit(LOSE_ANSWER)
     store.commit(claimed)
-    assert (status(store, "product", "1"), store.running()) == ("READY", [])
+    assert (status(store, "product", "1"), store.views.running()) == ("READY", [])
     assert kinds(store, "product", "1") == ["claimed", "published"]
 
 
@@ -178,6 +179,11 @@ def test_patience_has_an_end_that_has_a_name(store: Store, proxy: Proxy) -> None
         store.catalogue()
     proxy.decide = lambda question: PASS
     assert store.catalogue().jobs
+
+
+def test_a_person_s_query_without_rows_lets_other_threads_work_while_it_waits(store: Store) -> None:
+    statement = "select datasetid, format from dataset where datasetid = 'none'"
+    assert store.sql(statement) == (["datasetid", "format"], []), "what passes it on is a thread of this process"
 
 
 def test_a_person_who_looks_waits_too(store: Store, proxy: Proxy) -> None:
@@ -266,11 +272,11 @@ def test_files_that_move_for_long_are_no_silence_of_the_store(store: Store) -> N
 
     def move() -> None:
         time.sleep(3 * store.patience)
-        connection = cast(Any, store)._backend._connection.psycopg
+        connection = cast(Any, store)._backend._connection
         moved.append(connection.execute("show idle_in_transaction_session_timeout").fetchone()[0])
 
     store.patience = 1.0
     store.end_soon()
-    store.commit_many([(claimed, {}, 0)], settle=[move])
+    store.commit_many([(claimed, {}, 0)], publish_files=[move])
     assert moved == ["15min"]
     assert status(store, "product", "1") == "READY"

@@ -10,8 +10,8 @@ import opendataflow
 from opendataflow import Store
 from opendataflow.cli.app import App
 from opendataflow.insight.doctor import examine
-from opendataflow.store.journal import file_system_of, wal_is_safe
-from opendataflow.store.sqlite import SqliteBackend
+from opendataflow.store.drivers.sqlite import SqliteBackend
+from opendataflow.store.drivers.sqlite_file import file_system_of, wal_is_safe
 from tests.support.flows import chain, claim_one, status
 
 pytestmark = pytest.mark.fault(9)
@@ -90,7 +90,7 @@ def test_where_wal_is_not_safe_the_store_works_without_it_and_the_doctor_says_so
     url: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    from opendataflow.store import sqlite
+    from opendataflow.store.drivers import sqlite
 
     if why == "network":
         monkeypatch.setattr(sqlite, "file_system_of", lambda path: "nfs4")
@@ -113,7 +113,7 @@ def test_where_wal_is_not_safe_the_store_works_without_it_and_the_doctor_says_so
 
 
 def test_a_wal_store_that_moves_to_a_network_leaves_wal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opendataflow.store import sqlite
+    from opendataflow.store.drivers import sqlite
 
     opendataflow.open(url, create=True).close()
     monkeypatch.setattr(sqlite, "file_system_of", lambda path: "nfs4")

@@ -27,13 +27,13 @@ def stampede(store: Store, url: str, chunks: int, at_a_time: int) -> float:
     published = [dataid for answer in answers for dataid, _ in answer]
     assert sorted(published, key=int) == expected
     assert {epoch for answer in answers for _, epoch in answer} == {1}
-    assert store.status_counts()["product"] == {"READY": chunks}
-    assert [chunk.dataid for chunk in store.chunks("product", n=3)] == ["0", "1", "2"]
+    assert store.views.status_counts()["product"] == {"READY": chunks}
+    assert [chunk.dataid for chunk in store.views.chunks("product", n=3)] == ["0", "1", "2"]
     assert store.claim("make") == []
-    assert store.candidate_counts() == {"use": {"CLAIMABLE": chunks}}
+    assert store.views.candidate_counts() == {"use": {"CLAIMABLE": chunks}}
     assert store.sql("select count(*) from run where status = 'READY'")[1][0][0] == chunks
     assert store.damage() == []
-    assert store.running() == []
+    assert store.views.running() == []
     assert store.breaches() == []
     return seconds
 

@@ -48,7 +48,7 @@ def steered(flow: Flow, store: Store, slots: int) -> float:
     flow.shell.odf("pool", "set", "etl", str(slots))
     began = time.monotonic()
     let_end(flow, begun(store))
-    until(lambda: store.slots_taken("etl") <= slots, f"{slots} slots")
+    until(lambda: store.views.slots_taken("etl") <= slots, f"{slots} slots")
     return time.monotonic() - began
 
 
@@ -58,12 +58,12 @@ def begun(store: Store) -> int:
 
 def holds(flow: Flow, store: Store, slots: int, more: int) -> int:
     """The limit holds until so many more chunks have begun; the most that ran at once."""
-    first, most = begun(store), store.slots_taken("etl")
+    first, most = begun(store), store.views.slots_taken("etl")
     let_end(flow, first + more)
 
     def so_many_more() -> bool:
         nonlocal most
-        most = max(most, store.slots_taken("etl"))
+        most = max(most, store.views.slots_taken("etl"))
         assert most <= slots
         return begun(store) >= first + more
 
@@ -87,7 +87,7 @@ def test_the_limit_of_a_pool_moves_under_a_drain_and_nothing_is_killed(
         request.addfinalizer(crew.close)
         holds(flow, store, 1, step)
         took = {MOST: steered(flow, store, MOST)}
-        until(lambda: store.slots_taken("etl") > 4, "more at once")
+        until(lambda: store.views.slots_taken("etl") > 4, "more at once")
         assert holds(flow, store, MOST, 3 * step) > 4
         took[4] = steered(flow, store, 4)
         holds(flow, store, 4, step)
@@ -95,18 +95,18 @@ def test_the_limit_of_a_pool_moves_under_a_drain_and_nothing_is_killed(
         stood = begun(store)
         assert "paused" in flow.shell.odf("why", "clean").out
         flow.shell.odf("status")
-        assert (store.slots_taken("etl"), begun(store)) == (0, stood), "nothing begins in a pause"
+        assert (store.views.slots_taken("etl"), begun(store)) == (0, stood), "nothing begins in a pause"
         let_end(flow, chunks)
         flow.shell.odf("pool", "set", "etl", str(MOST))
         until(lambda: not crew.tend(), "the end of the drains", LONGEST)
         assert crew.killed == []
         failed = chunks // 100
-        assert store.status_counts()["clean"] == {"READY": chunks - failed, "FAILED": failed}
+        assert store.views.status_counts()["clean"] == {"READY": chunks - failed, "FAILED": failed}
         flow.shell.write("mended", "")
         flow.shell.odf("resubmit", "--failed", "--yes")
         flow.shell.patience = 600
         flow.shell.odf("drain")
-        assert store.status_counts()["clean"] == {"READY": chunks}
+        assert store.views.status_counts()["clean"] == {"READY": chunks}
         # What a drain on a busy machine claimed and could not begin, it gives back.
         runs = Counter(store.sql("select outcome, exit_code from run where outcome <> 'GIVEN_BACK'")[1])
         assert runs == {("READY", 0): chunks, ("JOB_FAILED", 3): failed}

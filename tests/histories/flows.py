@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 
 NUMBERS = ("2", "9", "10")
 STEPS = ("1", "2", "3", "4")
@@ -273,7 +273,7 @@ def job(work: Work) -> Job:
         () if work.writes == (work.name,) else work.writes,  # it gets a marker dataset, named after it
         lease=work.lease,
         pool=work.pool,
-        retry=Retry(work.retries, backoff=work.backoff, backoff_max=2 * FAR, on=work.retry_on),
+        retry=RetryRule(work.retries, backoff=work.backoff, backoff_max=2 * FAR, on=work.retry_on),
         options={"on_new_version": work.on_new_version},
     )
 

@@ -84,8 +84,8 @@ def _look(store: Store) -> tuple[dict[str, list[str]], set[tuple[str, str, bool]
     with store.looking() as is_so:
         if not is_so:  # somebody was in the way
             return {}, set()
-        stale = {(row.datasetid, row.dataid, row.is_direct) for row in store.stale()}
-        return {jobid: store.next_dataids(jobid, 100) for jobid in store.catalogue().jobs}, stale
+        stale = {(row.datasetid, row.dataid, row.is_direct) for row in store.views.stale()}
+        return {jobid: store.views.next_dataids(jobid, 100) for jobid in store.catalogue().jobs}, stale
 
 
 VERBS: dict[str, Callable[..., Any]] = {

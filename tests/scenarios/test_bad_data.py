@@ -40,7 +40,7 @@ class Warehouse:
         self.store.announce(datasetid, [day], manifests={day: Manifest(fingerprint=content)})
 
     def content(self, datasetid: str, day: str, version: int | None = None) -> str:
-        published = self.store.manifest(datasetid, day, version)
+        published = self.store.views.manifest(datasetid, day, version)
         assert published is not None
         return published.manifest.fingerprint or ""
 
@@ -114,7 +114,7 @@ def test_the_bad_upstream_that_was_found_after_three_levels_of_jobs_had_used_it(
     assert sorted(ran) == sorted([*((jobid, bad) for jobid in JOBS), ("mean", DAYS[2])])
     assert [jobid for jobid, day in ran if day == bad] == list(JOBS)
     assert house.is_right()
-    events = [event for event in store.events("by_shop", bad) if event.kind == "recalled"]
+    events = [event for event in store.views.events("by_shop", bad) if event.kind == "recalled"]
     assert [event.why for event in events] == ["prices in the wrong currency"]
 
 

@@ -30,7 +30,7 @@ def test_it_runs_once_a_day(daily: Store) -> None:
     daily._clock = lambda: NOON + DAY
     produce(daily, "daily", "2025-11-14")
     assert daily.claim("daily") == []
-    assert [chunk.dataid for chunk in daily.all_chunks("report")] == ["2025-11-13", "2025-11-14"]
+    assert [chunk.dataid for chunk in daily.views.all_chunks("report")] == ["2025-11-13", "2025-11-14"]
 
 
 def test_it_runs_once_a_day_whoever_asks(daily: Store, open_again: Callable[..., Store]) -> None:

@@ -140,7 +140,7 @@ def test_two_operators_recover_at_the_same_time(store: Store, open_again: Callab
     night.ordinary_schedule()
     assert sorted(night.ran) == sorted((jobid, day) for jobid in flow.jobids for day in WEEK)
     for name, day in plans[0].resubmit:
-        assert [event.kind for event in store.events(name, day)].count("resubmitted") == 1
+        assert [event.kind for event in store.views.events(name, day)].count("resubmitted") == 1
 
 
 def test_the_missed_week(store: Store) -> None:

@@ -47,7 +47,7 @@ def test_what_did_the_warehouse_look_like_on_friday_at_six(store: Store) -> None
     store.resubmit("cleaned", DAYS[1:])
     store.resubmit("joined", [DAYS[1]])
     drain(store, *JOBS)
-    assert store.status_counts()["report"] == {"READY": 3}
+    assert store.views.status_counts()["report"] == {"READY": 3}
 
     # The matrix of Friday: what failed, what was set aside, and what is gone since.
     was = {(chunk.datasetid, chunk.dataid): chunk.status for chunk in chunk_list_then(store, friday)}

@@ -32,10 +32,12 @@ def test_the_legend_moment_after_every_job_went_wrong(store: Store) -> None:
     assert store.claim("transform") == []
     # The scheduler asks in whatever order it likes.
     assert drain(store, "load", "transform", "extract") == [(jobid, "2025-11-12") for jobid in JOBS]
-    assert store.status_counts() == {name: {"READY": 3} for name in ("source", "extracted", "transformed", "loaded")}
-    versions = {chunk.dataid: chunk.version for chunk in store.all_chunks("loaded")}
+    assert store.views.status_counts() == {
+        name: {"READY": 3} for name in ("source", "extracted", "transformed", "loaded")
+    }
+    versions = {chunk.dataid: chunk.version for chunk in store.views.all_chunks("loaded")}
     assert versions == {"2025-11-11": 1, "2025-11-12": 2, "2025-11-13": 1}
-    loaded = store.manifest("loaded", "2025-11-12")
+    loaded = store.views.manifest("loaded", "2025-11-12")
     assert loaded is not None
     assert [tuple(item) for item in loaded.manifest.inputs] == [("transformed", "2025-11-12", 2)]
 
@@ -48,10 +50,10 @@ def test_the_legend_moment_after_the_first_job_failed(store: Store) -> None:
         else:
             store.commit(claim)
     drain(store, *JOBS)
-    assert store.status_counts()["loaded"] == {"READY": 2}
+    assert store.views.status_counts()["loaded"] == {"READY": 2}
     assert store.dml(LEGEND) == 1
     assert drain(store, *JOBS) == [(jobid, "2025-11-12") for jobid in JOBS]
-    assert store.status_counts()["loaded"] == {"READY": 3}
+    assert store.views.status_counts()["loaded"] == {"READY": 3}
 
 
 def test_the_legend_moment_while_the_jobs_still_run(store: Store) -> None:
@@ -59,7 +61,7 @@ def test_the_legend_moment_while_the_jobs_still_run(store: Store) -> None:
     first = claim_one(store, "extract", dataid="2025-11-12")
     assert store.dml(LEGEND) == 1
     assert claim_one(store, "extract").dataid == "2025-11-12", "resubmitted goes first"
-    assert store.run(first.runid).status == "LOST"
+    assert store.views.run(first.runid).status == "LOST"
 
 
 def test_the_same_statement_twice_changes_nothing(store: Store) -> None:
@@ -91,16 +93,16 @@ def test_700_jobs_fail_on_one_weekend(store: Store) -> None:
     store.announce("feed", ["2025-11-14"])
     for jobid, server in zip(jobs, servers, strict=True):
         store.fail(claim_one(store, jobid, owner=server), detail="network is unreachable", exit_code=255)
-    assert sum(counts.get("FAILED", 0) for counts in store.status_counts().values()) == 700
+    assert sum(counts.get("FAILED", 0) for counts in store.views.status_counts().values()) == 700
     assert [jobid for jobid in jobs[::50] if store.claim(jobid)] == []
     # Monday: the network is back. One statement, then the scheduler does what it does every day.
     assert store.dml("UPDATE job_status SET status = 'RESUBMIT' WHERE status = 'FAILED'") == 700
     for jobid in jobs:
         store.commit(claim_one(store, jobid))
-    counts = store.status_counts()
+    counts = store.views.status_counts()
     assert {name: counts[name] for name in counts if name != "feed"} == {f"out-{jobid}": {"READY": 1} for jobid in jobs}
     # Who asks on Monday what happened on Friday gets it from the store.
-    failed = store.runs(jobid="job123", dataid="2025-11-14")[-1]
+    failed = store.views.runs(jobid="job123", dataid="2025-11-14")[-1]
     assert (failed.status, failed.detail, failed.owner, failed.exit_code) == (
         "FAILED",
         "network is unreachable",
@@ -135,12 +137,12 @@ def test_a_migration_with_one_percent_failures_is_fire_and_forget(store: Store) 
         for claim in extracting:
             if claim not in done:
                 assert store.fail(claim, detail="task attempt lost") == "FAILED"
-    assert store.status_counts()["file"] == {"FAILED": 20, "READY": count - 20}
-    assert store.status_counts()["lake"] == {"READY": count - 20}
+    assert store.views.status_counts()["file"] == {"FAILED": 20, "READY": count - 20}
+    assert store.views.status_counts()["lake"] == {"READY": count - 20}
     # Five minutes a day: restart any that failed.
     assert store.dml("update job_status set status = 'RESUBMIT' where status = 'FAILED'") == 20
     again = drain(store, "extract", "load")
     assert [dataid for jobid, dataid in again if jobid == "extract"] == sorted(failing, key=int)
-    assert store.status_counts() == {name: {"READY": count} for name in ("table", "file", "lake")}
-    assert store.running() == []
+    assert store.views.status_counts() == {name: {"READY": count} for name in ("table", "file", "lake")}
+    assert store.views.running() == []
     assert drain(store, "extract", "load") == []

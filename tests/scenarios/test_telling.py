@@ -15,7 +15,7 @@ import pytest
 
 from opendataflow import Store
 from opendataflow.notify.looking import look
-from opendataflow.notify.sending import Sender, Sent
+from opendataflow.notify.sending import MessageSender, Sent
 from opendataflow.project import Project, load
 from opendataflow.secrets import Hidden
 from tests.support.odf import Odf
@@ -89,7 +89,7 @@ def project_of(odf: Odf) -> Project:
 
 
 def send(store: Store, odf: Odf) -> Sent:
-    return Sender(store, project_of(odf), None, Hidden()).send_due()
+    return MessageSender(store, project_of(odf), None, Hidden()).send_due()
 
 
 def test_a_messenger_that_hangs(odf: Odf, hook: Webhook) -> None:
@@ -129,8 +129,8 @@ def test_a_late_file_that_arrives_while_its_reminder_is_being_sent(
     look(here, project_of(odf), with_late=True)  # it is still late: time for a reminder
     hook.hang()
     # A messenger gives up after a few seconds: this one has more patience than a busy machine needs.
-    address_of = Sender._address
-    monkeypatch.setattr(Sender, "_address", lambda self, target: f"{address_of(self, target)}?rto=300")
+    address_of = MessageSender._address
+    monkeypatch.setattr(MessageSender, "_address", lambda self, target: f"{address_of(self, target)}?rto=300")
     reminding = threading.Thread(target=send, args=(here, odf))
     reminding.start()
     assert hook.came.wait(30)
@@ -159,13 +159,13 @@ def test_a_reminder_whose_sender_died_is_not_sent_after_the_end(
     look(here, project_of(odf), with_late=True)
     send(here, odf)
     look(here, project_of(odf), with_late=True)
-    assert here.take_message("oncall", 0.000001) is not None  # and nothing more is heard of it
+    assert here.incidents.take_message("oncall", 0.000001) is not None  # and nothing more is heard of it
     there.announce("raw", ["2025-11-14"])
     look(there, project_of(odf), with_late=True)
     send(there, odf)
     send(there, odf)
     assert ["over" in each for each in hook.subjects] == [False, True]
-    assert there.unsent() == []
+    assert there.incidents.unsent() == []
 
 
 def test_two_machines_do_not_tell_twice(odf: Odf, hook: Webhook) -> None:
@@ -224,9 +224,11 @@ def test_a_crash_between_writing_and_sending_loses_none(
     store.fail(claim, detail="the disk is full")
     killed = subprocess.run([sys.executable, "-c", DIES, odf.store_url], cwd=odf.folder, check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert [each.state for each in store.unsent()] == ["WAITING"]
+    assert [each.state for each in store.incidents.unsent()] == ["WAITING"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ODF_")}
-    while [each.state for each in store.unsent()] != ["SENDING"]:  # on a busy machine one may have given up before
+    while [each.state for each in store.incidents.unsent()] != [
+        "SENDING"
+    ]:  # on a busy machine one may have given up before
         store.dml("update message set not_before = 0")
         hook.hang()
         sending = subprocess.Popen(
@@ -243,5 +245,5 @@ def test_a_crash_between_writing_and_sending_loses_none(
     hook.go_on()
     before = len(hook.told)
     told_in_the_end(odf, hook, before + 1)
-    assert store.unsent() == []
+    assert store.incidents.unsent() == []
     assert all("the disk is full" in each for each in hook.subjects)

@@ -93,7 +93,7 @@ def test_a_job_fails_and_is_restarted_by_one_word(store: Store, bob: Type) -> No
     )
     produce(store, "loadbob", "1.0")
     assert status(store, "bobout", "1.0") == "READY"
-    assert [run.status for run in store.runs(jobid="loadbob")] == ["READY", "FAILED"]
+    assert [run.status for run in store.views.runs(jobid="loadbob")] == ["READY", "FAILED"]
     assert kinds(store, "bobout", "1.0") == ["claimed", "failed", "sql", "claimed", "published"]
 
 
@@ -109,7 +109,7 @@ def test_the_previous_job_failed_and_nobody_noticed(store: Store, bob: Type) -> 
     produce(store, "loadbob", "1.0")
     second = produce(store, "reportbob", "1.0")
     assert [tuple(item) for item in second.inputs] == [("bobout", "1.0", 2)]
-    consumed = store.input_row("bobout", "1.0", "reportbob")
+    consumed = store.views.input_row("bobout", "1.0", "reportbob")
     assert consumed is not None
     assert consumed.version == 2
 
@@ -123,7 +123,7 @@ def test_only_the_previous_job_is_run_again_when_only_that_is_asked_for(store: S
     bob("update datastatus set status='RERUN' where datasetid='bobout' and locktype='OUT'")
     produce(store, "loadbob", "1.0")
     assert store.claim("reportbob") == [], "it consumed this chunk: its row says so, with the version"
-    chunk, consumed = store.chunk("bobout", "1.0"), store.input_row("bobout", "1.0", "reportbob")
+    chunk, consumed = store.views.chunk("bobout", "1.0"), store.views.input_row("bobout", "1.0", "reportbob")
     assert chunk is not None
     assert consumed is not None
     assert (chunk.version, consumed.version) == (2, 1)
@@ -141,7 +141,7 @@ def test_a_person_takes_a_chunk_away_from_a_running_job(store: Store, bob: Type)
     claim_one(store, "loadbob")
     bob("update job_status set status='RESUBMIT' where jobid='loadbob'")
     assert claim_one(store, "loadbob").epoch == 2
-    assert [run.status for run in store.runs(jobid="loadbob")] == ["RUNNING", "LOST"]
+    assert [run.status for run in store.views.runs(jobid="loadbob")] == ["RUNNING", "LOST"]
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,8 @@ def test_a_person_takes_a_chunk_away_from_a_running_job(store: Store, bob: Type)
         "insert into datastatus (dataid,datasetid,jobid,locktype,status) values ('2','nosuch','fakejob','OUT','READY')",
         "insert into datastatus (dataid,datasetid,jobid,locktype,status) values ('1.0','bobin','twin','OUT','READY')",
         "insert into datastatus (dataid,datasetid,jobid,locktype,status) values ('../x','bobin','fakejob','OUT','READY')",
-        "insert into job (datasetid,itemtype,jobid) values ('nosuch','IN','loadbob')",
         "insert into job (datasetid,itemtype,jobid) values ('bobout','OUT','twin')",
         "update datastatus set datasetid = 'nosuch' where datasetid = 'bobout'",
-        "update job set datasetid = 'nosuch' where itemtype = 'OUT'",
         "update dataset set datasetid = 'nosuch' where datasetid = 'bobout'",
         "delete from dataset where datasetid = 'bobin'",
         "update job_status set status = 'RESTART'",

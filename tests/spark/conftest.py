@@ -35,6 +35,14 @@ def spark() -> SparkSession:
 
 
 @pytest.fixture
+def berlin(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same session with the time zone of Berlin."""
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.fixture
 def desk(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Answer]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -68,8 +70,8 @@ def flow(spark, store, project, tmp_path):
 
 
 def rows_of(store, spark, dataid: str) -> list[int]:
-    chunk = store.chunk("out", dataid)
-    manifest = store.manifest("out", dataid, chunk.version).manifest
+    chunk = store.views.chunk("out", dataid)
+    manifest = store.views.manifest("out", dataid, chunk.version).manifest
     return sorted(row.id for row in spark.read.parquet(manifest.location).collect())
 
 
@@ -81,7 +83,7 @@ def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp
     assert len(results) == 10
     for number, day in enumerate(DAYS):
         assert rows_of(store, spark, day) == [number * 100 + row for row in range(number)]
-        manifest = store.manifest("out", day, 1).manifest
+        manifest = store.views.manifest("out", day, 1).manifest
         assert manifest.rows == number
         assert manifest.schema == "id INT, day DATE, value INT"
         assert manifest.extra.get("batch", False) is (number > 0), "a chunk without rows goes its own way"
@@ -93,7 +95,7 @@ def test_chunks_of_a_batch_are_published_each_on_its_own(spark, store, flow, tmp
     store.resubmit("out", [DAYS[3]])
     [claim] = store.claim("copy")
     assert worker.run(catalogue, [claim])[0].outcome == "READY"
-    alone, together = (store.manifest("out", DAYS[3], version).manifest for version in (2, 1))
+    alone, together = (store.views.manifest("out", DAYS[3], version).manifest for version in (2, 1))
     assert alone.fingerprint == together.fingerprint
     assert [each for each in alone.checks if each.check != "drift"] == list(together.checks)
 
@@ -103,7 +105,7 @@ def test_a_small_copy_alone_goes_the_same_way(spark, store, flow):
     store.announce("raw", [DAYS[4]], manifests={DAYS[4]: Manifest(rows=4, extra={"said": "by somebody"})})
     [claim] = [claim for claim in store.claim("copy", 10) if claim.dataid == DAYS[4]]
     assert worker.run(store.catalogue(), [claim])[0].outcome == "READY"
-    assert store.manifest("out", DAYS[4], 1).manifest.extra["batch"] is True
+    assert store.views.manifest("out", DAYS[4], 1).manifest.extra["batch"] is True
     assert rows_of(store, spark, DAYS[4]) == [400, 401, 402, 403]
 
 
@@ -121,7 +123,9 @@ def test_checks_across_rows_take_one_pass_for_all_chunks_of_a_batch(spark, store
     assert "unique(id): repeated_keys 1, surplus_rows 1, examples {1}" in told
     assert "unique(id, value)" not in told
     [unique, _, references] = [
-        check for check in store.manifest("out", DAYS[5], 1).manifest.checks if check.kind in ("unique", "references")
+        check
+        for check in store.views.manifest("out", DAYS[5], 1).manifest.checks
+        if check.kind in ("unique", "references")
     ]
     assert unique.figures == {"repeated_keys": 0, "surplus_rows": 0}
     assert references.figures == {"unknown_values": 0, "rows": 0}
@@ -155,7 +159,7 @@ def test_tasks_and_spark_itself_write_the_same(spark, store, project, options):
     results += [worker.run(store.catalogue(), [claim])[0] for claim in store.claim("single", 10)]
     assert {result.outcome for result in results} == {"READY"}, [result.detail for result in results]
     for dataid in ("0", "1", "2"):
-        together, alone = (store.manifest(name, dataid, 1).manifest for name in ("out", "alone"))
+        together, alone = (store.views.manifest(name, dataid, 1).manifest for name in ("out", "alone"))
         assert together.extra["batch"] is True
         for fact in ("rows", "schema", "fingerprint", "span_lower", "span_upper"):
             assert getattr(together, fact) == getattr(alone, fact), fact
@@ -170,8 +174,8 @@ def test_a_chunk_that_fails_its_checks_fails_alone(spark, store, flow):
     assert {day for day, result in results.items() if result.outcome != "READY"} == {DAYS[9]}
     assert results[DAYS[9]].outcome == "NOT_VALIDATED"
     assert "violations 1" in results[DAYS[9]].detail
-    assert store.chunk("out", DAYS[9]).status == "FAILED"
-    told = Path(store.run(results[DAYS[9]].claim.runid).log).read_text()
+    assert store.views.chunk("out", DAYS[9]).status == "FAILED"
+    told = Path(store.views.run(results[DAYS[9]].claim.runid).log).read_text()
     assert f"{DAYS[9]}: " in told
     assert "violations 1" in told
 
@@ -189,7 +193,7 @@ def test_a_stop_ends_what_is_left_of_a_batch_and_is_told_from_a_failure(spark, s
     assert [result.outcome for result in results] == ["STOPPED"] * 3
     assert [result.detail.partition(" (")[0].partition(": ")[2] for result in results] == [
         "RuntimeError: its Spark jobs were cancelled",
-        *["before it began"] * 2,
+        *["before the run started"] * 2,
     ]
 
 
@@ -226,7 +230,7 @@ def test_functions_see_the_dataid_of_each_row_and_must_keep_it(spark, store, flo
     worker.check(catalogue, "copy")
     results = worker.run(catalogue, store.claim("copy", 5))
     assert {result.outcome for result in results} == {"READY"}
-    manifest = store.manifest("out", DAYS[4], 1).manifest
+    manifest = store.views.manifest("out", DAYS[4], 1).manifest
     assert sorted(row.value for row in spark.read.parquet(manifest.location).collect()) == [1, 2, 3, 4]
 
 
@@ -240,8 +244,8 @@ def test_a_query_finds_the_column_whether_its_chunk_comes_alone_or_empty_or_with
     results = worker.run(catalogue, store.claim("copy", 9))  # the first of them is empty
     results += worker.run(catalogue, store.claim("copy", 9))  # the last one alone
     assert {result.outcome for result in results} == {"READY"}, [result.detail for result in results]
-    assert [store.manifest("out", day, 1).manifest.rows for day in DAYS] == list(range(10))
-    assert store.manifest("out", DAYS[9], 1).manifest.schema == "id INT, day DATE, value INT"
+    assert [store.views.manifest("out", day, 1).manifest.rows for day in DAYS] == list(range(10))
+    assert store.views.manifest("out", DAYS[9], 1).manifest.schema == "id INT, day DATE, value INT"
 
 
 def test_rows_that_claim_to_be_of_no_chunk_are_not_lost(spark, store, flow):
@@ -309,34 +313,69 @@ def test_many_ranges_of_a_table_in_one_pass(spark, store, project, postgres_url)
     assert {result.outcome for result in results} == {"READY"}, results
     for number in range(10):
         assert rows_of(store, spark, str(number + 1)) == list(range(number * 100, number * 100 + 100))
-    every = spark.read.parquet(*(store.manifest("out", dataid, 1).manifest.location for dataid in bounds))
+    every = spark.read.parquet(*(store.views.manifest("out", dataid, 1).manifest.location for dataid in bounds))
     assert every.agg(F.count("*"), F.countDistinct("id")).first()[:] == (1000, 1000)
+
+
+def judged_both_ways(df: Any, folder: Path, partition: Partition, dataid: str, bounds: Any = None) -> tuple[Any, ...]:
+    """The verdicts of the summary of a batch, of the summary of one chunk and of the check of each row; and the span."""
+    from opendataflow.spark import TAG
+    from opendataflow.spark.auditing import Audit, Drift, EarlierPublishes, Surroundings
+    from opendataflow.spark.observing import computed
+    from opendataflow.spark.parquet import write_chunks
+
+    checks = parse_checks({"span": True}, "test")
+    out = Dataset("out", kind="file", format="parquet", location="out/{dataid}", partition=partition, checks=checks)
+    audit = Audit(df, out, dataid, Surroundings(bounds=bounds), Drift(out, EarlierPublishes(), df.schema))
+    written = write_chunks(df.withColumn(TAG, F.lit(dataid)), audit, None, str(folder))[dataid].figures
+    assert df.exceptAll(df.sparkSession.read.parquet(str(folder))).isEmpty()
+    observed = computed(df, audit.summary())
+    assert audit.span(written) == audit.span(observed)
+    (by_row,) = audit.results(computed(df, audit.metrics()), df.count(), lambda: df)
+    return audit.is_clean(written), audit.is_clean(observed), by_row.passed, audit.span(written)
 
 
 @pytest.mark.parametrize(
     ("moment", "is_clean"),
     [("2024-01-01 23:59:59", True), ("2024-01-02 00:30:00", False), ("2024-01-01 00:00:00", True)],
 )
-def test_the_span_of_a_chunk_is_of_the_time_zone_of_the_session(spark, project, tmp_path, moment, is_clean):
+def test_the_span_of_a_chunk_is_of_the_time_zone_of_the_session(berlin, tmp_path, moment, is_clean):
     """Half past midnight of the next day in Berlin is still the day itself in UTC."""
-    from opendataflow.spark import TAG
-    from opendataflow.spark.auditing import LOWER, UPPER, Audit, Drift, Past, Surroundings
-    from opendataflow.spark.parquet import write_chunks
+    df = berlin.sql(f"SELECT 1 AS id, TIMESTAMP'{moment}' AS at")
+    told = judged_both_ways(df, tmp_path / "together", Partition("day", column="at"), "2024-01-01")
+    assert told == (is_clean, is_clean, is_clean, (moment.replace(" ", "T"),) * 2)
 
-    checks = parse_checks({"span": True}, "test")
-    at = Partition("day", column="at")
-    out = Dataset("out", kind="file", format="parquet", location="out/{dataid}", partition=at, checks=checks)
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    try:
-        df = spark.sql(f"SELECT 1 AS id, TIMESTAMP'{moment}' AS at")
-        audit = Audit(df, out, "2024-01-01", Surroundings(), Drift(out, Past(), df.schema))
-        location = str(tmp_path / "together")
-        written = write_chunks(df.withColumn(TAG, F.lit("2024-01-01")), audit, None, location)["2024-01-01"].figures
-        assert [row.at for row in spark.read.parquet(location).collect()] == [row.at for row in df.collect()]
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert (written[LOWER], written[UPPER]) == (moment, moment)
-    assert audit.is_clean(written) is is_clean
+
+@pytest.mark.parametrize(
+    ("moment", "is_clean"),
+    [
+        ("2024-10-27 01:30:00+02:00", False),  # the day before in UTC
+        ("2024-10-27 02:15:00+02:00", True),
+        ("2024-10-27 02:45:00+02:00", True),
+        ("2024-10-27 02:15:00+01:00", False),  # an hour later, at the same local time
+        ("1969-12-31 23:59:59.999999+00:00", False),
+    ],
+)
+def test_a_range_between_bounds_with_a_time_zone_is_compared_by_instants(berlin, tmp_path, moment, is_clean):
+    bounds = ("2024-10-27T00:00:00+00:00", "2024-10-27T01:00:00+00:00")
+    texts = moment, "2024-10-27 00:30:00+00:00"
+    df = berlin.sql(
+        f"SELECT id, CAST(at AS TIMESTAMP) AS at FROM VALUES (1, '{texts[0]}'), (2, '{texts[1]}') AS t(id, at)"
+    )
+    told = judged_both_ways(df, tmp_path / "together", Partition("range", column="at"), "1", bounds)
+    ends = sorted(datetime.fromisoformat(text).astimezone(UTC) for text in texts)
+    assert told == (is_clean, is_clean, is_clean, tuple(end.isoformat() for end in ends))
+
+
+@pytest.mark.parametrize(("at", "passes"), [("2024-01-01 05:00:00", True), ("2024-01-01 06:00:00", False)])
+def test_bounds_without_a_time_zone_beside_instants_are_compared_row_by_row(berlin, tmp_path, at, passes):
+    bounds = ("2024-01-01T00:00:00", "2024-01-01T06:00:00")  # written into the store by hand
+    df = berlin.sql(f"SELECT TIMESTAMP'{at}' AS at")
+    assert judged_both_ways(df, tmp_path / "t", Partition("range", column="at"), "1", bounds)[:3] == (
+        False,
+        False,
+        passes,
+    )
 
 
 def test_a_chunk_of_text_that_does_not_read_back_fails_alone(spark, store, project, tmp_path):

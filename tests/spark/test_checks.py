@@ -70,20 +70,23 @@ CASES = [
 @pytest.fixture(scope="module")
 def results(spark) -> list[CheckResult]:
     """All of them at once: the figures come from one pass."""
-    from opendataflow.spark.auditing import Audit, Drift, Past, Surroundings
+    from opendataflow.spark.auditing import Audit, Drift, EarlierPublishes, Surroundings
     from opendataflow.spark.observing import computed
 
     df = spark.sql(ROWS)
     airlines = spark.sql("VALUES ('AA', 1), ('UA', 2), ('DL', 3) AS rows(code, number)")
     around = Surroundings(
-        Past(rows=(8, 6, 4)), rows_in=lambda name: 4 if name == "raw" else None, load=lambda name: airlines, now=NOW
+        EarlierPublishes(rows=(8, 6, 4)),
+        rows_in=lambda name: 4 if name == "raw" else None,
+        load=lambda name: airlines,
+        now=NOW,
     )
     found = []
     # A dataset keeps its checks in an order of its own, so each kind is asked by itself.
     for kind in dict.fromkeys(check.kind for check, _, _ in CASES):
         checks = tuple(check for check, _, _ in CASES if check.kind == kind)
         dataset = Dataset("flights", kind="file", partition=Partition("day", column="day"), checks=checks)
-        audit = Audit(df, dataset, "2013-01-01", around, Drift(dataset, Past(), df.schema))
+        audit = Audit(df, dataset, "2013-01-01", around, Drift(dataset, EarlierPublishes(), df.schema))
         metrics = audit.metrics()
         found += audit.results(computed(df, metrics), 4, lambda: df)
     return found

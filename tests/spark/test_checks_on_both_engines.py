@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,11 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from opendataflow import files
-from opendataflow.files.checks import ChecksFailed, judged
+from opendataflow.files.checks import ChecksFailed, checked_manifest
 from opendataflow.files.rows import NeedsSpark
 from opendataflow.model import CheckResult, Dataset, Manifest, Partition, parse_checks
-from opendataflow.shapes import replace
-from opendataflow.spark.auditing import Past, Surroundings
+from opendataflow.spark.auditing import EarlierPublishes, Surroundings
 from opendataflow.spark.found import audit_location
 
 DATAID = "2025-11-12"
@@ -100,8 +100,8 @@ def told(judge: Any) -> Mapping[str, object]:
 
 def both(spark: SparkSession, dataset: Dataset, path: Path, pinned: str = "") -> Mapping[str, object]:
     seen = files.light_manifest(str(path), dataset.format, None)
-    here = told(lambda: judged(dataset, DATAID, seen, pinned, [1, 2]))
-    around = Surroundings(past=Past(pinned, [1, 2]))
+    here = told(lambda: checked_manifest(dataset, DATAID, seen, pinned, [1, 2]))
+    around = Surroundings(past=EarlierPublishes(pinned, [1, 2]))
     assert here == told(lambda: audit_location(spark, dataset, str(path), DATAID, around=around))
     return here
 
@@ -185,4 +185,72 @@ def test_what_is_not_sure_is_left_to_spark(tmp_path: Path, values: str) -> None:
     path = tmp_path / DATAID
     path.write_text(f"{HEADER}{values}\n")
     with pytest.raises(NeedsSpark):
-        judged(chunk(options={"schema": SCHEMA}), DATAID, files.light_manifest(str(path), "csv", None))
+        checked_manifest(chunk(options={"schema": SCHEMA}), DATAID, files.light_manifest(str(path), "csv", None))
+
+
+ONE: Mapping[str, object] = {"rows": {"min": 2}, "unique": ["v"], "not_null": ["v"], "range": {"v": {"max": "5"}}}
+NUMBERS: Mapping[str, object] = {"rows": {"min": 2}, "unique": ["v"], "range": {"v": {"min": 0, "max": 5}}}
+# Contents on which a reader of Python and those of Spark may differ: format, content, checks, schema.
+DIFFICULT: Mapping[str, tuple[str, str, Mapping[str, object], str]] = {
+    "csv: blank lines": ("csv", "v\na\n \n\t\n\n", ONE, "v STRING"),
+    "csv: an ideographic space": ("csv", "v\na\n\u3000\n\u2028\n", ONE, "v STRING"),
+    "csv: a no-break space": ("csv", "v\na\n\u00a0\n", ONE, ""),
+    "csv: a control character": ("csv", "v\na\n\x01\n", ONE, "v STRING"),
+    "csv: a form feed": ("csv", "v\na\n\f\n", ONE, "v STRING"),
+    "csv: a space before the header": ("csv", "\u3000\nv\n1\n", {"unique": ["v"]}, ""),
+    "csv: a long field": ("csv", "v,w\n1," + "x" * 140_000 + "\n", ONE, ""),
+    "csv: a header in capitals": ("csv", "V\n1\n", ONE, "v STRING"),
+    "csv: columns in another order": ("csv", "w,v\nx,1\n", ONE, "v STRING, w STRING"),
+    "csv: the year 0": ("csv", "v\n0000-01-01\n", {"unique": ["v"]}, "v DATE"),
+    "csv: no such day": ("csv", "v\n2021-02-30\n2021-02-28\n", {"unique": ["v"]}, "v DATE"),
+    "csv: hour 24": ("csv", "v\n2021-01-01 24:00:00\n", {"unique": ["v"]}, "v TIMESTAMP"),
+    "csv: zeros": ("csv", "v\n-0.0\n0.0\n", NUMBERS, "v DOUBLE"),
+    "csv: zeros of a decimal": ("csv", "v\n-0.0\n0.0\n", {"unique": ["v"]}, "v DECIMAL(5,2)"),
+    "csv: a number beyond double": ("csv", "v\n1e309\n1\n", NUMBERS, "v DOUBLE"),
+    "json: blank lines": ("json", '{"v":"a"}\n \n\t\n\n', ONE, ""),
+    "json: an ideographic space": ("json", '{"v":1}\n\u3000\n', {"rows": {"max": 1}}, ""),
+    "json: a form feed": ("json", '{"v":1}\n\f\n', {"rows": {"max": 1}}, ""),
+    "json: names in capitals": ("json", '{"V":"a"}\n{"V":"b"}\n', ONE, "v STRING"),
+    "json: no name": ("json", '{"":1,"v":2}\n', NUMBERS, ""),
+    "json: halves of surrogates": ("json", '{"v":"\\ud800"}\n{"v":"\\ud801"}\n', ONE, "v STRING"),
+    "json: a pair of surrogates": ("json", '{"v":"\\ud83d\\ude00"}\n', ONE, "v STRING"),
+    "json: a number beyond double": ("json", '{"v":1e400}\n', NUMBERS, ""),
+    "json: a tower of lists": ("json", '{"v":' + "[" * 5000 + "]" * 5000 + "}\n", {"rows": {"min": 2}}, ""),
+}
+# What Python and Spark read in the same way, so that no Spark is needed.
+SURE = {
+    "csv: blank lines",
+    "csv: a header in capitals",
+    "csv: columns in another order",
+    "csv: no such day",
+    "csv: zeros",
+    "csv: zeros of a decimal",
+    "json: blank lines",
+    "json: a pair of surrogates",
+}
+
+
+@pytest.mark.parametrize("name", DIFFICULT)
+def test_difficult_contents_get_the_same_results_or_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    format, content, checks, schema = DIFFICULT[name]
+    path = tmp_path / DATAID
+    path.write_bytes(content.encode())
+    dataset = chunk(
+        format=format, checks=checks, partition=Partition("day"), options={"schema": schema} if schema else {}
+    )
+    if name in SURE:
+        both(spark, dataset, path)
+    else:
+        with pytest.raises(NeedsSpark):
+            checked_manifest(dataset, DATAID, files.light_manifest(str(path), format, None))
+
+
+@pytest.mark.parametrize("column", [pa.array([-800_000], pa.date32()), pa.array([float("inf")])])
+def test_values_of_parquet_that_python_cannot_hold_are_left_to_spark(tmp_path: Path, column: pa.Array) -> None:
+    path = tmp_path / DATAID
+    pq.write_table(pa.table({"v": column}), path)
+    dataset = chunk(format="parquet", checks={"rows": {"min": 1}}, partition=Partition("day"))
+    with pytest.raises(NeedsSpark):
+        checked_manifest(dataset, DATAID, files.light_manifest(str(path), "parquet", None))

@@ -168,7 +168,7 @@ def check_no_file_twice(home: Shell, store: opendataflow.Store) -> None:
 
     for dataset in ("clean", "back"):
         for number, day in enumerate(DAYS):
-            version = store.manifest(dataset, day, 1)
+            version = store.views.manifest(dataset, day, 1)
             assert version is not None
             location = home.folder / "data" / version.manifest.location
             there = sorted(path.relative_to(location).as_posix() for path in location.rglob("*.parquet"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opendataflow.api import Chunk, declared, job
+from opendataflow.api import ChunkContext, declared, job
 from opendataflow.errors import BadConfig, BadDefinition, JobFailed
 from opendataflow.model import Dataset, Input, InputChunk, Job, Partition
 from opendataflow.spark.code import SqlJob, load_job
@@ -108,7 +108,7 @@ def test_a_job_runs_on_given_rows_without_a_store(spark, write):
 
 
 def test_functions_may_give_back_several_and_ask_for_bounds(spark):
-    def split(raw, chunk: Chunk):
+    def split(raw, chunk: ChunkContext):
         assert (chunk.lower, chunk.upper) == ("2013-01-01T00:00:00", "2013-01-02T00:00:00")
         return {"late": raw.where("delay > 0"), "unknown": raw.where("delay IS NULL")}
 

@@ -11,7 +11,7 @@ import pytest
 from opendataflow import Input, Job, Pool
 from opendataflow.errors import BadConfig, MissingDependency, UnknownPool
 from opendataflow.project import Project
-from opendataflow.run.declared import file_of, is_mentioned, jobs_of
+from opendataflow.run.decorated_jobs import file_of, is_declared, jobs_of
 
 CODE = """
 from opendataflow import job
@@ -89,7 +89,7 @@ def test_the_code_of_a_job_is_found_in_a_file_of_another_name(home: Project):
     assert file_of(home, "by_month") == home.folder / "jobs/flights.py"
     assert file_of(home, "told_elsewhere") == home.folder / "jobs/flights.py"
     assert file_of(home, "nosuch") is None
-    (home.folder / "jobs/broken.py").write_text("@job(\n")
+    (home.folder / "jobs/broken.py").write_text("from opendataflow import job\n@job(\n")
     assert file_of(home, "clean") == home.folder / "jobs/flights.py"
     with pytest.raises(BadConfig, match=r"broken\.py"):
         file_of(home, "nosuch")
@@ -97,13 +97,13 @@ def test_the_code_of_a_job_is_found_in_a_file_of_another_name(home: Project):
 
 def test_a_hint_needs_no_loading(home: Project):
     (home.folder / "jobs/flights.py").write_text("raise SystemExit(1)\n" + CODE)
-    assert is_mentioned(home, "clean")
-    assert is_mentioned(home, "by_month")
-    assert not is_mentioned(home, "cle")
+    assert is_declared(home, "clean")
+    assert is_declared(home, "by_month")
+    assert not is_declared(home, "cle")
 
 
 def test_without_pyspark_it_says_what_is_missing(home: Project, monkeypatch: pytest.MonkeyPatch, project: Project):
-    monkeypatch.setattr("opendataflow.run.declared.find_spec", lambda name: None)
+    monkeypatch.setattr("opendataflow.run.decorated_jobs.find_spec", lambda name: None)
     with pytest.raises(MissingDependency, match=r"flights\.py"):
         jobs_of(home)
     (home.folder / "jobs/flights.py").unlink()

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Check, Dataset, Partition
-from opendataflow.model.dataset import table_name
-from opendataflow.model.expression import FUNCTIONS, KEYWORDS, check_expression
+from opendataflow.model.definitions.dataset import table_name
+from opendataflow.model.definitions.expression import FUNCTIONS, KEYWORDS, check_expression
 from opendataflow.spark import jdbc
 from opendataflow.spark.check_kinds import probes
 from opendataflow.spark.reading import catalogue_name

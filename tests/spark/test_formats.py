@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from opendataflow.errors import InvalidPath, NotValidated
@@ -109,10 +111,10 @@ def test_a_found_csv_may_have_its_columns_in_another_order(spark, project, locat
 
 
 def test_a_pinned_schema_stays_when_a_day_looks_narrower(spark, location):
-    from opendataflow.spark.auditing import Past, Surroundings
+    from opendataflow.spark.auditing import EarlierPublishes, Surroundings
     from opendataflow.spark.found import audit_location
 
-    around = Surroundings(Past("carrier STRING, delay DOUBLE"))
+    around = Surroundings(EarlierPublishes("carrier STRING, delay DOUBLE"))
     text = '{"carrier": "AA", "delay": 1}\n'
     dataset = Dataset("raw", kind="file", location="raw/{dataid}", format="json", partition=DAY)
     manifest = audit_location(spark, dataset, location("raw/2013-01-01", text), "2013-01-01", around=around)
@@ -130,3 +132,17 @@ def test_what_is_missing_or_no_parquet_is_named(spark, location):
         audit_location(spark, dataset, "/nowhere/at/all", "2013-01-01")
     with pytest.raises(NotValidated, match="parquet"):
         audit_location(spark, dataset, location("raw/2013-01-01/part-0.parquet", "no parquet"), "2013-01-01")
+
+
+def test_a_found_json_whose_keys_differ_in_case_is_refused_and_read_where_it_is_only_a_warning(spark, location):
+    from opendataflow.spark.found import audit_location
+    from opendataflow.spark.reading import read_location
+    from opendataflow.spark.schema import from_ddl
+
+    place, options = location("raw/2013-01-01.json", '{"ID": 1, "delay": 2.5}\n'), {"schema": "id BIGINT, delay DOUBLE"}
+    dataset = replace(RAW, format="json", checks=(Check("not_null", {"columns": ["id"]}),), options=options)
+    with pytest.raises(NotValidated, match=r"drift: differences id renamed to ID\?"):
+        audit_location(spark, dataset, place, "2013-01-01")
+    warned = audit_location(spark, replace(dataset, options={**options, "drift": "warn"}), place, "2013-01-01")
+    assert [check.passed for check in warned.checks] == [False, True]
+    assert read_location(spark, dataset, place, schema=from_ddl(warned.schema)).collect() == [(1, 2.5)]

@@ -1,4 +1,4 @@
-"""Spark jobs whose code hangs: the run ends, its slot goes on, and the drain ends with all of its processes."""
+"""Spark jobs whose code hangs: the run ends, its slot goes on, and the drain or RunJob ends with all of its processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ writes = ["made"]
 lease = "3s"
 """
 _JOB = """
-import os, threading, time
+import os, subprocess, threading, time
 from pathlib import Path
 
 from opendataflow import job
@@ -47,18 +47,28 @@ def make(chunk, spark):
     return frame
 """
 _IN_DRIVER = "threading.Thread(target=hang, args=(0,)).start(); hang(0)"
+_IN_CHILD = "subprocess.Popen(['sh', '-c', 'sleep 1000 & wait']); time.sleep(0.5); hang(0)"
 _IN_WORKER = "frame.rdd.map(hang).count()"
+_STUBBORN = """while True:
+            try:
+                hang(0)
+            except BaseException:
+                pass"""
 
 
 def _drain(tmp_path: Path, where: str, timeout: str = "", *words: str) -> tuple[Shell, subprocess.Popen[str]]:
+    return _start(tmp_path, where, timeout, "drain", "--workers", "1", *words)
+
+
+def _start(tmp_path: Path, where: str, timeout: str, *words: str) -> tuple[Shell, subprocess.Popen[str]]:
     home = Shell(tmp_path)
     home.write("dataflow.toml", _PROJECT + timeout)
     home.write("jobs/make.py", _JOB.replace("WHERE", where))
     home.odf("apply", "--yes")
     home.odf("ready", "raw", "1")
-    drain = home.start("drain", "--workers", "1", *words)
-    until((tmp_path / "begun").exists, drain)
-    return home, drain
+    process = home.start(*words)
+    until((tmp_path / "begun").exists, process)
+    return home, process
 
 
 def _below(process: subprocess.Popen[str]) -> list[int]:
@@ -91,7 +101,7 @@ def test_a_job_that_hangs_gives_its_slot_back_when_it_is_cancelled_or_too_slow(
     until(lambda: _is_gone(pids))
 
 
-@pytest.mark.parametrize("where", [_IN_DRIVER, _IN_WORKER], ids=["driver", "worker"])
+@pytest.mark.parametrize("where", [_IN_DRIVER, _IN_CHILD, _IN_WORKER], ids=["driver", "child", "worker"])
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_drain_with_a_job_that_hangs_ends_after_a_signal(tmp_path: Path, where: str, signals: int) -> None:
     home, drain = _drain(tmp_path, where, "", "--grace", "0" if signals == 1 else "1000")
@@ -104,4 +114,25 @@ def test_a_drain_with_a_job_that_hangs_ends_after_a_signal(tmp_path: Path, where
     _, err = drain.communicate(timeout=240)
     assert drain.returncode == 130
     assert statuses(home)["made", "1"] == "RESUBMIT", err
+    until(lambda: _is_gone(pids))
+
+
+@pytest.mark.parametrize("where", [_STUBBORN, _IN_CHILD, _IN_WORKER], ids=["driver", "child", "worker"])
+@pytest.mark.parametrize(
+    ("way", "code", "status"), [("cancel", 16, "FAILED"), ("timeout", 1, "FAILED"), ("signal", 130, "RESUBMIT")]
+)
+def test_runjob_of_a_job_that_hangs_ends_when_it_is_cancelled_stopped_or_too_slow(
+    tmp_path: Path, where: str, way: str, code: int, status: str
+) -> None:
+    home, run = _start(tmp_path, where, 'timeout = "30s"\n' if way == "timeout" else "", "run", "make", "--dataid", "1")
+    pids = _below(run)
+    if way == "cancel":
+        home.odf("cancel", "make", "1")
+    elif way == "signal":
+        run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == code, err
+    assert statuses(home)["made", "1"] == status, err
+    if where == _STUBBORN:
+        assert "hangs at make.py:" in err
     until(lambda: _is_gone(pids))

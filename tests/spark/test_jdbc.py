@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from opendataflow.errors import BadConfig, LeaseLost, NotValidated, WrongData
 from opendataflow.model import Check, Dataset, InputChunk, Partition
@@ -124,7 +126,8 @@ def test_who_was_frozen_after_the_fence_does_not_replace_the_rows_of_a_later_epo
 def test_a_table_of_the_catalogue_gets_the_rows_that_were_judged(spark) -> None:
     dataset = Dataset("lake", kind="table", format="delta", tablename="lake", partition=Partition("day", column="day"))
     sink = table_sink(spark, dataset, SECOND, 1, "", None)
-    sink.write(rows(spark, 7).selectExpr("*", "uuid() AS evaluated"))
+    evaluated = F.udf(lambda: uuid4().hex).asNondeterministic()  # the seed of uuid() is the same in each evaluation
+    sink.write(rows(spark, 7).withColumn("evaluated", evaluated()))
     assert sink.read_back().collect() == sink.read_back().collect()
 
 
@@ -192,6 +195,69 @@ def test_a_chunk_is_replaced_by_the_type_of_its_column(
     df = new.selectExpr("K AS k", "'new' AS s")
     load(spark, df.localCheckpoint(), table(url, "k", kind), dataid)
     assert execute("SELECT s FROM orders ORDER BY s") == [("new",), *[("old",)] * len(outside)]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "kept", "lost"),
+    [
+        ("DECIMAL(10,0)", "DECIMAL(12,2)", "1.00", "1.60"),
+        ("DECIMAL(10,2)", "DOUBLE", "1.6", "1.601"),
+        ("INT", "DECIMAL(12,2)", "7.00", "7.01"),
+        ("INT", "BIGINT", "7", "9999999999"),
+        ("REAL", "DOUBLE", "0.5", "0.1"),
+    ],
+)
+def test_values_that_the_table_would_round_are_refused(
+    spark, produce, execute: Execute, url: str, column: str, kind: str, kept: str, lost: str
+) -> None:
+    execute(f"CREATE TABLE orders (day DATE, v {column})", "INSERT INTO orders (day) VALUES '2013-01-02'")
+    job = f"SELECT DATE'{SECOND}' AS day, CAST(v AS {kind}) AS v FROM VALUES ('{{}}'), (NULL) AS t(v)"
+    with pytest.raises(NotValidated) as problem:
+        produce(lambda: spark.sql(job.format(lost)), table(url), dataid=SECOND)
+    assert f"column v: {column.lower()}".replace("real", "float") in problem.value.message
+    assert "1 row" in problem.value.message
+    assert tables(execute) == {"ORDERS"}
+    assert execute("SELECT day, v FROM orders") == [(SECOND, None)]
+
+    published = produce(lambda: spark.sql(job.format(kept)), table(url), dataid=SECOND, epoch=2)["orders"]
+    assert published.rows == 2
+    back = read_table(spark, table(url), "").selectExpr("DAY AS day", f"CAST(V AS {kind}) AS v")
+    assert back.exceptAll(spark.sql(job.format(kept))).isEmpty()
+
+
+def test_a_day_of_timestamps_is_the_day_of_the_session_for_who_publishes_and_who_reads(
+    berlin, project, produce, execute: Execute, url: str
+) -> None:
+    """Half past midnight in Berlin is the day before in UTC."""
+    execute("CREATE TABLE orders (id INT, k TIMESTAMP)")
+    dataset = table(url, "k")
+
+    def publish(dataid: str, epoch: int, **moments: str) -> None:
+        values = ", ".join(f"({id[1:]}, TIMESTAMP'{moment}')" for id, moment in moments.items())
+        produce(lambda: berlin.sql(f"SELECT * FROM VALUES {values} AS t(id, k)"), dataset, dataid=dataid, epoch=epoch)
+
+    def read(dataid: str) -> list[int]:
+        df = read_chunk(berlin, project, dataset, InputChunk("orders", dataid, 1), lambda dataset: "")
+        return sorted(row["ID"] for row in df.collect())
+
+    publish(SECOND, 1, _1=f"{SECOND} 00:30:00", _2=f"{SECOND} 23:30:00")
+    publish(FIRST, 1, _3=f"{FIRST} 00:30:00", _4=f"{FIRST} 23:30:00")
+    assert (read(FIRST), read(SECOND)) == ([3, 4], [1, 2])
+    publish(SECOND, 2, _5=f"{SECOND} 00:00:00")
+    assert (read(FIRST), read(SECOND)) == ([3, 4], [5])
+    with pytest.raises(WrongData):
+        publish(FIRST, 2, _6=f"{SECOND} 00:30:00")
+    assert (read(FIRST), read(SECOND)) == ([3, 4], [5])
+
+
+def test_bounds_with_a_time_zone_say_which_rows_are_replaced(berlin, execute: Execute, url: str) -> None:
+    execute("CREATE TABLE orders (k TIMESTAMP)")
+    dataset, bounds = table(url, "k", "range"), ("2013-01-02T00:00:00+00:00", "2013-01-02T06:00:00+00:00")
+    for epoch, hour in ((1, 2), (2, 3)):
+        df = berlin.sql(f"SELECT CAST('2013-01-02 0{hour}:00:00+00:00' AS TIMESTAMP) AS k")
+        staging = stage_table(berlin, df, dataset, "", dataid="1", epoch=epoch)
+        publish_table(berlin, dataset, "", dataid="1", epoch=epoch, bounds=bounds, staging=staging)
+    assert [row["K"].timestamp() for row in read_table(berlin, dataset, "").collect()] == [1357095600]
 
 
 def test_bounds_of_a_range_say_which_rows_are_replaced(spark, execute: Execute, url: str) -> None:

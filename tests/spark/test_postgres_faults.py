@@ -21,7 +21,7 @@ from opendataflow.errors import (
     OdfError,
 )
 from opendataflow.model import Dataset, Partition
-from opendataflow.spark.postgres import Rows, read_table, stage_table
+from opendataflow.spark.postgres import RowRange, read_table, stage_table
 from opendataflow.spark.postgres.connection import address_of
 from tests.support.tables import count_rows, guarded_role, load, publish, rows_of_day, staging_tables
 
@@ -128,15 +128,15 @@ def test_errors_have_names_and_no_password(
 
 def test_a_missing_partition_column_and_wrong_bounds_are_definition_errors(spark, days: Dataset) -> None:
     with pytest.raises(BadDefinition, match="nothing"):
-        read_table(spark, days, None, Rows("nothing", "1", "2"))
+        read_table(spark, days, None, RowRange("nothing", "1", "2"))
     with pytest.raises(BadDefinition, match=r"\bn\b"):
-        count_rows(days, Rows("n", "x", "2"))
+        count_rows(days, RowRange("n", "x", "2"))
     with pytest.raises(BadDefinition, match=r"\bday\b"):
-        count_rows(days, Rows("day", "7", "8"))
+        count_rows(days, RowRange("day", "7", "8"))
     with pytest.raises(BadDefinition, match="nothing"):
         load(spark, rows_of_day(spark, 1), replace(days, tablename="t", partition=Partition("day", column="nothing")))
     with pytest.raises(BadDefinition):
-        count_rows(days, Rows(lower="1"))
+        count_rows(days, RowRange(lower="1"))
 
 
 def test_a_role_without_rights_is_told_so(spark, sql, days: Dataset) -> None:
@@ -165,7 +165,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from opendataflow.model import Dataset, Partition
-from opendataflow.spark.postgres import Rows, loading, named_error, publish_table, read_table, stage_table
+from opendataflow.spark.postgres import RowRange, loading, named_error, publish_table, read_table, stage_table
 
 host, database, log = sys.argv[1:]
 secret = sys.stdin.readline()
@@ -200,7 +200,7 @@ day = ("2025-01-02T00:00:00", "2025-01-03T00:00:00")
 done = stage_table(spark, df, dataset, secret, dataid="2025-01-02", epoch=1)
 publish_table(dataset, secret, dataid="2025-01-02", epoch=1, partition=dataset.partition, span=day, staging=done)
 print("LOADED", done.rows)
-back = read_table(spark, dataset, secret, Rows("n", "0", "3000"), partitions=2)
+back = read_table(spark, dataset, secret, RowRange("n", "0", "3000"), partitions=2)
 back.explain(True)
 print("READ", back.count(), back.distinct().count())
 from dataclasses import replace

@@ -16,7 +16,7 @@ from opendataflow.errors import (
     WrongData,
 )
 from opendataflow.model import Dataset, Partition
-from opendataflow.spark.postgres import Rows, drop_staging, read_table, stage_table
+from opendataflow.spark.postgres import RowRange, drop_staging, read_table, stage_table
 from tests.support.tables import count_rows, dataset_of, load, publish, rows_of_day, staging_tables
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark]
@@ -176,8 +176,8 @@ def test_hostile_names_are_only_names(spark, sql, postgres_url: str) -> None:
     quoted_for_spark = column.replace("`", "``")
     df = spark.range(3).selectExpr(f"'d-1' as `{quoted_for_spark}`", "cast(id as int) as `select`")
     load(spark, df, dataset, "d-1")
-    seen = read_table(spark, dataset, None, Rows(column, equals="d-1"))
+    seen = read_table(spark, dataset, None, RowRange(column, equals="d-1"))
     assert (seen.columns, seen.count()) == ([column, "select"], 3)
-    assert count_rows(dataset, Rows(column, equals="'; drop table safe; --")) == 0
-    assert count_rows(dataset, Rows(column, "\\'", "z")) == 3
+    assert count_rows(dataset, RowRange(column, equals="'; drop table safe; --")) == 0
+    assert count_rows(dataset, RowRange(column, "\\'", "z")) == 3
     assert sql("select count(*) from safe") == [(0,)]

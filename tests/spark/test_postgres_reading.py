@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow.model import Dataset
-from opendataflow.spark.postgres import Rows, read_table
+from opendataflow.spark.postgres import RowRange, read_table
 from opendataflow.spark.postgres.columns import table_columns
 from opendataflow.spark.postgres.conditions import split
 from opendataflow.spark.postgres.connection import address_of, connected
@@ -48,15 +48,15 @@ def test_bounds_are_compared_by_the_type_of_the_column(
     wanted = expected.split() if kind not in ("timestamp", "timestamptz") else [expected]
     dataset = dataset_of(postgres_url)
     with connected(address_of(dataset, None), read_only=True) as connection:
-        condition = Rows("x", lower, upper).condition(table_columns(connection, dataset), "t")
+        condition = RowRange("x", lower, upper).condition(table_columns(connection, dataset), "t")
         assert sorted(connection.rows(f"select x::text from t where {condition}")) == sorted((x,) for x in wanted)
 
 
 def test_the_day_of_an_instant_is_the_day_of_the_datasets_zone(sql, postgres_url: str) -> None:
     sql("create table t (x timestamptz)", "insert into t values ('2025-01-01 00:30+01')")
     berlin = dataset_of(postgres_url, options={"timezone": "Europe/Berlin"})
-    assert count_rows(berlin, Rows("x", "2025-01-01", "2025-01-02")) == 1
-    assert count_rows(dataset_of(postgres_url), Rows("x", "2025-01-01", "2025-01-02")) == 0
+    assert count_rows(berlin, RowRange("x", "2025-01-01", "2025-01-02")) == 1
+    assert count_rows(dataset_of(postgres_url), RowRange("x", "2025-01-01", "2025-01-02")) == 0
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_parts_of_a_range_hold_every_row_exactly_once(
 
 def test_parallel_reads_are_the_rows_of_the_chunk(spark, sql, postgres_url: str) -> None:
     sql("create table t as select i, i * 2 as k from generate_series(1, 1000) i")
-    rows = Rows("k", "11", "1501")
+    rows = RowRange("k", "11", "1501")
     df = read_table(spark, dataset_of(postgres_url), None, rows, columns=["i"], partitions=4)
     assert df.rdd.getNumPartitions() == 4
     assert sorted(row.i for row in df.collect()) == list(range(6, 751))
@@ -97,6 +97,6 @@ def test_parallel_reads_are_the_rows_of_the_chunk(spark, sql, postgres_url: str)
 
 def test_the_whole_table_or_one_value_is_read(spark, days: Dataset) -> None:
     assert read_table(spark, days, None).count() == 6
-    one = read_table(spark, days, None, Rows("s", equals="old"), columns=["n", "day"])
+    one = read_table(spark, days, None, RowRange("s", equals="old"), columns=["n", "day"])
     assert (one.columns, one.count()) == (["n", "day"], 6)
-    assert count_rows(days, Rows("n", equals="11")) == 1
+    assert count_rows(days, RowRange("n", equals="11")) == 1

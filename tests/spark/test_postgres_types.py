@@ -156,6 +156,16 @@ def test_what_spark_cannot_hold_is_refused(sql, postgres_url: str, kind: str) ->
         assert "as_text" in problem.hint
 
 
+@pytest.mark.parametrize(("kind", "value"), [("numeric(5,2)", "NaN"), ("timestamp", "infinity")])
+def test_a_refused_value_is_named_as_postgres_writes_it(sql, postgres_url: str, kind: str, value: str) -> None:
+    sql(f"create table t (v {kind})", f"insert into t values ('{value}')")
+    with pytest.raises(TaskFailed) as caught:
+        read_here(dataset_of(postgres_url))
+    problem = named_error(caught.value)
+    assert problem is not None
+    assert problem.message.startswith(f"column v holds {value}")
+
+
 def test_what_spark_cannot_hold_can_be_read_and_loaded_as_text(spark, sql, postgres_url: str) -> None:
     names = [f"c{number}" for number in range(len(TOO_MUCH_FOR_SPARK))]
     columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, TOO_MUCH_FOR_SPARK, strict=True))
@@ -197,6 +207,9 @@ def load_here(df, dataset: Dataset) -> OdfError | None:
         ("numeric(3,0)", "123456"),
         ("varchar(3)", "'abcd'"),
         ("text", "concat('a', char(0))"),
+        ("timestamp(0)", "timestamp_ntz '2025-01-01 10:00:00.6'"),
+        ("timestamptz(2)", "timestamp '1925-01-01 10:00:00.125'"),
+        ("timestamp(3)[]", "array(null, timestamp_ntz '2025-01-01 10:00:00.1234')"),
     ],
 )
 def test_values_that_do_not_fit_are_refused_in_the_task(
@@ -250,13 +263,13 @@ def test_rows_that_the_table_refuses_leave_nothing(spark, sql, postgres_url: str
 
 
 def test_wider_types_fit_when_nothing_is_lost(spark, sql, postgres_url: str) -> None:
-    sql("create table t (a int2, b numeric(10,2), c text, d timestamp, e float8, f numeric[], g int, h uuid)")
+    sql("create table t (a int2, b numeric(10,2), c text, d timestamp(1), e float8, f numeric[], g int, h uuid)")
     dataset = dataset_of(postgres_url, partition=Partition(), options={"replace": "table"})
     df = spark.sql(
-        "select 7L as A, cast(1.5 as decimal(38,18)) as b, 12 as c, timestamp '2025-01-01 10:00:00' as d, 3 as e,"
+        "select 7L as A, cast(1.5 as decimal(38,18)) as b, 12 as c, timestamp '2025-01-01 10:00:00.7' as d, 3 as e,"
         " array(cast(0.10 as decimal(4,2))) as f, '42' as g, null as h"
     )
     load(spark, df, dataset, "all")
     assert sql("select a::text, b::text, c, d::text, e::text, f::text, g::text, h from t") == [
-        ("7", "1.50", "12", "2025-01-01 10:00:00", "3", "{0.10}", "42", None)
+        ("7", "1.50", "12", "2025-01-01 10:00:00.7", "3", "{0.10}", "42", None)
     ]

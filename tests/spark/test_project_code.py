@@ -85,7 +85,7 @@ def test_a_chunk_may_be_cut_into_folders_and_is_read_back_whole(
 ) -> None:
     flights("drain")
     version = tmp_path / "data/flights/2013-01-02/v000001"
-    assert sorted(path.name for path in version.iterdir() if path.is_dir()) == [
+    assert sorted(path.name for path in version.glob("[!.]*") if path.is_dir()) == [
         "_extra",
         "carrier=01",
         "carrier=__HIVE_DEFAULT_PARTITION__",
@@ -103,8 +103,38 @@ def test_a_chunk_may_be_cut_into_folders_and_is_read_back_whole(
     assert rows.where("carrier IS NULL AND delay = 14").count() == 3
 
 
-def test_an_empty_text_cannot_name_a_folder(flights: Callable[..., Answer], tmp_path: Path) -> None:
-    code = CODE.replace("return raw.mapInArrow(all_doubled, raw.schema)", "return raw.na.fill('')")
-    (tmp_path / "jobs/flights.py").write_text(code)
+@pytest.mark.parametrize(
+    ("values", "called"),
+    [
+        ("'', 'AA'", "an empty text"),
+        ("'__HIVE_DEFAULT_PARTITION__', 'AA'", "the text __HIVE_DEFAULT_PARTITION__"),
+        ("'__HIVE_DEFAULT_PARTITION__', null", "the text __HIVE_DEFAULT_PARTITION__"),
+    ],
+)
+def test_a_text_that_would_be_read_as_null_cannot_name_a_folder(
+    flights: Callable[..., Answer], tmp_path: Path, values: str, called: str
+) -> None:
+    rows = f"raw.limit(1).selectExpr(\"explode(array({values})) AS carrier\", 'delay')"
+    (tmp_path / "jobs/flights.py").write_text(
+        f"from opendataflow import job\n\n\n@job\ndef flights(raw):\n    return {rows}\n"
+    )
     answer = flights("run", "flights", code=1)
-    assert "an empty text in carrier cannot name a folder" in answer.out + answer.err
+    assert f"{called} in carrier cannot name a folder" in answer.out + answer.err
+
+
+def test_a_value_that_the_name_of_a_folder_does_not_hold_is_refused(
+    flights: Callable[..., Answer], tmp_path: Path
+) -> None:
+    toml = (tmp_path / "dataflow.toml").read_text()
+    (tmp_path / "dataflow.toml").write_text(
+        toml.replace('checks = { unique = ["carrier"]', 'checks = { not_null = ["carrier"]').replace(
+            ', accepted = { carrier = ["01", "AA"] }', ""
+        )
+    )
+    flights("apply", "--yes")
+    rows = "raw.selectExpr(\"X'FF' AS carrier\", 'delay')"
+    (tmp_path / "jobs/flights.py").write_text(
+        f"from opendataflow import job\n\n\n@job\ndef flights(raw):\n    return {rows}\n"
+    )
+    answer = flights("run", "flights", code=13)
+    assert "the values of carrier differ" in answer.out + answer.err

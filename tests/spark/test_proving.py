@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opendataflow.errors import BadDefinition
-from opendataflow.insight.proof import Proof, Rows
+from opendataflow.insight.proof import Proof, ProofRows
 from opendataflow.insight.prove import prove
 from opendataflow.model import Dataset, Input, InputChunk, Job, Manifest, Partition
 from opendataflow.model.bounds import Size
@@ -58,7 +58,7 @@ def drained(spark, store: Store, project: Project, copy: Job) -> list[str]:
     return outcomes
 
 
-def proven_rows(proof: Proof) -> Rows:
+def proven_rows(proof: Proof) -> ProofRows:
     """How many rows were counted for a proof that held."""
     assert proof.verdict == "PROVEN", proof
     assert proof.rows is not None

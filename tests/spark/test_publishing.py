@@ -11,8 +11,8 @@ import pytest
 
 from opendataflow import files
 from opendataflow.errors import JobFailed, LeaseLost, NotValidated
+from opendataflow.files.checks import ChecksFailed
 from opendataflow.model import Check, Dataset, InputChunk, Partition
-from opendataflow.spark.auditing import ChecksFailed
 from opendataflow.spark.reading import read_location
 from opendataflow.spark.sinks import FileSink
 from opendataflow.spark.writing import free_location

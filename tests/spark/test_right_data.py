@@ -33,18 +33,18 @@ def rows_of(spark, extra: str = "'x' AS carrier"):
     ],
 )
 def test_drift_from_the_pinned_schema_is_refused_and_shown(spark, produce, column, told):
-    from opendataflow.spark.auditing import Past
+    from opendataflow.spark.auditing import EarlierPublishes
 
-    past = {"flights": Past("id BIGINT, day DATE, carrier STRING NOT NULL")}
+    past = {"flights": EarlierPublishes("id BIGINT, day DATE, carrier STRING NOT NULL")}
     with pytest.raises(NotValidated) as problem:
         produce(lambda: rows_of(spark, column), flights(), past=past)
     assert f"drift: differences {told}" in problem.value.message
 
 
 def test_drift_may_be_allowed_or_warned_about(spark, produce):
-    from opendataflow.spark.auditing import Past
+    from opendataflow.spark.auditing import EarlierPublishes
 
-    past = {"flights": Past("carrier STRING, id BIGINT, day DATE")}
+    past = {"flights": EarlierPublishes("carrier STRING, id BIGINT, day DATE")}
     same = produce(lambda: rows_of(spark), flights(), past=past)["flights"]
     assert same.schema.startswith("carrier STRING")  # in the order of the earlier ones
     warned = produce(lambda: rows_of(spark, "1 AS delay"), flights(options={"drift": "warn"}), past=past, epoch=2)
@@ -172,11 +172,11 @@ def test_a_file_that_lacks_a_declared_column_is_not_read_as_nulls(spark, project
 
 
 def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produce):
-    from opendataflow.spark.auditing import Past
+    from opendataflow.spark.auditing import EarlierPublishes
 
     dataset = flights(checks=BAD[:1], options={"quarantine": {"max": 1}})
     produce(lambda: bad_rows(spark), dataset)
-    found = produce(lambda: rows_of(spark), dataset, epoch=2, past={"flights": Past(rejected=True)})
+    found = produce(lambda: rows_of(spark), dataset, epoch=2, past={"flights": EarlierPublishes(rejected=True)})
     aside = found["flights__rejected"]
     assert aside.rows == 0
     assert aside.location.endswith("/v000002")
@@ -184,12 +184,12 @@ def test_rows_that_an_earlier_version_kept_aside_do_not_outlive_it(spark, produc
 
 
 def fingerprint(spark, query: str) -> str | None:
-    from opendataflow.spark.auditing import Audit, Drift, Past, Surroundings
+    from opendataflow.spark.auditing import Audit, Drift, EarlierPublishes, Surroundings
     from opendataflow.spark.observing import computed
 
     df = spark.sql(query)
     dataset = Dataset("x", kind="file")
-    audit = Audit(df, dataset, "1", Surroundings(), Drift(dataset, Past(), df.schema))
+    audit = Audit(df, dataset, "1", Surroundings(), Drift(dataset, EarlierPublishes(), df.schema))
     figures = computed(df, audit.metrics())
     return audit.fingerprint(figures, int(figures["rows"]))
 

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -121,6 +122,24 @@ def test_generated_rows_read_back_as_they_were(
         texts = [" a name", "last"]  # Arrow reads moments of ORC in nanoseconds, which end in the year 2262
         table = files.dataset([str(path) for path in paths], format=format).to_table(columns=texts)
         assert bag((row[" a name"], row["last"]) for row in table.to_pylist()) == names[0]
+    if format in DUCKDB:
+        assert bag(_by_duckdb(format, paths)) == names[0]
+
+
+# How DuckDB reads what we write; it has no reader of orc.
+DUCKDB = {
+    "csv": "read_csv($files, header = true, delim = ',', quote = '\"', escape = '\"', nullstr = '',"
+    " allow_quoted_nulls = false, columns = $columns)",
+    "json": "read_json($files, format = 'newline_delimited', columns = $columns)",
+    "parquet": "read_parquet($files)",
+}
+
+
+def _by_duckdb(format: str, paths: list[Path]) -> list[tuple[Any, ...]]:
+    columns = dict.fromkeys(SCHEMA.names, "VARCHAR")
+    files = [str(path) for path in paths]
+    source = DUCKDB[format].replace("$files", str(files)).replace("$columns", str(columns))
+    return duckdb.connect().execute(f'select " a name", last from {source}').fetchall()
 
 
 def _arrow_csv(path: Path) -> Counter[Any]:

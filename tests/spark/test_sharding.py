@@ -16,7 +16,7 @@ from opendataflow.model.bounds import Range, Size, breaks
 from opendataflow.run.sharding import announce, plan
 from opendataflow.spark.columns import in_chunk
 from opendataflow.spark.keys import bucket, key_of, read_all
-from opendataflow.spark.postgres import Rows, read_table
+from opendataflow.spark.postgres import RowRange, read_table
 from opendataflow.spark.sharding import Shards, shards_of
 from opendataflow.store import open_store
 from tests.support.tables import count_rows, dataset_of
@@ -53,7 +53,7 @@ def assert_covers(spark, dataset: Dataset, found: Shards, total: int) -> None:
     conditions = [condition for condition in asked if condition is not None]
     times = sum((condition.cast("int") for condition in conditions), F.lit(0))
     assert everything.agg(F.min(times), F.max(times), F.count("*")).collect()[0][:] == (1, 1, total)
-    by_postgres = [count_rows(dataset, Rows("k", each.lower, each.upper)) for each in found.shards]
+    by_postgres = [count_rows(dataset, RowRange("k", each.lower, each.upper)) for each in found.shards]
     by_spark = [everything.where(condition).count() for condition in conditions]
     assert by_postgres == by_spark == [each.rows for each in found.shards]
     everything.unpersist()
@@ -228,11 +228,11 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     store = open_store(f"sqlite:///{tmp_path}/store.db", create=True)
     store.register([replace(orders(), partition=Partition("range"))])
     planned = plan(store, project, "orders", lambda: spark, no_password, by="k", size=Size(rows=40))
-    assert list(store.all_chunks("orders")) == []
+    assert list(store.views.all_chunks("orders")) == []
     assert announce(store, planned) == ("1", "2", "3")
 
     assert store.catalogue().dataset("orders").partition.column == "k"
-    found = [(chunk.dataid, chunk.status, chunk.lower, chunk.upper) for chunk in store.all_chunks("orders")]
+    found = [(chunk.dataid, chunk.status, chunk.lower, chunk.upper) for chunk in store.views.all_chunks("orders")]
     assert found == [("1", "READY", "1", "35"), ("2", "READY", "35", "68"), ("3", "READY", "68", "101")]
     with pytest.raises(Locked, match="orders 1"):
         announce(store, planned)  # somebody else was quicker
@@ -244,3 +244,48 @@ def test_a_key_that_nobody_declared_is_registered_with_the_chunks(spark, project
     with pytest.raises(InvalidPath, match=r"127\.0\.0\.1"):
         plan(store, elsewhere, "other", lambda: spark, no_password, by="k", size=Size(rows=40))
     store.close()
+
+
+SHIFT = """
+from opendataflow import job
+from pyspark.sql import functions as F
+
+
+@job(reads="events", writes="shifted")
+def shift(events):
+    return events.withColumn("at", F.expr("at - interval 30 minutes"))
+"""
+
+
+def test_rows_outside_a_range_of_time_are_found_in_every_time_zone(desk, spark, tmp_path) -> None:
+    """Half an hour before midnight in UTC, where the range begins, is half past midnight in Berlin."""
+    (tmp_path / "dataflow.toml").write_text("""
+[environment.dev]
+roots = ["./data"]
+[dataset.events]
+location = "events"
+partition = { type = "range", column = "at" }
+[dataset.shifted]
+location = "shifted/{dataid}"
+partition = { type = "range", column = "at" }
+checks = { span = true }
+[job.shift]
+reads = ["events"]
+writes = ["shifted"]
+spark = { "sql.session.timeZone" = "Europe/Berlin" }
+""")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/shift.py").write_text(SHIFT)
+    minutes = "SELECT timestamp_seconds(1704067200 + id * 600) AS at FROM range(48)"  # from 2024-01-01T00:00Z
+    spark.sql(minutes).write.parquet(str(tmp_path / "data/events"))
+    desk("apply", "--yes")
+    desk("shard", "events", "--count", "2", "--yes")
+    refused = desk("run", "shift", "--dataid", "1", code=13)
+    assert "violations 3" in refused.out + refused.err
+
+    (tmp_path / "jobs/shift.py").write_text(SHIFT.replace("- interval 30", "+ interval 0"))
+    desk("resubmit", "shifted", "1", "--yes")
+    desk("run", "shift", "--dataid", "1")
+    ends = "select span_lower, span_upper from data_manifest where datasetid = 'shifted'"
+    (found,) = desk("sql", ends, "--json").data
+    assert tuple(found.values()) == ("2024-01-01T00:00:00+00:00", "2024-01-01T03:50:00+00:00")

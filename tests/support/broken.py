@@ -174,7 +174,7 @@ class Flow:
     def outlast(self) -> None:
         """Wait until the leases of those who died have run out."""
         with opendataflow.open(self.store_url) as store:
-            until(lambda: store.rescue() is not None and not store.running(), "the end of all leases")
+            until(lambda: store.rescue() is not None and not store.views.running(), "the end of all leases")
 
     def heal(self) -> None:
         """What the schedule does anyway; nobody does anything by hand."""
@@ -195,7 +195,7 @@ class Flow:
                 secrets=[CANARY.encode()],
             )
             assert broken == []
-            assert store.running() == []
+            assert store.views.running() == []
 
     def attempts(self) -> int:
         """How many runs began."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from opendataflow.chaos.plan import Fault
-from opendataflow.chaos.report import FORMAT, Machine, PromiseFact, Report, fault_facts, kind_facts
-from opendataflow.chaos.struck import Hit, Struck
+from opendataflow.chaos.report import FORMAT, ChaosReport, Machine, PromiseFact, fault_facts, kind_facts
+from opendataflow.chaos.struck import Struck, StruckRun
 
 
-def report(evil: str = "", *, verdict: str = "SURVIVED", evidence: tuple[str, ...] = ()) -> Report:
+def report(evil: str = "", *, verdict: str = "SURVIVED", evidence: tuple[str, ...] = ()) -> ChaosReport:
     """One with two faults; evil is what somebody may have written wherever text goes."""
-    killed = Struck(Fault("kill worker", f"in commit{evil}"), 1, 2.5, [Hit("make", f"3{evil}", 7)], note=evil)
+    killed = Struck(Fault("kill worker", f"in commit{evil}"), 1, 2.5, [StruckRun("make", f"3{evil}", 7)], note=evil)
     killed.recovered = 3.25
     nothing = Struck(Fault("kill worker", "before claim"), 2, 4.0)
-    frozen = Struck(Fault("freeze worker", "audited"), 2, 5.0, [Hit("use", "4", 9)], is_refused=True)
+    frozen = Struck(Fault("freeze worker", "audited"), 2, 5.0, [StruckRun("use", "4", 9)], is_refused=True)
     frozen.recovered = 8.0
     faults = fault_facts([killed, nothing, frozen])
-    return Report(
+    return ChaosReport(
         FORMAT,
         verdict + evil,
         "2026-11-17T12:00:00+00:00" + evil,

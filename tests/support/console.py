@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from opendataflow.model.listen import Address
+from opendataflow.model.listen import ListenAddress
 from opendataflow.project import load, without_file
 from opendataflow.secrets import take
 from opendataflow.store import open_store
@@ -21,7 +21,7 @@ from opendataflow.web.api.description import description
 from opendataflow.web.app import make_app
 from opendataflow.web.site import Site, Stores
 
-ADDRESS = Address("127.0.0.1", 8460)
+ADDRESS = ListenAddress("127.0.0.1", 8460)
 SITES: list[Site] = []  # that were opened, for whoever closes them
 
 

@@ -80,7 +80,7 @@ def drain(store: Store, *jobids: str, n: int = 100) -> list[tuple[str, str]]:
 def following(store: Store, jobid: str, n: int = 100) -> list[str]:
     """What a job would take next, with what was typed as SQL and what is due again by now."""
     store.fold_in()
-    return store.next_dataids(jobid, n)
+    return store.views.next_dataids(jobid, n)
 
 
 def end_leases(store: Store) -> None:
@@ -116,13 +116,13 @@ def change(store: Store, datasetid: str, dataid: str, status: str) -> None:
 
 def status(store: Store, datasetid: str, dataid: str) -> str | None:
     """The status of a chunk; None when there is no row."""
-    chunk = store.chunk(datasetid, dataid)
+    chunk = store.views.chunk(datasetid, dataid)
     return chunk.status if chunk else None
 
 
 def in_status(store: Store, datasetid: str, dataid: str, jobid: str) -> str | None:
     """The status of one job's relation to a chunk; None when there is no row."""
-    row = store.input_row(datasetid, dataid, jobid)
+    row = store.views.input_row(datasetid, dataid, jobid)
     return row.status if row else None
 
 
@@ -133,7 +133,7 @@ def dump(store: Store) -> dict[str, list[Any]]:
 
 def kinds(store: Store, datasetid: str, dataid: str) -> list[str]:
     """The kinds of a chunk's events, oldest first."""
-    return [event.kind for event in store.events(datasetid, dataid)]
+    return [event.kind for event in store.views.events(datasetid, dataid)]
 
 
 def declaring(project: Project, store: Store) -> Project:

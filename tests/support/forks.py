@@ -29,7 +29,10 @@ from typing import Any
 _ITS_OWN = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "MALLOC_", "ODF_FAULT", "PASSKEY", "NEW_PASSKEY")
 _SAME_TO_US = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 _ROOMS = ("cli", "steer", "insight", "run", "gate", "project", "secrets", "store", "files", "api", "model", "shapes")
-_RARE = ("opendataflow.cli.serve", "opendataflow.store.foreign")  # they bring much that no other verb needs
+_RARE = (
+    "opendataflow.cli.serve",
+    "opendataflow.store.transfer.foreign_tables",
+)  # they bring much that no other verb needs
 
 soaking = False  # whether there is time for an interpreter of its own for every command
 

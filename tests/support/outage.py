@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from random import Random
 
 from opendataflow import Pool, Store
-from opendataflow.model import Retry
+from opendataflow.model import RetryRule
 from tests.support.flows import dataset, job
 
 SAID = "could not connect to db{}.example port 5432: network is unreachable (attempt {})"
@@ -40,12 +40,12 @@ class Flow:
         above, place = self.levels[level - 1], self.levels[level].index(jobid)
         return tuple(dict.fromkeys((self.out(above[place % len(above)]), self.out(above[(place + 1) % len(above)]))))
 
-    def register(self, store: Store, *, retry: Retry | None = None) -> None:
+    def register(self, store: Store, *, retry: RetryRule | None = None) -> None:
         """Declare all of it, in one pool."""
         store.register(
             [dataset("feed", "day"), *(dataset(self.out(jobid), "day") for jobid in self.jobids)],
             [
-                job(jobid, *self.reads(jobid), writes=self.out(jobid), pool="etl", retry=retry or Retry())
+                job(jobid, *self.reads(jobid), writes=self.out(jobid), pool="etl", retry=retry or RetryRule())
                 for jobid in self.jobids
             ],
             [Pool("etl")],

@@ -13,7 +13,7 @@ from opendataflow.model import Dataset, Partition, span
 from opendataflow.spark.postgres import (
     EVERY_ROW,
     LoadResult,
-    Rows,
+    RowRange,
     drop_staging,
     publish_table,
     stage_table,
@@ -40,7 +40,7 @@ def dataset_of(url: str, tablename: str = "t", *, datasetid: str = "table", **mo
     )
 
 
-def count_rows(dataset: Dataset, rows: Rows = EVERY_ROW) -> int:
+def count_rows(dataset: Dataset, rows: RowRange = EVERY_ROW) -> int:
     """How many rows PostgreSQL finds."""
     address = address_of(dataset, None)
     with connected(address, read_only=True) as connection:

@@ -73,9 +73,9 @@ def hold_places(store: Store, jobid: str, rounds: str, seconds: str, least: str 
     for _ in range(int(rounds)):
         claims = store.claim(jobid)
         if claims:
-            while not seen and len(store.runs(jobid=jobid)) < int(least):
+            while not seen and len(store.views.runs(jobid=jobid)) < int(least):
                 time.sleep(0.001)
-            seen.append(store.slots_taken("pool"))
+            seen.append(store.views.slots_taken("pool"))
             time.sleep(float(seconds))
             store.commit(claims[0])
         else:

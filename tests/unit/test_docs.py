@@ -12,9 +12,9 @@ from opendataflow import errors
 from opendataflow.cli.door import ALIASES, VERBS
 from opendataflow.cli.group import odf
 from opendataflow.model import Partition
-from opendataflow.model.check_kinds import KINDS
-from opendataflow.model.dataid import TYPES
-from opendataflow.model.expression import FUNCTIONS
+from opendataflow.model.definitions.check_kinds import KINDS
+from opendataflow.model.definitions.dataid import TYPES
+from opendataflow.model.definitions.expression import FUNCTIONS
 from opendataflow.project import datasets, jobs, load
 from opendataflow.run.context import FIELDS
 from opendataflow.secrets import KEY_VARIABLES, NEW

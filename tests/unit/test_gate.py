@@ -30,6 +30,7 @@ from opendataflow.model import (
     parse_checks,
 )
 from opendataflow.project import Environment, leads_outside, location_of
+from opendataflow.run.records import Attempt
 from opendataflow.store import Claim
 
 DAY = Partition("day")
@@ -70,7 +71,8 @@ def gate(root: Path) -> Asking:
         claim = Claim(1, "load", "2013-01-01", 1, (), ("clean",), 30.0, 1, False, False, "test", facts)
         world = Environment("dev", **{"roots": (str(root),), **(environment or {})})
         chunk = InputChunk("raw", "2013-01-01", 1, manifest, None, same)
-        return ask(world, Catalogue.build(datasets, [job]), claim, [chunk])
+        attempt = Attempt.of(world, Catalogue.build(datasets, [job]), claim, (chunk,), {})
+        return ask(world, attempt.catalogue, claim, attempt.inputs, attempt.locations)
 
     return asking
 
@@ -86,6 +88,17 @@ def test_without_a_manifest_and_checks_nobody_validated_anything(gate: Asking):
     receipt = gate()
     assert receipt.verdict == YES
     assert (receipt.answer("validated").yes, receipt.answer("validated").why) == (None, NO_CHECKS)
+
+
+@pytest.mark.parametrize("kind", ["file", "table"])
+def test_without_checks_and_files_nobody_validated_anything_either(gate: Asking, root: Path, kind: str):
+    """A table, or a set of files that many chunks share, has a manifest without files."""
+    manifest = Manifest(str(root / "raw" / "2013-01-01.csv"), rows=3)
+    receipt = gate(raw={"kind": kind, "tablename": "raw"}, manifest=manifest)
+    assert (receipt.answer("validated").yes, receipt.answer("validated").why) == (None, NO_CHECKS)
+    passed = (CheckResult("unique(id)", "unique", "error", True, {}),)
+    receipt = gate(raw={"kind": kind, "tablename": "raw"}, manifest=replace(manifest, checks=passed))
+    assert receipt.answer("validated").yes is True
 
 
 def test_what_is_only_tracked_is_not_looked_at(gate: Asking):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from opendataflow.model.timezone import time_zone
 from opendataflow.notify.wording import About, text_of
-from opendataflow.store.notices import Incident, Member
+from opendataflow.store.incidents import Incident, Member
 
 OPENED = datetime(2026, 11, 14, 2, 2, tzinfo=UTC)
 NOW = OPENED + timedelta(hours=2)

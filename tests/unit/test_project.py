@@ -19,8 +19,8 @@ from opendataflow.errors import (
     UnknownDataset,
     UnknownPool,
 )
-from opendataflow.model import Dataset, Input, Mapping, Partition, Pool, Retry
-from opendataflow.model.dataset import unfenced
+from opendataflow.model import Dataset, Input, Mapping, Partition, Pool, RetryRule
+from opendataflow.model.definitions.dataset import unfenced
 from opendataflow.project import Environment, Project, code_of, find, is_inside, load, resolve_location, without_file
 from opendataflow.project.jobs import is_one_at_a_time
 
@@ -747,7 +747,7 @@ def test_a_job_says_how_it_is_retried_leased_and_run(loaded):
     """
     job = loaded(text).jobs[0]
     assert (job.inputs, job.outputs) == ((Input("a", Mapping("lag", 2)),), ("b",))
-    assert job.retry == Retry(3, 10.0, 600.0, ("JOB_FAILED", "TIMED_OUT"))
+    assert job.retry == RetryRule(3, 10.0, 600.0, ("JOB_FAILED", "TIMED_OUT"))
     assert (job.lease, job.timeout, job.pool) == (120.0, 1.5, "etl")
     settings = {"spark.sql.shuffle.partitions": "8", "spark.sql.ansi.enabled": "false"}
     assert job.options == {

@@ -156,7 +156,7 @@ def test_so_is_trust_in_the_project(project: Path) -> None:
 def test_a_configuration_that_others_can_write_is_refused(project: Path, config: Path, mode: int) -> None:
     config.write_text("")
     config.chmod(mode)
-    with pytest.raises(BadConfig, match="written by others"):
+    with pytest.raises(BadConfig, match="writable by other users"):
         load(project)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow.errors import OdfError
 from opendataflow.project import load
-from opendataflow.project.declared import Proxy, Token, Web
+from opendataflow.project.settings import Proxy, Token, Web
 from opendataflow.project.web import hash_of, is_token, new_token
 
 TOKEN = (
@@ -116,22 +116,22 @@ def test_a_token_in_plain_text_is_refused_and_never_repeated(read, text: str) ->
         ("[web]\nlisten = 80", "listen: expected text"),
         ('[web]\nhosts = ["http://a/"]', "is not the name of a host"),
         ('[web]\nhosts = ["*"]', "is not the name of a host"),
-        (f'[web.token.anna]\nhash = "{HASH}"', "role: it is missing"),
+        (f'[web.token.anna]\nhash = "{HASH}"', "role: the key is missing"),
         (f'[web.token.anna]\nrole = "root"\nhash = "{HASH}"', 'role: expected "viewer" or "operator" or "admin"'),
         (f'[web.token."a b"]\nrole = "viewer"\nhash = "{HASH}"', "cannot be the id of a token"),
         (
             f'[web.token.a]\nrole = "viewer"\nhash = "{HASH}"\n[web.token.b]\nrole = "admin"\nhash = "{HASH}"',
             "two names have the same token",
         ),
-        ('[web.proxy]\naddress = "10.0.0.5"', "header: it is missing"),
-        ('[web.proxy]\nheader = "X-User"', "address: it is missing"),
-        ('[web.proxy]\nheader = "Cookie"\naddress = "10.0.0.5"', "'Cookie' names nobody"),
-        ('[web.proxy]\nheader = "X User"\naddress = "10.0.0.5"', "'X User' names nobody"),
+        ('[web.proxy]\naddress = "10.0.0.5"', "header: the key is missing"),
+        ('[web.proxy]\nheader = "X-User"', "address: the key is missing"),
+        ('[web.proxy]\nheader = "Cookie"\naddress = "10.0.0.5"', "'Cookie' does not name a user"),
+        ('[web.proxy]\nheader = "X User"\naddress = "10.0.0.5"', "'X User' does not name a user"),
         ('[web.proxy]\nheader = "X-User"\naddress = "proxy.local"', "neither an IP address nor a network"),
-        ('[web.proxy]\nheader = "X-User"\naddress = "0.0.0.0/0"', "is everybody"),
-        ('[web.proxy]\nheader = "X-User"\naddress = "::/0"', "is everybody"),
+        ('[web.proxy]\nheader = "X-User"\naddress = "0.0.0.0/0"', "includes every address"),
+        ('[web.proxy]\nheader = "X-User"\naddress = "::/0"', "includes every address"),
         ('[web.proxy]\nheader = "X-User"\naddress = "10.0.0.5"\nusers = { a = "boss" }', "there is no role 'boss'"),
-        ('[web.proxy]\nheader = "X-User"\naddress = "10.0.0.5"\nusers = { "" = "viewer" }', "cannot be a user"),
+        ('[web.proxy]\nheader = "X-User"\naddress = "10.0.0.5"\nusers = { "" = "viewer" }', "is not a valid user name"),
         ('[web.proxy]\nheader = "X-User"\naddress = "10.0.0.5"\nuser = "a"', "user: there is no such key"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from opendataflow.errors import exit_code_of
 from opendataflow.model import IN_LOCKS, OUT_LOCKS, QUESTIONS, SYNONYMS
-from opendataflow.model.mapping import KINDS
+from opendataflow.model.definitions.mapping import KINDS
 
 PAGE = (Path(__file__).parents[2] / "PROTOCOL.md").read_text(encoding="utf-8")
 

@@ -67,6 +67,15 @@ def test_no_function_has_too_many_parameters() -> None:
     assert {function: count for function, count in counts.items() if count > PARAMETERS} == {}
 
 
+def test_no_class_name_is_defined_twice() -> None:
+    homes: dict[str, list[str]] = {}
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not is_private(node.name):
+                homes.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 

@@ -10,7 +10,7 @@ import pytest
 from opendataflow.errors import InvalidPath
 from opendataflow.model import TODAY, Catalogue, Check, Dataset, Input, Job, Partition
 from opendataflow.project import Environment, Project, Trust, resolve_location
-from opendataflow.project.trust import Distrust, digest, distrust, way_out
+from opendataflow.project.trust import Distrust, digest, distrust, remedy
 from opendataflow.store import open_store
 
 RAW = Dataset("raw", kind="file", location="raw/{dataid}.csv", format="csv", partition=Partition("day", column="at"))
@@ -125,8 +125,8 @@ def test_settings_of_spark_count_only_where_the_project_declares_the_job(tmp_pat
         ({"location": "{dataid}/../victim"}, "victim"),
         ({"location": "in/\\../\\../outside/{dataid}"}, "outside"),
         ({"location": "."}, "not inside"),
-        ({"location": "jobs/{dataid}"}, "files of the project"),
-        ({"location": ".odf/logs/x"}, "files of the project"),
+        ({"location": "jobs/{dataid}"}, "own files"),
+        ({"location": ".odf/logs/x"}, "own files"),
         ({"kind": "table", "location": "", "tablename": "t", "hostname": "evil.example"}, "evil.example"),
         ({"checks": (Check("sql", {"name": "a", "expression": "a < 0"}),)}, "kind sql"),
     ],
@@ -177,6 +177,6 @@ def test_the_row_of_today_says_nothing_but_its_time_zone(tmp_path: Path) -> None
 def test_the_way_out_tells_a_changed_store_from_another_version(tmp_path: Path) -> None:
     own = project(tmp_path, RAW, CLEAN, jobs=(LOAD,))
     problems = [Distrust("place", "x")]
-    assert "changed the store" in way_out(own, problems, lambda: digest(own))
-    assert "another version" in way_out(own, problems, lambda: "other")
-    assert "never applied" in way_out(own, problems, lambda: None)
+    assert "changed the store" in remedy(own, problems, lambda: digest(own))
+    assert "another version" in remedy(own, problems, lambda: "other")
+    assert "never applied" in remedy(own, problems, lambda: None)

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from opendataflow import Manifest, Pool, Store
 from opendataflow.project.web import new_token
-from opendataflow.steer import foreseen
+from opendataflow.steer import preview
 from opendataflow.store import open_store
 from tests.support.console import console, csrf_of
 from tests.support.flows import chain, claim_one, drain, dump, status
@@ -78,13 +78,13 @@ def test_a_look_says_what_would_happen_and_writes_nothing(store: Store, operator
     told = words(operator.look("resubmit", **one))
     assert "product 1 becomes RESUBMIT" in told
     assert "make makes it again at the next ordinary start" in told
-    assert "1 chunk made from it stays as it is, and is STALE if the new version has other content" in told
-    assert "until somebody releases it" in words(operator.look("hold", **one))
-    assert "say RESUBMIT then" in words(operator.look("fail", **one))
+    assert "1 chunk made from it stays unchanged, and is STALE if the new version has other content" in told
+    assert "until an operator releases it" in words(operator.look("hold", **one))
+    assert "produced again (RESUBMIT)" in words(operator.look("fail", **one))
     assert "as never produced" in words(admin.look("forget", **one))
-    assert "No job reads 1 version again" in words(admin.look("recall", **one))
-    assert "No job reads 2 versions again" in words(admin.look("recall", cascade="1", **one))
-    assert "Nothing more of make starts" in words(operator.look("pause", job="make"))
+    assert "1 version will be blocked for all jobs" in words(admin.look("recall", **one))
+    assert "2 versions will be blocked for all jobs" in words(admin.look("recall", cascade="1", **one))
+    assert "No chunk of make will start" in words(operator.look("pause", job="make"))
     assert "make is not paused" in words(operator.look("resume", job="make"))
     assert "Slots of pool etl: 8; before: 4" in words(operator.look("pool", pool="etl", slots="8"))
     assert "Nothing to recover" in words(operator.look("recover"))
@@ -95,7 +95,7 @@ def test_a_deed_is_done_by_the_visitor_for_his_reason(store: Store, operator: Pe
     answer = operator.do("resubmit", dataset="product", dataid="2", why=" late  data ")
     assert (answer.status_code, answer.headers["location"]) == (303, "/chunk/product/2")
     assert status(store, "product", "2") == "RESUBMIT"
-    event = store.last_events("product", "2")[0]
+    event = store.views.last_events("product", "2")[0]
     assert (event.kind, event.why) == ("resubmitted", "late data")
     assert str(event.who).startswith("operator_ann@")
 
@@ -184,7 +184,7 @@ def test_a_reason_is_bounded_and_kept_as_text(store: Store, operator: Person) ->
     assert operator.do("hold", dataset="product", dataid="7", why="x" * 501).status_code == 400
     assert status(store, "product", "7") == "READY"
     assert operator.do("hold", dataset="product", dataid="7", why=EVIL).status_code == 303
-    assert str(store.last_events("product", "7")[0].why).startswith("<script>")
+    assert str(store.views.last_events("product", "7")[0].why).startswith("<script>")
 
 
 def test_roles_are_asked_before_anything_else(store: Store, site: TestClient, operator: Person) -> None:
@@ -210,7 +210,7 @@ def test_a_form_of_another_session_does_nothing(store: Store, tmp_path: Path) ->
     shown = browser.post("/act/hold", data=form)
     assert "product 8 is HOLD now" in words(shown), "the next page says what was done"
     assert "product 8 is HOLD now" not in words(browser.get("/about")), "once"
-    assert str(store.last_events("product", "8")[0].who).startswith("ada@")
+    assert str(store.views.last_events("product", "8")[0].who).startswith("ada@")
 
 
 def test_read_only_means_nobody(store: Store, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_what_changed_since_the_look_has_to_be_read_again(store: Store, operator
 def test_a_page_changes_only_so_many_chunks_at_once(
     store: Store, operator: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreseen, "MOST", 5)
+    monkeypatch.setattr(preview, "MOST", 5)
     before = dump(store)
     for answer in (operator.look("hold", dataset="raw", all="1"), operator.do("hold", dataset="raw", all="1")):
         assert answer.status_code == 400

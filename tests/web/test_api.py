@@ -229,7 +229,7 @@ def test_a_verb_is_tried_done_and_told_of_under_the_visitors_name(
 ) -> None:
     schema = description()["paths"][f"/api/v1/verbs/{verb}"]["post"]["responses"]["200"]["content"]
     with open_store(store_url) as store, store.looking():  # folds in what was typed, as the first look would
-        before, newest = dump(store), store.newest_event()
+        before, newest = dump(store), store.views.newest_event()
         lower = {"operator": "viewer", "admin": "operator"}[role]
         refused = api(lower).post(f"/api/v1/verbs/{verb}", json=body)
         assert (refused.status_code, refused.json()["error"]) == (403, "FORBIDDEN")
@@ -242,7 +242,7 @@ def test_a_verb_is_tried_done_and_told_of_under_the_visitors_name(
         done = api(role).post(f"/api/v1/verbs/{verb}", json=body)
         assert done.status_code == 200, done.text
         follows(schema["application/json"]["schema"], done.json())
-        events = store.events(after=newest)
+        events = store.views.events(after=newest)
         assert {event.who.partition("@")[0] for event in events if event.who and event.kind != "sql"} == {f"{role}-1"}
         assert kind is None or kind in {event.kind for event in events}
 

@@ -57,7 +57,7 @@ def test_a_promise_that_nothing_tried_is_said_to_be_so(folder: Path, client: Tes
     told = replace(report(), promises=(kept, replace(other, kept=None, evidence=("no file was damaged",))))
     save(without_file(folder, None), told)
     text = unescape(client.get("/chaos").text)
-    assert "not tried</span>" in text
+    assert "not tested</span>" in text
     assert "no file was damaged" in text
     assert words.verdict(told) in text
     assert client.get("/api/v1/chaos").json()["report"]["promises"][1]["kept"] is None

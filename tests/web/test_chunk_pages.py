@@ -127,14 +127,14 @@ def test_a_failed_chunk_says_why_and_offers_to_heal_it(site: TestClient) -> None
     answer = site.get("/chunk/product/1")
     told = words(answer)
     assert "✗ FAILED" in told
-    assert "stays FAILED until somebody resubmits it" in told
-    assert "the last attempt failed; stays until somebody says RESUBMIT" in told
+    assert "stays FAILED until it is resubmitted" in told
+    assert "the last attempt failed; stays FAILED until it is resubmitted" in told
     assert not re.search(r"(?<![.\d])0 s(?! ago)", told), "an attempt is as exact as on the page of its run"
     assert "/act/resubmit?next=%2Fchunk%2Fproduct%2F1&amp;dataset=product&amp;dataid=1" in answer.text
     assert "DATA_NOT_READY" in told
     assert "1 chunk waits behind it: report 1 by use" in told
     preview = words(site.get("/act/resubmit?dataset=product&dataid=1"))
-    assert "1 chunk waits behind it; the job that follows: use." in preview
+    assert "1 chunk waits for it; downstream job: use." in preview
 
 
 def test_the_answers_of_a_past_attempt_can_be_chosen(site: TestClient) -> None:

@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from opendataflow.errors import StoreUnreachable
-from opendataflow.model.listen import Address
-from opendataflow.project.declared import Proxy, Token, Web
+from opendataflow.model.listen import ListenAddress
+from opendataflow.project.settings import Proxy, Token, Web
 from opendataflow.project.web import ADMIN, new_token
 from opendataflow.store import open_store
 from opendataflow.web.access import Access, Arrival
@@ -143,7 +143,7 @@ def test_whoever_finds_no_connection_for_long_is_told(url) -> None:
     with stores.lent(), pytest.raises(StoreUnreachable), stores.lent():
         pass
     with stores.lent() as store:
-        assert store.newest_event() == 0
+        assert store.views.newest_event() == 0
     stores.close()
 
 
@@ -170,13 +170,13 @@ def test_no_text_holds_a_nul(open_console) -> None:
 
 @pytest.mark.parametrize("name", ["jo\x7fan", "jo\x9fan", "joan" * 33, "jo\u200ean", "joan\x1f", ""])
 def test_a_name_that_cannot_be_shown_is_nobody_s(name) -> None:
-    access = Access(_proxied(), Address("127.0.0.1", 8460), user="ada")
+    access = Access(_proxied(), ListenAddress("127.0.0.1", 8460), user="ada")
     sent = name.encode().decode("latin-1")
     assert access.visitor(Arrival({"x-user": sent}, "127.0.0.1", {}))[0].role == ""
 
 
 def test_a_proxy_writes_names_in_utf_8() -> None:
-    access = Access(_proxied(), Address("127.0.0.1", 8460), user="ada")
+    access = Access(_proxied(), ListenAddress("127.0.0.1", 8460), user="ada")
     found, _ = access.visitor(Arrival({"x-user": "jörg".encode().decode("latin-1")}, "127.0.0.1", {}))
     assert (found.name, found.role) == ("jörg", "admin")
 
@@ -216,7 +216,7 @@ def test_two_headers_that_name_a_user_are_refused(tmp_path, url) -> None:
 
 def test_a_session_is_of_whoever_began_it_and_a_cookie_alone_is_no_proof() -> None:
     web = Web(tokens=(Token("joan", ADMIN, HASH),))
-    access = Access(web, Address("127.0.0.1", 8460), user="me")
+    access = Access(web, ListenAddress("127.0.0.1", 8460), user="me")
     victim = Arrival({}, "127.0.0.1", {}, "127.0.0.1 1000")
     begun = access.log_in(TOKEN, victim)
     assert begun is not None

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from opendataflow import Pool, Store
-from opendataflow.web.kept import Answer, Kept
+from opendataflow.web.kept import CachedAnswer, Kept
 from opendataflow.web.site import Site
 from tests.support.console import SITES, console, csrf_of
 from tests.support.flows import chain, change, claim_one, dataset, drain
@@ -82,6 +82,19 @@ def test_an_empty_store_says_how_to_begin(store: Store, look: Callable[..., str]
     assert "odf init" in text
     assert "Nothing runs." in text
     assert "There is no pool" in text
+    assert "odf init" in look("/history")
+    store.register([dataset("raw")])
+    assert "odf ready DATASET DATAID" in look("/history")
+
+
+def test_an_empty_store_beside_a_project_file_begins_with_apply(
+    store: Store, look: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "dataflow.toml").write_text("[dataset.raw]\n")
+    for path in ("/", "/history"):
+        text = look(path)
+        assert "odf apply" in text
+        assert "odf init" not in text  # which refuses a folder with a dataflow.toml
 
 
 def test_where_nothing_is_wrong_nothing_needs_anybody(flow: Store, look: Callable[..., str]) -> None:
@@ -257,7 +270,7 @@ class Clock:
         return self.now
 
 
-def answered(kept: Kept, site: Site, key: object, find: Callable[[Store], int | float]) -> Answer[int | float]:
+def answered(kept: Kept, site: Site, key: object, find: Callable[[Store], int | float]) -> CachedAnswer[int | float]:
     """What one page gets."""
     with kept.look(site) as look:
         return look.answer(key, find)
@@ -275,7 +288,7 @@ def test_an_answer_is_found_again_when_something_happened_and_time_has_passed(si
     looks: list[int] = []
 
     def find(store: Store) -> int:
-        looks.append(store.newest_event())
+        looks.append(store.views.newest_event())
         clock.now += 0.01  # it took so long
         return len(looks)
 
@@ -300,7 +313,7 @@ def test_a_page_that_was_told_of_a_change_knows_that_its_answer_is_older(site: S
     kept = Kept(clock)
     assert answered(kept, site, "x", lambda store: 1).again == 0
     flow.hold("raw", ["2026-03-07"])
-    kept.noticed(flow.newest_event())
+    kept.noticed(flow.views.newest_event())
     clock.now += 0.1
     told = answered(kept, site, "x", lambda store: 2)
     assert (told.value, round(told.again, 1)) == (1, 0.9)

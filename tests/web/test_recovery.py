@@ -94,7 +94,7 @@ def test_starting_resubmits_what_was_ticked_in_the_name_of_the_visitor(browser: 
     assert "Under way" in text
     assert "the network is back" in text
     assert (status(broken, "product", "1"), status(broken, "product", "2")) == ("RESUBMIT", "FAILED")
-    last = broken.last_events("product", "1")[0]
+    last = broken.views.last_events("product", "1")[0]
     assert (last.kind, last.why) == ("resubmitted", "the network is back")
     assert str(last.who).startswith("ada@")
 
@@ -129,7 +129,7 @@ def test_a_recovery_that_is_over_says_nothing_about_what_else_is_wrong(browser: 
     drain(broken, "use")
     text = browser.get("/recovery").text
     assert "What broke" not in text
-    assert "Only people can heal" in text
+    assert "Left for people" in text
     assert "odf ready daily 2026-11-01" in text
 
 

@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..files.rule import is_data
+from ..files.data_files import is_data
 from ..insight.content import published_versions, read_again
 from ..project import Project
 from ..run import vacuum
-from ..store import Breach, Published, Store
-from ..store.soundness import PROMISES as OF_THE_STORE
+from ..store import Published, Store
+from ..store.views import Breach
+from ..store.views.soundness import PROMISES as OF_THE_STORE
 
 UNDAMAGED = "the database itself is whole"
 AS_PUBLISHED = "published files are what was published"
@@ -52,8 +53,10 @@ def breaches(
 
 def _not_golden(store: Store, golden: Mapping[tuple[str, str], bytes]) -> Iterator[Breach]:
     for (datasetid, dataid), expected in sorted(golden.items()):
-        chunk = store.chunk(datasetid, dataid)
-        published = store.manifest(datasetid, dataid, chunk.version) if chunk and chunk.status == "READY" else None
+        chunk = store.views.chunk(datasetid, dataid)
+        published = (
+            store.views.manifest(datasetid, dataid, chunk.version) if chunk and chunk.status == "READY" else None
+        )
         if published is None:
             yield Breach(GOLDEN, f"{datasetid} {dataid} is {chunk.status if chunk else 'not there'}")
         elif (content := _content(published)) != expected:
@@ -81,8 +84,8 @@ def _strays(store: Store, project: Project) -> Iterator[str]:
     known = {
         os.path.realpath(published.manifest.location)
         for datasetid in catalogue.datasets
-        for chunk in store.all_chunks(datasetid)
-        for published in store.manifests(datasetid, chunk.dataid)
+        for chunk in store.views.all_chunks(datasetid)
+        for published in store.views.manifests(datasetid, chunk.dataid)
         if published.manifest.location
     }
     for root in project.environment.roots:

@@ -13,8 +13,8 @@ from typing import IO, Any
 from ..errors import BadConfig, OdfError, StoreReadOnly, UsageError
 from ..project import Project, load
 from ..project.locations import store_address
-from ..store import schemas
-from .places import File, Place, place_of
+from ..store.drivers import postgres_schema
+from .places import FileScratch, ScratchStore, place_of
 from .scratch import MARK, Where, is_name, records_of, remove, remove_folder
 
 _LARGEST = 10_000  # characters of a record
@@ -60,7 +60,7 @@ def _sweep(project: Project, path: Path, record: IO[str], url: str, password: st
             here = _as_used_now(left.store, url, left.id)
             if here is None:
                 remove_folder(left)
-                address = shlex.quote(schemas.split(left.store.address)[0])
+                address = shlex.quote(postgres_schema.split(left.store.address)[0])
                 say(
                     f"{left.store.shown}, which an earlier chaos left, is on another server; odf chaos --store {address} removes it"
                 )
@@ -135,7 +135,7 @@ def _belongs(project: Project, left: Where, url: str) -> bool:
     if not _is_one_of(left.folder.parent, folders):
         return False
     files = {Path(each.removeprefix("sqlite:///")).parent for each in stores if each.startswith("sqlite:///")}
-    return not isinstance(left.store, File) or _is_one_of(left.store.path.parent, files)
+    return not isinstance(left.store, FileScratch) or _is_one_of(left.store.path.parent, files)
 
 
 def _environments(project: Project) -> Iterator[Project]:
@@ -152,11 +152,11 @@ def _is_one_of(folder: Path, folders: set[Path]) -> bool:
     return os.path.realpath(folder) in {os.path.realpath(each) for each in folders}
 
 
-def _as_used_now(store: Place, url: str, id: str) -> Place | None:
+def _as_used_now(store: ScratchStore, url: str, id: str) -> ScratchStore | None:
     """The same place by the address that is used now, which knows the password; None where that leads elsewhere."""
-    if isinstance(store, File):
+    if isinstance(store, FileScratch):
         return store
-    from ..store.scratch import is_same_database
+    from ..store.drivers.scratch_schema import is_same_database
 
     is_server = url.startswith(("postgresql://", "postgres://"))
     return place_of(url, id) if is_server and is_same_database(store.address, url) else None

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from ..errors import BadConfig, StoreTaken, UsageError
-from ..store import open_store, schemas
+from ..store import open_store
+from ..store.drivers import postgres_schema
 from ..tokens import is_secret_name, shown_address
-from .proxy import Line, Target
+from .proxy import ProxyLine, ServerAddress
 
 if TYPE_CHECKING:
-    from ..store.scratch import Server
+    from ..store.drivers.scratch_schema import Server
 
 _FILES = ("", "-wal", "-shm", "-journal")
 
 
-class Place(ABC):
+class ScratchStore(ABC):
     """A store that is not there yet, beside the user's own."""
 
     address: str  # without a password, for the record of the scratch
@@ -35,7 +36,7 @@ class Place(ABC):
     def check(self, password: str | None) -> None:  # noqa: B027  (a file needs nothing but its folder)
         """Refuse before anything is made."""
 
-    def line(self, password: str | None) -> Line | None:
+    def line(self, password: str | None) -> ProxyLine | None:
         """A way there that can be broken, where there is a server."""
         return None
 
@@ -49,7 +50,7 @@ class Place(ABC):
 
     @property
     def removal(self) -> str:
-        """The command by which somebody removes it who had it kept."""
+        """The command that removes it where it was kept."""
         return ""
 
     @abstractmethod
@@ -57,7 +58,7 @@ class Place(ABC):
         """Remove it, if it is there and ours; whether the scratch's folder is there, with its mark, is the caller's to know."""
 
 
-class File(Place):
+class FileScratch(ScratchStore):
     """A file beside the user's own."""
 
     def __init__(self, address: str, id: str) -> None:
@@ -100,49 +101,49 @@ class File(Place):
             file.unlink(missing_ok=True)
 
 
-class Schema(Place):
+class Schema(ScratchStore):
     """A schema of its own in the user's own database."""
 
     has_server = True
 
     def __init__(self, address: str, id: str) -> None:
         self._schema = f"dataflow_chaos_{id}"
-        self._given = schemas.within(address, self._schema)
+        self._given = postgres_schema.within(address, self._schema)
         self.address = without_password(self._given)
         self._server: Server | None = None
 
     @property
     def shown(self) -> str:
-        return f"schema {self._schema} in {without_password(schemas.split(self._given)[0])}"
+        return f"schema {self._schema} in {without_password(postgres_schema.split(self._given)[0])}"
 
     @property
     def removal(self) -> str:
-        address = without_password(schemas.split(self._given)[0])
+        address = without_password(postgres_schema.split(self._given)[0])
         return f"psql {shlex.quote(address)} -c 'DROP SCHEMA {self._schema} CASCADE'"
 
     def check(self, password: str | None) -> None:
-        from ..store.scratch import server_of
+        from ..store.drivers.scratch_schema import server_of
 
         self._server = server_of(self._given, password)
 
     def create(self, password: str | None) -> str:
-        from ..store.scratch import create
+        from ..store.drivers.scratch_schema import create
 
         create(self._given, password)
         server = self._found(password)
         return self.by_way_of(server.at, server.port, password)
 
     def remove(self, password: str | None, *, is_marked: bool) -> None:
-        from ..store.scratch import drop
+        from ..store.drivers.scratch_schema import drop
 
         drop(self._given, password)
 
-    def line(self, password: str | None) -> Line:
+    def line(self, password: str | None) -> ProxyLine:
         server = self._found(password)
-        return Line(Target(server.at, server.port))
+        return ProxyLine(ServerAddress(server.at, server.port))
 
     def by_way_of(self, host: str, port: int, password: str | None) -> str:
-        from ..store.scratch import by_way_of
+        from ..store.drivers.scratch_schema import by_way_of
 
         return by_way_of(self._given, self._found(password), host, port)
 
@@ -153,12 +154,12 @@ class Schema(Place):
         return self._server
 
 
-def place_of(address: str, id: str) -> Place:
+def place_of(address: str, id: str) -> ScratchStore:
     """The place of a scratch of this id beside the store at an address, or at its own."""
     if not re.fullmatch(r"[0-9a-f]{8}", id):
         raise UsageError(f"{id!r} is no scratch's")
     if address.startswith("sqlite:///"):
-        return File(address, id)
+        return FileScratch(address, id)
     if address.startswith(("postgresql://", "postgres://")):
         return Schema(address, id)
     raise UsageError(

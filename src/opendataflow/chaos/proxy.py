@@ -8,14 +8,13 @@ import socket
 import tempfile
 import threading
 from contextlib import suppress
-
-from ..shapes import NamedTuple
+from typing import NamedTuple
 
 _BLOCK = 1 << 16
 _LISTENS_AT = "127.0.0.1"
 
 
-class Target(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where a server really is: an address and a port, or the folder of its socket and the port in its name."""
 
     host: str
@@ -45,20 +44,20 @@ class Target(NamedTuple):
         return found
 
 
-class Line:
+class ProxyLine:
     """The connections of one lane: passed on, cut, stopped, or robbed of their answers. What TLS hides stays hidden."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ServerAddress) -> None:
         self._target = target
         self._folder = tempfile.mkdtemp(prefix="odf-chaos-") if target.is_socket else ""
         if target.is_socket:
-            self.address = Target(self._folder, target.port)
+            self.address = ServerAddress(self._folder, target.port)
             self._listener = socket.socket(socket.AF_UNIX)
             self._listener.bind(self.address.path)
             self._listener.listen()
         else:
             self._listener = socket.create_server((_LISTENS_AT, 0))
-            self.address = Target(_LISTENS_AT, self._listener.getsockname()[1])
+            self.address = ServerAddress(_LISTENS_AT, self._listener.getsockname()[1])
         self._flows = threading.Event()
         self._flows.set()
         self._answers = True

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,15 +14,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 from ..errors import BadConfig, PromiseBroken, TimedOut
 from ..model.data import plain
 from ..project import Project
-from ..shapes import dataclass, fields
 from .places import without_password
-from .plan import MEANING, Settings
+from .plan import MEANING, Settings, options_of
 from .scratch import state_of
 from .struck import Struck
 
 SURVIVED = "SURVIVED"
 FORMAT = 3
-_LARGEST = 5_000_000  # bytes of a report that anybody reads
+_LARGEST = 5_000_000  # bytes of a report that is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class KindFact:
 
 @dataclass(frozen=True, slots=True)
 class PromiseFact:
-    """One promise, and what breaks it, or why nothing tried it: kept is null then, which is not a yes."""
+    """One promise, and what breaks it, or why nothing tested it: kept is null then, which is not a yes."""
 
     promise: str
     kept: bool | None
@@ -90,7 +90,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ChaosReport:
     """One chaos from its seed to its verdict: SURVIVED, PROMISE_BROKEN or TIMED_OUT.
 
     kept is the folder of a scratch that was kept, kept_store the address of its store, removal what removes both.
@@ -129,8 +129,8 @@ class Report:
         return [each for each in self.promises if each.kept is False]
 
     @property
-    def untried(self) -> list[PromiseFact]:
-        """The promises that nothing tried to break."""
+    def untested(self) -> list[PromiseFact]:
+        """The promises whose condition never occurred."""
         return [each for each in self.promises if each.kept is None]
 
     @property
@@ -165,7 +165,7 @@ def fault_facts(struck: list[Struck]) -> tuple[FaultFact, ...]:
             tuple(f"{hit.jobid} {hit.dataid}" for hit in each.hits),
             round(each.recovered, 2) if each.is_timed and each.recovered is not None else None,
             each.is_within,
-            not each.is_open and each.is_refused is not False,
+            not each.is_open and each.is_refused is not False and each.is_ended is not False,
             each.is_planned,
             each.note,
         )
@@ -200,6 +200,8 @@ def command_of(settings: Settings, store: str = "", environment: str = "") -> st
     place = f" --env {shlex.quote(environment)}" if environment else ""
     place += f" --store {shlex.quote(without_password(store))}" if store else ""
     spark = " --spark" if settings.spark else ""
+    if settings.faults:
+        spark += f" --faults {options_of(settings.faults)}"
     return (
         f"odf chaos --seed {settings.seed} --chunks {settings.chunks} --minutes {settings.minutes:g}"
         f" --workers {settings.workers}{spark}{place}"
@@ -221,7 +223,7 @@ def check(project: Project) -> None:
         raise BadConfig(f"{path} is a folder, and the report is kept there", hint="Move it away.")
 
 
-def save(project: Project, report: Report) -> None:
+def save(project: Project, report: ChaosReport) -> None:
     """Keep it as the last one: all of it or nothing."""
     path = path_of(project)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -230,7 +232,7 @@ def save(project: Project, report: Report) -> None:
     new.replace(path)
 
 
-def last(project: Project) -> Report | None:
+def last(project: Project) -> ChaosReport | None:
     """The last report of a project, None where there is none; BadConfig where the file is not one of ours."""
     path = path_of(project)
     hint = "Make another one: odf chaos"
@@ -245,7 +247,7 @@ def last(project: Project) -> Report | None:
     try:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError
-        found: Report = _read(Report, data)
+        found: ChaosReport = _read(ChaosReport, data)
     except (ValueError, TypeError, KeyError):
         raise BadConfig(f"{path} is not a report of this version of odf chaos", hint=hint) from None
     return found

@@ -11,13 +11,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import BadConfig, NoSpace, OdfError, StoreTaken
+from ..model import Dataset
 from ..project import Project
 from ..project.locations import store_address
-from ..shapes import NamedTuple
+from ..secrets import Key, dataset_context, encrypt
 from ..spark.settings import spark_settings
-from .places import Place, place_of
+from .places import ScratchStore, place_of
 from .plan import Settings
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -31,7 +33,7 @@ class Where(NamedTuple):
     """Where a scratch is: its folder, what its store is called, and why it is not where one would look for it."""
 
     folder: Path
-    store: Place
+    store: ScratchStore
     note: str = ""
 
     @property
@@ -41,11 +43,15 @@ class Where(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """A scratch that is there: its project's folder, the address of its store, and a secret that nothing may show."""
+    """A scratch that is there: its project's folder, the address of its store, and two secrets that nothing may show.
+
+    The key is in the environment of the workers, the password that it decrypts in that of their scripts.
+    """
 
     where: Where
     store_url: str
-    canary: str
+    key: str
+    password: str
 
     @property
     def folder(self) -> Path:
@@ -92,7 +98,7 @@ def check(at: Where, password: str | None) -> None:
 
 @contextmanager
 def made(project: Project, at: Where, password: str | None, settings: Settings, *, keep: bool) -> Iterator[Scratch]:
-    """A scratch that is removed at the end, unless somebody wants to look at it; its mark says meanwhile that we live."""
+    """A scratch that is removed at the end, unless it is to be kept; its mark says meanwhile that we live."""
     with _recorded(project, at) as record, ExitStack() as held:
         try:
             at.folder.mkdir(mode=0o700)
@@ -102,13 +108,14 @@ def made(project: Project, at: Where, password: str | None, settings: Settings, 
         has_store = True
         try:
             held.enter_context(_marked(at))
-            _fill(at.folder, project, settings)
+            key, secret = secrets.token_hex(16), secrets.token_hex(16)
+            _fill(at.folder, project, settings, encrypt(secret, Key(key), dataset_context(Dataset("made"))))
             try:
                 url = at.store.create(password)
             except StoreTaken:
-                has_store = False  # what is there under its name is somebody else's
+                has_store = False  # what is there under its name is not ours
                 raise
-            yield Scratch(at, url, secrets.token_hex(16))
+            yield Scratch(at, url, key, secret)
         finally:
             if not keep:
                 remove(at, password, has_store=has_store)
@@ -128,7 +135,7 @@ def remove(at: Where, password: str | None, *, has_store: bool = True) -> None:
 
 
 def remove_folder(at: Where) -> None:
-    """Remove the folder of a scratch, the mark last: whoever is killed meanwhile leaves what can still be recognised."""
+    """Remove the folder of a scratch, the mark last: a process that is killed meanwhile leaves one that is recognised."""
     if not _is_marked(at):
         return
     for path in at.folder.iterdir():
@@ -146,7 +153,7 @@ def _is_marked(at: Where) -> bool:
     if is_name(at.folder.name):
         if not mark.is_symlink() and mark.is_file() and mark.read_bytes() == at.id.encode():
             return True
-        with suppress(OSError):  # whoever made it was killed at once: it is empty
+        with suppress(OSError):  # its process was killed at once: it is empty
             at.folder.rmdir()
             return False
     raise BadConfig(f"{at.folder} is not a scratch of odf chaos", hint="Nothing of it was removed. Look into it.")
@@ -170,7 +177,7 @@ def _recorded(project: Project, at: Where) -> Iterator[Path]:
     folder = records_of(project)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{at.id}.json"
-    new = path.with_suffix(".new")  # nobody finds it before it is locked and whole
+    new = path.with_suffix(".new")  # no process finds it before it is locked and whole
     with new.open("x", encoding="utf-8") as record:
         fcntl.flock(record, fcntl.LOCK_EX)
         record.write(json.dumps({"folder": str(at.folder), "store": at.store.address}))
@@ -220,8 +227,8 @@ def _raw(dataid: str) -> str:
     return f"dataid,number,text\n{''.join(rows)}"
 
 
-def _fill(folder: Path, project: Project, settings: Settings) -> None:
-    text = (TEMPLATES / "chaos" / "dataflow.toml").read_text(encoding="utf-8")
+def _fill(folder: Path, project: Project, settings: Settings, token: str) -> None:
+    text = (TEMPLATES / "chaos" / "dataflow.toml").read_text(encoding="utf-8").replace('"TOKEN"', f'"{token}"')
     names = ["jobs/make.sh", "jobs/use.sh"]
     if settings.spark:
         text += (TEMPLATES / "chaos" / "spark.toml").read_text(encoding="utf-8")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ..shapes import NamedTuple, dataclass, field
 from .plan import KILL_WORKER, LEASE, Fault
 
 
-class Hit(NamedTuple):
+class StruckRun(NamedTuple):
     """A run that a fault hit, by the chunk that it was making."""
 
     jobid: str
@@ -23,14 +24,15 @@ class Struck:
     fault: Fault
     lane: int
     at: float
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[StruckRun] = field(default_factory=list)
     is_planned: bool = True  # else it was done besides, so that the plan could go on
     recovered: float | None = None  # seconds until all that it hit was READY again
     note: str = ""
-    is_refused: bool | None = None  # whether who had to be refused was; None where nobody had to
-    woke: float | None = None  # the second in which whoever was frozen was heard again
+    is_refused: bool | None = None  # whether the worker or reader was refused; None where none had to be
+    is_ended: bool | None = None  # whether the script of a run that lost its chunk was ended; None where none hung
+    woke: float | None = None  # the second in which the worker that lost its chunk was heard again
     is_held: bool = False  # what has to happen before it heals has not happened yet
-    watched: list[Hit] = field(default_factory=list)  # what is still to heal, unless another fault hit it again
+    watched: list[StruckRun] = field(default_factory=list)  # what is still to heal, unless another fault hit it again
 
     def __post_init__(self) -> None:
         self.watched = list(self.hits)
@@ -47,7 +49,7 @@ class Struck:
         """Whether how long it took to heal is this fault's own time."""
         return bool(self.watched)
 
-    def is_hit_again_by(self, hits: Sequence[Hit]) -> None:
+    def is_hit_again_by(self, hits: Sequence[StruckRun]) -> None:
         """Another fault hit a chunk before it had healed: from now on the time that this takes is that fault's."""
         chunks = {hit[:2] for hit in hits}
         if self.is_open and self.fault.kind == KILL_WORKER:

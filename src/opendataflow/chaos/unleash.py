@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-from ..errors import BadDefinition, JobFailed, MissingDependency, PromiseBroken, TimedOut, install_command
+from ..errors import JobFailed, MissingDependency, PromiseBroken, TimedOut, install_command
 from ..insight.words import count
+from ..model import READY
 from ..project import Project, load, roots_of
-from ..shapes import NamedTuple
 from ..spark.java import INSTALL_JAVA, find_java
 from ..spark.settings import spark_settings, without_parameters
-from ..store import Store, open_store
-from ..store.journal import file_system_of
-from ..store.soundness import PROMISES as OF_THE_STORE
+from ..store import Run, Store, open_store
+from ..store.drivers.sqlite_file import file_system_of
 from ..tokens import secrets_in
 from . import scratch as scratches
-from .auditor import GOLDEN, PROMISES, breaches
 from .breaking import Breaking
 from .places import without_password
-from .plan import DAMAGE_FILE, FREEZE_WORKER, LEASE, Fault, Settings, kinds_of, plan
+from .plan import LEASE, Fault, Settings, kinds_of, plan
+from .promises import StormResult, promises
 from .report import (
     FORMAT,
     SURVIVED,
+    ChaosReport,
     Machine,
     MissedFact,
-    PromiseFact,
-    Report,
     check,
     command_of,
     fault_facts,
@@ -39,22 +38,17 @@ from .report import (
     save,
 )
 from .scratch import Scratch, Where, golden
-from .storm import Lane
+from .storm import WorkerLane
 from .struck import Struck
 from .workers import call
 
-FENCED = "a worker whose lease ran out publishes nothing"
-NAMED = "a damaged file is refused by its name"
-TIDY = "no worker ends in an error that nobody named"
 _SCRIPTS = ("drain", "make", "use", "--follow", "--workers", "2")
 _SPARK = ("drain", "count", "--follow", "--workers", "2")
-_SHOWN = 20  # pieces of evidence for one promise
-_OUR_ROW = f"{BadDefinition.name}: a row of the store"
 _TELLING = 6  # characters of a password that is in no file by chance
 
 
-class Asked(NamedTuple):
-    """What somebody asked for: on which project and store, how much, and whether the scratch stays."""
+class ChaosRequest(NamedTuple):
+    """What was asked for: on which project and store, how much, and whether the scratch stays."""
 
     project: Project
     store_url: str
@@ -64,7 +58,7 @@ class Asked(NamedTuple):
     named_store: str = ""  # where the command line or ODF_STORE named it
 
 
-def check_machine(asked: Asked, at: Where) -> None:
+def check_machine(asked: ChaosRequest, at: Where) -> None:
     """Refuse before anything is made: what needs Linux, a place for report and scratch, a store, and a Java for Spark."""
     check(asked.project)
     if not os.path.isdir("/proc/self"):
@@ -78,7 +72,7 @@ def check_machine(asked: Asked, at: Where) -> None:
     scratches.check(at, asked.password)
 
 
-def unleash(asked: Asked, at: Where, tell: Callable[[Struck], None], say: Callable[[str], None]) -> Report:
+def unleash(asked: ChaosRequest, at: Where, tell: Callable[[Struck], None], say: Callable[[str], None]) -> ChaosReport:
     """Do it all; the report is kept as the project's last one."""
     began = datetime.now(UTC)
     settings = asked.settings
@@ -109,7 +103,7 @@ def _prepare(scratch: Scratch) -> None:
         raise JobFailed(f"the scratch flow could not be registered: {done.stderr.strip()[-500:]}")
 
 
-def _lanes(asked: Asked, scratch: Scratch, planned: tuple[tuple[Fault, ...], ...]) -> list[Lane]:
+def _lanes(asked: ChaosRequest, scratch: Scratch, planned: tuple[tuple[Fault, ...], ...]) -> list[WorkerLane]:
     lanes = []
     for number, faults in enumerate(planned, 1):
         words = _SCRIPTS if number <= asked.settings.workers else _SPARK
@@ -117,7 +111,7 @@ def _lanes(asked: Asked, scratch: Scratch, planned: tuple[tuple[Fault, ...], ...
         url = scratch.store_url
         if line is not None:
             url = scratch.where.store.by_way_of(line.address.host, line.address.port, asked.password)
-        lanes.append(Lane(number, faults, words, url, line))
+        lanes.append(WorkerLane(number, faults, words, url, line))
     return lanes
 
 
@@ -125,23 +119,27 @@ def _lanes(asked: Asked, scratch: Scratch, planned: tuple[tuple[Fault, ...], ...
 
 
 def _report(
-    asked: Asked,
+    asked: ChaosRequest,
     scratch: Scratch,
     store: Store,
     project: Project,
     breaking: Breaking,
     planned: tuple[tuple[Fault, ...], ...],
     began: datetime,
-) -> Report:
+) -> ChaosReport:
     settings = asked.settings
     is_done = breaking.done == settings.chunks
-    runs = _attempts(store)
-    promises = _promises(asked, scratch, store, project, breaking, runs)
+    runs = _runs(store)
+    hidden = [scratch.key, scratch.password, *secrets_of(asked)]
+    said = {worker.log.name: worker.said for worker in breaking.workers.all}
+    early = list(breaking.early.values())
+    after = StormResult(project, runs, breaking.struck, said, early, scratch.where.store.has_server)
+    facts = promises(store, after, _golden(store, asked, is_done), hidden)
     faults = fault_facts(breaking.struck)
     outputs = 3 if settings.spark else 2
-    broken = any(each.kept is False for each in promises)
+    broken = any(each.kept is False for each in facts)
     verdict = PromiseBroken.name if broken else SURVIVED if is_done else TimedOut.name
-    return Report(
+    return ChaosReport(
         FORMAT,
         verdict,
         began.isoformat(timespec="seconds"),
@@ -153,11 +151,11 @@ def _report(
         settings.workers,
         settings.chunks,
         breaking.done,
-        runs,
+        sum(run.outcome != "GIVEN_BACK" for run in runs),
         outputs * settings.chunks + breaking.again,
         sum(map(len, planned)),
         kind_facts(faults, kinds_of(settings, scratch.where.store.has_server)),
-        promises,
+        facts,
         faults,
         tuple(MissedFact(fault.kind, fault.where, lane) for lane, fault in breaking.missed),
         str(scratch.folder) if asked.keep else "",
@@ -167,7 +165,7 @@ def _report(
 
 
 def removal_of(at: Where) -> str:
-    """The commands by which somebody removes a scratch that he had kept."""
+    """The commands that remove a scratch that was kept."""
     return f"rm -r {shlex.quote(str(at.folder))}; {at.store.removal}"
 
 
@@ -176,78 +174,32 @@ def _environment(project: Project) -> str:
     return project.environment.name if len(project.environments) > 1 else ""
 
 
-def _attempts(store: Store) -> int:
-    n, before = 0, None
-    while page := store.runs(before=before, n=1000):
-        n += sum(run.outcome != "GIVEN_BACK" for run in page)
-        before = page[-1].runid
-    return n
-
-
-def _promises(
-    asked: Asked, scratch: Scratch, store: Store, project: Project, breaking: Breaking, runs: int
-) -> tuple[PromiseFact, ...]:
-    hidden = [scratch.canary, *secrets_of(asked)]
-    expected = golden(asked.settings.chunks, asked.settings.spark)
-    if breaking.done < asked.settings.chunks:  # what was never made in time is told by the verdict
-        expected = {key: content for key, content in expected.items() if _is_ready(store, *key)}
-    found = breaches(store, project, golden=expected, secrets=[text.encode() for text in hidden])
-    evidence: dict[str, list[str]] = {promise: [] for promise in (*PROMISES, FENCED, NAMED, TIDY)}
-    for breach in found:
-        evidence.setdefault(breach.promise, []).append(breach.what)
-    for each in breaking.struck:
-        if each.is_refused is False:
-            promise = FENCED if each.fault.kind == FREEZE_WORKER else NAMED
-            evidence[promise] += [f"{hit.jobid} {hit.dataid}: {each.note}" for hit in each.hits]
-    evidence[TIDY] += _errors(breaking)
-    untried = _untried(breaking.struck, runs, bool(expected))
-    return tuple(_promise(name, those, untried.get(name)) for name, those in evidence.items())
-
-
-def _promise(name: str, evidence: list[str], untried: str | None) -> PromiseFact:
-    """Broken by its evidence; else not tried where it says why, else kept."""
-    if evidence or untried is None:
-        return PromiseFact(name, not evidence, tuple(evidence[:_SHOWN]))
-    return PromiseFact(name, None, (untried,))
-
-
-def _untried(struck: Sequence[Struck], runs: int, is_made: bool) -> dict[str, str]:
-    """The promises that nothing could have broken, and why: they are no more kept than broken."""
-    asked = {each.fault.kind for each in struck if each.is_refused is not None}
-    hit = {each.fault.kind for each in struck}
-    found = {} if runs else dict.fromkeys((*OF_THE_STORE, TIDY), "no run began")
-    if not is_made:
-        found[GOLDEN] = "no chunk was made in time"
-    if DAMAGE_FILE not in asked:
-        found[NAMED] = "nobody read the damaged file in time" if DAMAGE_FILE in hit else "no file was damaged"
-    if FREEZE_WORKER not in asked:
-        found[FENCED] = "no frozen worker was replaced in time" if FREEZE_WORKER in hit else "no worker was frozen"
+def _runs(store: Store) -> list[Run]:
+    found: list[Run] = []
+    while page := store.views.runs(before=found[-1].runid if found else None, n=1000):
+        found += page
     return found
 
 
+def _golden(store: Store, asked: ChaosRequest, is_done: bool) -> dict[tuple[str, str], bytes]:
+    """The expected content by chunk, without chunks that were not made in time: the verdict names those."""
+    expected = golden(asked.settings.chunks, asked.settings.spark)
+    return expected if is_done else {key: content for key, content in expected.items() if _is_ready(store, *key)}
+
+
 def _is_ready(store: Store, datasetid: str, dataid: str) -> bool:
-    chunk = store.chunk(datasetid, dataid)
-    return chunk is not None and chunk.status == "READY"
+    chunk = store.views.chunk(datasetid, dataid)
+    return chunk is not None and chunk.status == READY
 
 
-def _errors(breaking: Breaking) -> Iterator[str]:
-    for worker in breaking.workers.all:
-        yield from (f"{worker.log.name}: {line}" for line in unnamed(worker.said))
-
-
-def unnamed(said: str) -> list[str]:
-    """The lines by which a worker told of an error that nobody foresaw: in a scratch, only we write the rows of the store."""
-    return [line for line in said.splitlines() if line.startswith(("Traceback ", "INTERNAL:")) or _OUR_ROW in line]
-
-
-def secrets_of(asked: Asked) -> list[str]:
+def secrets_of(asked: ChaosRequest) -> list[str]:
     """The passwords that nothing may show; one that a file would hold by chance tells nothing, and is not looked for."""
     given = [*([asked.password] if asked.password else []), *secrets_in(asked.store_url)]
     public = f"{without_password(asked.store_url)} password"
     return [each for each in given if each == asked.password or (len(each) >= _TELLING and each not in public)]
 
 
-def _machine(asked: Asked, at: Where, store: Store) -> Machine:
+def _machine(asked: ChaosRequest, at: Where, store: Store) -> Machine:
     folder = at.folder.parent
     settings = spark_settings(asked.project.spark) if asked.settings.spark else {}
     spark = settings.get("spark.master") or without_parameters(settings.get("spark.remote", ""))

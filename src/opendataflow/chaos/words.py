@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..insight.words import count, took
 from .plan import MEANING, Fault, Settings, kinds_of
-from .report import SURVIVED, KindFact, Report
+from .report import SURVIVED, ChaosReport, KindFact
 from .scratch import Where
 from .struck import Struck
 
@@ -44,7 +44,7 @@ def happened(struck: Struck) -> str:
     chunks = ", ".join(f"{hit.jobid} {hit.dataid}" for hit in struck.hits)
     what = f"{struck.fault.kind} {struck.fault.where}"
     if struck.woke is not None:
-        return f"{struck.woke:6.1f} s  worker {struck.lane}: the frozen worker: {struck.note}"
+        return f"{struck.woke:6.1f} s  worker {struck.lane}: {struck.fault.kind}: {struck.note}"
     if struck.is_open:
         return f"{struck.at:6.1f} s  worker {struck.lane}: {what}; hit {chunks}"
     if not struck.hits:
@@ -54,7 +54,7 @@ def happened(struck: Struck) -> str:
     return f"{healed:6.1f} s  healed after {took(struck.recovered)}: {what} ({chunks}){note}"
 
 
-def verdict(report: Report) -> str:
+def verdict(report: ChaosReport) -> str:
     """The end of it in one sentence."""
     open_yet = report.struck - report.survived
     faults = f"{report.survived:,} of {count(report.struck, 'fault')} survived"
@@ -67,22 +67,22 @@ def verdict(report: Report) -> str:
     if report.verdict == SURVIVED:
         return f"{faults}, {chunks}, nothing lost, {_kept(report)}"
     if report.broken:
-        untried = f", {len(report.untried):,} not tried" if report.untried else ""
-        return f"{count(len(report.broken), 'promise')} broken{untried}; {faults}, {chunks}"
+        untested = f", {len(report.untested):,} not tested" if report.untested else ""
+        return f"{count(len(report.broken), 'promise')} broken{untested}; {faults}, {chunks}"
     more = "Spark needs longer: give it" if report.machine.spark else "give it"
     return f"it did not end in {took(report.seconds)}: {faults}, {chunks}, {_kept(report)}; {more} more --minutes"
 
 
-def _kept(report: Report) -> str:
-    """How many promises were kept; a promise that nothing tried is not one of them."""
-    untried = len(report.untried)
-    if not untried:
+def _kept(report: ChaosReport) -> str:
+    """How many promises were kept; a promise that nothing tested is not one of them."""
+    untested = len(report.untested)
+    if not untested:
         return "every promise kept"
-    kept = len(report.promises) - untried
-    return f"{kept:,} of {count(len(report.promises), 'promise')} kept, {untried:,} not tried"
+    kept = len(report.promises) - untested
+    return f"{kept:,} of {count(len(report.promises), 'promise')} kept, {untested:,} not tested"
 
 
-def facts(report: Report) -> list[tuple[str, str]]:
+def facts(report: ChaosReport) -> list[tuple[str, str]]:
     """What was tried, where and how, by name."""
     machine = report.machine
     return [
@@ -100,7 +100,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _faults(report: Report) -> str:
+def _faults(report: ChaosReport) -> str:
     struck = report.struck - report.besides
     missed = f", {len(report.missed):,} did not" if report.missed else ""
     besides = f"; {report.besides:,} besides" if report.besides else ""
@@ -115,7 +115,7 @@ def kept(folder: str, store: str, removal: str) -> list[tuple[str, str]]:
     return [("scratch", folder), ("its store", store), ("look at it", look), ("remove it", removal)]
 
 
-def attempts(report: Report) -> str:
+def attempts(report: ChaosReport) -> str:
     """How much was done twice."""
     extra = f"{report.extra:,} more than without faults" if report.extra else "none more than without faults"
     return (
@@ -133,12 +133,12 @@ def kind_row(kind: KindFact) -> tuple[str, int, int, int, str, str, str]:
     return kind.kind, kind.count, kind.survived, kind.hit, within, took(kind.median), took(kind.worst)
 
 
-KEPT, BROKEN, NOT_TRIED = "kept", "BROKEN", "not tried"
+KEPT, BROKEN, NOT_TESTED = "kept", "BROKEN", "not tested"
 
 
-def promises(report: Report, most: int = 5) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Each promise: whether it was kept, which it is, and what breaks it, or why nothing tried it."""
+def promises(report: ChaosReport, most: int = 5) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each promise: whether it was kept, which it is, and what breaks it, or why nothing tested it."""
     for each in report.promises:
         more = (f"and {len(each.evidence) - most:,} more",) if len(each.evidence) > most else ()
-        kept = NOT_TRIED if each.kept is None else KEPT if each.kept else BROKEN
+        kept = NOT_TESTED if each.kept is None else KEPT if each.kept else BROKEN
         yield kept, each.promise, (*each.evidence[:most], *more)

@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..pause import pause
 from ..run.process.tree import Process, environment_of, processes, with_descendants
-from ..shapes import dataclass
 from .scratch import Scratch
 
+_HANG = "ODF_CHAOS_HANG"  # a file: the first script that removes it hangs
 BELONGS = "ODF_CHAOS"  # in the environment of everything that chaos started: the id of its scratch
 _GRACE = 5.0  # for those that are asked to end
 # The worker dies with chaos, also when that is killed. It stays the same process.
@@ -32,7 +33,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 @dataclass
-class Worker:
+class ChaosWorker:
     """One process, what it said, and the file by which it tells that it has reached its point."""
 
     process: subprocess.Popen[bytes]
@@ -88,22 +89,31 @@ class Worker:
         me = table.get(self.pid)
         return [each for each in with_descendants(table, [me] if me else []) if each.pid != self.pid]
 
+    def hanging(self) -> list[Process]:
+        """Its scripts that hang."""
+        return [each for each in self.below() if each.state == "T" and all(work_of(each.pid))]
+
 
 class Workers:
     """All processes of one chaos."""
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
-        self.all: list[Worker] = []
+        self.all: list[ChaosWorker] = []
         scratch.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def start(self, words: Sequence[str], url: str, *, fault: str = "", held: bool = False) -> Worker:
-        """A worker that dies at its point, or waits there to be broken."""
+    def start(
+        self, words: Sequence[str], url: str, *, fault: str = "", held: bool = False, hangs: bool = False
+    ) -> ChaosWorker:
+        """A worker that dies at its point, or waits there to be broken; its first script may hang."""
         number = len(self.all) + 1
         log, at = self._scratch.logs / f"{number}.log", self._scratch.logs / f"{number}.at"
         extra = {"ODF_FAULT": fault} if fault else {}
         if held:
             extra["ODF_FAULT_FILE"] = str(at)
+        if hangs:
+            extra[_HANG] = str(at.with_suffix(".hang"))
+            at.with_suffix(".hang").touch()
         with log.open("wb") as said:
             process = subprocess.Popen(
                 odf(*words),
@@ -114,7 +124,7 @@ class Workers:
                 stderr=said,
                 start_new_session=True,  # Ctrl-C is for chaos, which ends them itself
             )
-        self.all.append(Worker(process, log, at, bool(fault)))
+        self.all.append(ChaosWorker(process, log, at, bool(fault)))
         return self.all[-1]
 
     def retire(self) -> None:
@@ -155,9 +165,9 @@ def work_of(pid: int) -> tuple[str, str]:
 
 
 def environment(scratch: Scratch, url: str) -> dict[str, str]:
-    """What a process of the scratch finds in its environment, the canary among it, and nothing that selects the user's own."""
+    """What a process of the scratch finds in its environment, the key among it, and nothing that selects the user's own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ODF_") or name == "ODF_CONFIG"}
-    return kept | {"ODF_STORE": url, "PASSKEY": scratch.canary, BELONGS: scratch.where.id}
+    return kept | {"ODF_STORE": url, "PASSKEY": scratch.key, BELONGS: scratch.where.id}
 
 
 def odf(*words: str) -> list[str]:

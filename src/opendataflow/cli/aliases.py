@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import click
 
 from ..errors import Locked, UsageError
 from ..model import FAILED, HOLD, OUT, PENDING, READY, RESUBMIT, RUNNING, canonical, check_id
-from ..model.dataid import TYPES
+from ..model.definitions.dataid import TYPES
+from ..tokens import shown_texts
 from .app import App, plain, up_to_date
 from .common import item_option, verb
 
@@ -18,9 +20,7 @@ _VERBS_OF_STATUS = {READY: "ready", FAILED: "fail", RESUBMIT: "resubmit", HOLD: 
 
 
 def _show(app: App, data: Any) -> None:
-    import json
-
-    click.echo(json.dumps(plain(data), indent=2))
+    click.echo(json.dumps(shown_texts(plain(data), app.redact_all), indent=2))
 
 
 def _with_options_of(app: App) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def getjob_verb(app: App, jobid: str) -> int:
     job = catalogue.job(check_id("job", jobid))
     names = [*(item.datasetid for item in job.inputs), *job.outputs]
     with up_to_date(app):
-        following = next(iter(app.store.next_dataids(jobid, 1)), None)
+        following = next(iter(app.store.views.next_dataids(jobid, 1)), None)
     datasets = {name: dataset_facts(catalogue.datasets[name]) for name in names}
     _show(app, job_facts(job) | {"dataid": following, "datasets": datasets})
     return 0
@@ -101,7 +101,7 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool, items
       odf forcejob loadbob
       odf forcejob loadbob 1.0
     """
-    from ..run.parts import Asked
+    from ..run.records import RunRequest
     from .run import begun
     from .running import check_items
 
@@ -110,10 +110,10 @@ def forcejob_verb(app: App, jobid: str, dataid: str | None, dry_run: bool, items
     dataid = check_id("dataid", dataid) if dataid is not None else _moment(app, jobid, f"odf forcejob {jobid}")
     if dry_run:
         return _would_force(app, jobid, dataid)
-    values = begun(app, Asked(jobid, dataid, force=True, lease=86400.0), items)
+    values = begun(app, RunRequest(jobid, dataid, force=True, lease=86400.0), items)
     if isinstance(values, int):
         return values
-    _show(app, values)
+    click.echo(json.dumps(values, indent=2))  # with its passwords: the caller does the work
     return 0
 
 
@@ -135,7 +135,7 @@ def _moment(app: App, jobid: str, command: str) -> str:
         )
     now = datetime.now()
     moment = now.strftime("%Y-%m-%dT%H%M%S")
-    return moment if app.store.chunk(job.outputs[0], moment) is None else f"{moment}.{now.microsecond:06d}"
+    return moment if app.store.views.chunk(job.outputs[0], moment) is None else f"{moment}.{now.microsecond:06d}"
 
 
 @verb("ForceJob", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -159,7 +159,7 @@ def force_verb(app: App, jobid: str, command: tuple[str, ...], dry_run: bool) ->
 
     is_path = is_script(jobid)
     if is_path:
-        app.beside = Path(jobid).absolute().parent
+        app.script_folder = Path(jobid).absolute().parent
     refuse_key(app, "ForceJob", jobid, command)
     target, (jobid, script) = jobid, target_of(app, jobid)
     known_job(app, jobid, target)
@@ -234,20 +234,20 @@ def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -
       odf endjob loadbob 1.0 READY
       odf endjob loadbob 1.0 RESUBMIT
     """
-    from .run import end_verb
+    from .run import end_verb, status_at_end
 
     job = app.store.catalogue().job(check_id("job", jobid))
-    word = canonical(status)
-    if word in (RESUBMIT, HOLD, PENDING):  # whether or not it runs, as the original does it
-        wanted = [check_id("dataid", dataid)]
+    word = status_at_end(status)
+    found = next(
+        (run for run in app.store.views.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING),
+        None,
+    )
+    if found is None and word in (RESUBMIT, HOLD):  # as the original does it, whether or not the chunk runs
         set_status: Any = app.store.resubmit if word == RESUBMIT else app.store.hold
-        changed = set_status(job.outputs[0], wanted, why="endjob", force=True, dry_run=dry_run)
-        would, word = "would be" if dry_run else "is", RESUBMIT if word == RESUBMIT else HOLD
+        changed = set_status(job.outputs[0], [dataid], why="endjob", dry_run=dry_run)
+        would = "would be" if dry_run else "is"
         app.show({"changed": changed, "dry_run": dry_run}, lambda: [f"{jobid} {dataid} {would} {word}"])
         return 0
-    found = next(
-        (run for run in app.store.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING), None
-    )
     if found is None:
         raise Locked(f"{jobid} {dataid} is not running", hint=f"See its runs: odf runs {jobid}")
     return click.Context(end_verb, obj=app.taken).invoke(

@@ -6,22 +6,24 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadConfig, BadDefinition, StoreMissing
-from ..model.broken import BrokenDefinition
+from ..errors import BadConfig, BadDefinition, OdfError, StoreMissing
 from ..model.data import plain as plain
+from ..model.definitions.broken import BrokenDefinition
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
-from ..secrets import Taken, take
-from ..shapes import dataclass, field
-from ..tokens import shown_address, without_secrets
+from ..secrets import ProcessKey, take
+from ..tokens import redacted_reason, shown_address, shown_texts, without_secrets
 
 if TYPE_CHECKING:
+    from ..model import Catalogue, Job
     from ..model.roots import Roots
     from ..project import Project
+    from ..run.context import Vault
     from ..secrets import Key
     from ..store import Change, Store
 
@@ -56,15 +58,16 @@ class App:
     env: str | None = None
     as_json: bool = False
     debug: bool = False
-    creates: bool = False  # whether a store that is missing is made: where somebody writes, never where he looks
-    taken: Taken = field(default_factory=lambda: take(os.environ), repr=False)
+    creates: bool = False  # whether a store that is missing is made: by verbs that write, never by a look
+    taken: ProcessKey = field(default_factory=lambda: take(os.environ), repr=False)
     closing: list[Callable[[], None]] = field(default_factory=list, repr=False)  # before the store is closed
     with_code: bool = True  # whether jobs that only code declares are looked for, too; RunJob must start quickly
     says_unapplied: bool = True  # whether a project that was not applied is mentioned when the store is opened
     with_placeholders: bool = False  # whether encrypted values of the project file may be no tokens yet
-    beside: Path | None = None  # the folder of a script: its project counts where the current folder has none
+    script_folder: Path | None = None  # its project counts where the current folder has none
     _project: Project | None = field(default=None, repr=False)
     _store: Store | None = field(default=None, repr=False)
+    _vault: Vault | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.taken.hidden.add_address(self.store_url or "")
@@ -94,9 +97,9 @@ class App:
 
         here = Path.cwd()
         has_store = bool(named) or (here / "dataflow.db").exists()
-        if self.beside is None or has_store or find(here) is not None:
+        if self.script_folder is None or has_store or find(here) is not None:
             return here
-        return self.beside
+        return self.script_folder
 
     @property
     def url(self) -> str:
@@ -132,7 +135,7 @@ class App:
         """What odf apply would change, as far as no code of the project has to be loaded."""
         if not self.project.is_toml:
             return []
-        from ..run.declared import unapplied
+        from ..run.decorated_jobs import unapplied
 
         return unapplied(self.project, self.store, with_code=self.with_code)
 
@@ -144,9 +147,9 @@ class App:
         from ..store import open_store
 
         url, password = self.url, self.password
-        how = {"say": lambda message: echo(self.redact(message), err=True)} | how
+        how = {"say": lambda message: echo(self.redact_all(message), err=True)} | how
         store = open_store(url, password=password, environment=self._declared_environment, **how)
-        store.roots, store.redact = self._roots, self.redact_said
+        store.roots, store.redact, store.is_trusted = self._roots, self._redact_reason, self._is_trusted
         return store
 
     @property
@@ -190,6 +193,11 @@ class App:
 
         return roots_of(self.project, self.url)
 
+    def _is_trusted(self, catalogue: Catalogue, job: Job) -> bool:
+        from ..run.decorated_jobs import is_trusted
+
+        return is_trusted(self.project, catalogue, job)
+
     def close(self) -> None:
         """Close the store, if it was opened, and before it whatever needs it until then."""
         while self.closing:
@@ -216,15 +224,18 @@ class App:
         text: Callable[[], Iterable[Line] | None] | None = None,
         *,
         raw: bool = False,
+        exact: bool = False,
         overview: bool = False,
     ) -> None:
-        """Print facts: as JSON when asked for, else in words.
+        """Print facts without secrets: as JSON when asked for, else in words.
 
-        raw is for a program that reads the words: into a pipe they go as they are, control characters included.
+        exact is for data and secrets that were asked for, which are printed as they are. raw is for a program that reads
+        such words: into a pipe they go with their control characters.
         An overview says where it looks: to a person, and in an object of JSON.
         """
+        redact = str if exact or raw else self.redact_all
         if self.as_json:
-            facts = plain(data)
+            facts = shown_texts(plain(data), redact)
             if overview and isinstance(facts, dict):
                 facts = self.about() | facts
             echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
@@ -235,20 +246,40 @@ class App:
                 if raw and isinstance(line, str) and not sys.stdout.isatty():
                     echo(line)
                 else:
-                    put(line)
+                    put(redact(line) if isinstance(line, str) else [(redact(part), style) for part, style in line])
 
     def say(self, line: str) -> None:
         """A remark that is not a fact: to the terminal's other stream, so that output can be piped."""
         if not self.as_json:
-            echo(clean(self.redact(line)), err=True)
+            echo(clean(self.redact_all(line)), err=True)
+
+    def hide(self, words: Iterable[str] = (), *, run: str = "", store: Store | None = None) -> None:
+        """Learn the secrets that a reason could repeat: the keys, and the passwords of what these words or this run name.
+
+        Whatever is wrong with one of them, the verb itself refuses, or does without.
+        """
+        self.taken.find_keys()
+        with suppress(OdfError):
+            if self.key is None or self.is_missing:
+                return
+            from ..run.context import Vault
+
+            store = store or self.store
+            if run.isascii() and run.isdigit():
+                words = [*words, store.claim_of(int(run)).jobid]
+            self._vault = self._vault or Vault(self.project, self.key, self.taken.hidden)
+            self._vault.hide(store.catalogue(), words)
 
     def redact(self, text: str) -> str:
         """The text without any secret that this process knows."""
         return self.taken.hidden.redact(text)
 
-    def redact_said(self, text: str) -> str:
-        """A text as it may be stored: without any secret that this process knows, or that has the form of one."""
+    def redact_all(self, text: str) -> str:
+        """The text without any secret that this process knows, or that has the form of one."""
         return without_secrets(self.redact(text))
+
+    def _redact_reason(self, text: str) -> str:
+        return redacted_reason(self.redact(text))
 
 
 def put(line: Line) -> None:
@@ -320,5 +351,5 @@ def up_to_date(app: App) -> Iterator[None]:
     """What is looked at inside is as the next claim would find it."""
     with app.store.looking() as is_folded:
         if not is_folded:
-            app.say("somebody changed statuses by SQL; until the next claim this is shown as far as a reader can tell")
+            app.say("changes by SQL, or periods that are over, wait for the next claim: this is shown without them")
         yield

@@ -103,7 +103,7 @@ def discover_verb(app: App, datasets: tuple[str, ...], quiet_for: float | None, 
             for name, chunks in arrived.items()
             for chunk in chunks
         ],
-        lambda: _told(arrived),
+        lambda: _told(arrived) or ([] if refused else ["nothing new arrived"]),
     )
     codes = [chunk.exit_code for chunks in arrived.values() for chunk in chunks]
     return next((code for code in (*codes, *(error.exit_code for error in refused.values())) if code), 0)
@@ -141,4 +141,4 @@ def _told(arrived: dict[str, list[Arrived]]) -> list[str]:
         lines.append(
             ", ".join(f"{n:,} {verdict}" for verdict, n in Counter(chunk.verdict for _, chunk in chunks).items())
         )
-    return lines or ["nothing new arrived"]
+    return lines

@@ -20,15 +20,10 @@ def moment_of(app: App, text: str | None) -> datetime | None:
     """The moment that --at names, in the project's time zone; BadTime when it is none, or is still to come."""
     if text is None:
         return None
-    from ..errors import BadTime
-    from ..model.moment import parse_moment
+    from ..model.moment import parse_past
     from ..model.timezone import time_zone
 
-    now = datetime.now(UTC)
-    time = parse_moment(text, now, time_zone(app.project.timezone, "[project] timezone"))
-    if time > now:
-        raise BadTime(f"{text} is still to come", hint="Leave --at out to see what is now.")
-    return time
+    return parse_past(text, datetime.now(UTC), time_zone(app.project.timezone, "[project] timezone"))
 
 
 def remark_lines(remarks: tuple[str, ...]) -> list[Line]:

@@ -13,7 +13,7 @@ from .common import verb
 from .versions import size
 
 if TYPE_CHECKING:
-    from ..insight.content import Reading
+    from ..insight.content import ContentCheck
 
 _LISTED = 100
 
@@ -45,7 +45,7 @@ def audit_verb(app: App, dataset: str | None, dataids: tuple[str, ...]) -> int:
     return NotValidated.exit_code if found.problems else 0
 
 
-def _lines(found: Reading) -> Iterator[Line]:
+def _lines(found: ContentCheck) -> Iterator[Line]:
     for note in found.left_out:
         yield f"left out {note}"
     for problem in found.problems[:_LISTED]:

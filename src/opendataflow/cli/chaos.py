@@ -13,7 +13,7 @@ from .common import Whole, Within, confirm, verb
 from .running import terminating
 
 if TYPE_CHECKING:
-    from ..chaos.report import Report
+    from ..chaos.report import ChaosReport
 
 _SEEDS = 1_000_000
 
@@ -30,6 +30,9 @@ _SEEDS = 1_000_000
 @click.option("--workers", type=Whole(1, 16), default=3, show_default=True, help="How many drains at once.")
 @click.option("--seed", type=Whole(0, _SEEDS), metavar="N", help="Plan the faults of the report with this seed.")
 @click.option("--spark", is_flag=True, help="Also run and break a Spark job, with the project's own [spark].")
+@click.option(
+    "--faults", metavar="LIST", default="", help="Only these kinds of faults, for instance kill-worker,freeze-worker."
+)
 @click.option("--keep", is_flag=True, help="Leave the scratch store and data there, to look at.")
 @click.option("--dry-run", is_flag=True, help="Say what would be broken and where, and do nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -39,20 +42,23 @@ def chaos_verb(
     minutes: float,
     workers: int,
     seed: int | None,
+    faults: str,
     **wish: bool,
 ) -> int:
     """Break it on purpose, on a scratch of your own store and disk, and report what became of it.
 
     A small flow of real scripts runs in a scratch store beside yours and a scratch folder on the disk of your data. Its
-    workers are killed, frozen and cut off, its scripts are killed, its files are damaged. Then an auditor compares every
-    chunk with what it must hold, and asks about each promise. Your own store, data and server are not touched, and nothing is
-    left behind. The last report is kept in .odf/chaos.json, and the console shows it.
+    workers are killed, frozen and cut off, its scripts are killed, its runs are cancelled, its files are damaged. Then an
+    auditor compares every chunk with what it must hold. The report says of each promise whether it was kept, broken or not
+    tested. Your own store, data and server are not touched, and nothing is left behind. The last report is kept in
+    .odf/chaos.json, and the console shows it.
 
     \b
       odf chaos --dry-run
       odf chaos
       odf chaos --chunks 200 --minutes 15 --workers 6
       odf chaos --spark --yes --json
+      odf chaos --faults freeze-worker,take-chunk
 
     \b
     Exit codes: 0 everything that struck was survived, 1 PROMISE_BROKEN, TIMED_OUT or NO_SPACE, 2 refused before it began,
@@ -60,17 +66,18 @@ def chaos_verb(
     """
     from ..chaos import words
     from ..chaos.leftovers import sweep
-    from ..chaos.plan import Settings, plan
+    from ..chaos.plan import Settings, chosen, plan
     from ..chaos.report import command_of, path_of
     from ..chaos.scratch import is_recorded, where
-    from ..chaos.unleash import Asked, check_machine, removal_of, unleash
+    from ..chaos.unleash import ChaosRequest, check_machine, removal_of, unleash
 
     dice = secrets.randbelow(_SEEDS) if seed is None else seed
-    settings = Settings(chunks, minutes, workers, dice, wish["spark"])
-    asked = Asked(
+    at = where(app.project, app.url)
+    kinds = chosen(faults, spark=wish["spark"], has_server=at.store.has_server)
+    settings = Settings(chunks, minutes, workers, dice, wish["spark"], kinds)
+    asked = ChaosRequest(
         app.project, app.url, app.password, settings, wish["keep"], app.store_url or app.taken.store_url or ""
     )
-    at = where(asked.project, asked.store_url)
     check_machine(asked, at)
     planned = plan(settings, at.store.has_server)
     intent = words.intent(settings, at, sum(map(len, planned)), path_of(asked.project))
@@ -100,7 +107,7 @@ def chaos_verb(
     return report.exit_code
 
 
-def _lines(report: Report) -> Iterator[Line]:
+def _lines(report: ChaosReport) -> Iterator[Line]:
     from ..chaos import words
 
     yield ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from ..model.ids import check_id
+from ..model.definitions.ids import check_id
 from ..secrets import take
 from .app import App, answer
 
@@ -91,7 +91,13 @@ def verb(
     def decorate(function: Callable[..., Any]) -> click.Command:
         def call(store_url: str | None, env: str | None, as_json: bool, debug: bool, **arguments: Any) -> Any:
             app = App(store_url, env, as_json, debug, creates, click.get_current_context().obj or take(os.environ))
-            return answer(app, lambda: function(app, **arguments))
+
+            def work() -> Any:
+                if arguments.get("why") and not arguments.get("dry_run"):
+                    app.hide(_words(arguments), run=str(arguments.get("run", arguments.get("run_or_job", ""))))
+                return function(app, **arguments)
+
+            return answer(app, work)
 
         call.__doc__ = function.__doc__
         if hasattr(function, "__click_params__"):
@@ -107,6 +113,13 @@ def verb(
         return command
 
     return decorate
+
+
+def _words(arguments: dict[str, Any]) -> list[str]:
+    """Every text on a command line, but its reason."""
+    given = [value for name, value in arguments.items() if name != "why"]
+    listed = [word for value in given for word in (value if isinstance(value, tuple) else (value,))]
+    return [word for word in listed if isinstance(word, str)]
 
 
 def job_named(app: App, word: str) -> str:

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..insight.axis import FIRST_KEY, LAST_KEY
-from ..model.dataid import TYPES
+from ..model.definitions.dataid import TYPES
 from .app import App
 
 _PATIENCE = 1.0  # seconds that somebody who pressed a key will wait
@@ -69,7 +69,7 @@ def _dataids(app: App, ctx: click.Context, incomplete: str) -> Iterable[str]:
     names = [datasetid] if datasetid else [*job.outputs, *(item.datasetid for item in job.inputs)] if job else []
     for name in names:
         begins = incomplete if TYPES[catalogue.dataset(name).partition.type].is_time else ""
-        yield from app.store.newest_dataids(name, begins or FIRST_KEY, begins + LAST_KEY, _LOOKED_AT)
+        yield from app.store.views.newest_dataids(name, begins or FIRST_KEY, begins + LAST_KEY, _LOOKED_AT)
 
 
 def _environments(app: App, ctx: click.Context, incomplete: str) -> Iterable[str]:

@@ -15,7 +15,7 @@ from .common import dataset_named, job_named, verb
 from .runs import how_it_went
 
 if TYPE_CHECKING:
-    from ..insight.explain import Decision, Explanation, Reader, Source
+    from ..insight.explain import Decision, Explanation, InputUsed, Reader
     from ..insight.why import Why
     from ..insight.why_then import WhyThen
     from ..store import Published, Recalled
@@ -47,6 +47,10 @@ def why_verb(app: App, job: str, dataid: str | None, moment: str | None) -> int:
     if dataid is not None:
         check_id("dataid", dataid)
     jobid = job_named(app, job)
+    if jobid not in app.store.catalogue().jobs and ("job", jobid) not in app.store.catalogue().broken:
+        from .running import refuse_unapplied
+
+        refuse_unapplied(app, jobid)
     at = moment_of(app, moment)
     if at is not None:
         from ..insight.why_then import why_then
@@ -110,7 +114,7 @@ def explain_verb(app: App, dataset: str, dataid: str, receipt: bool, moment: str
         if at is None:
             from ..insight.explain import explain
 
-            explanation = explain(app.store, datasetid, dataid, app.project)
+            explanation = explain(app.store.views, datasetid, dataid, app.project)
         else:
             from ..insight.explain_then import explain_then
 
@@ -138,7 +142,8 @@ def _last_receipt(explanation: Explanation, last: Decision | None) -> Iterator[L
 
 def _explanation(explanation: Explanation) -> Iterator[Line]:
     yield _headline(explanation)
-    yield f"produced by {explanation.producer or 'something outside'}"
+    source = "the calendar" if explanation.by_clock else "something outside"
+    yield f"produced by {explanation.producer or source}"
     if explanation.refused and explanation.status:
         yield [("a later delivery was refused: ", "no"), (one_line(explanation.refused), "")]
     if explanation.missed is not None:
@@ -271,7 +276,7 @@ def _rejected(published: Published) -> str:
     return f"{count(rows, 'row')}, kept in {aside}" if isinstance(rows, int) and rows else ""
 
 
-def _source(source: Source) -> Line:
+def _source(source: InputUsed) -> Line:
     now = ""
     if source.is_newer:
         now = f"; version {source.version_now} now"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model import check_id
+from ..model.definitions.calendar import comes_by_clock
 from ..tokens import shown_facts, without_secrets
 from .app import App, Line, named_facts, table
 from .common import verb
@@ -57,7 +58,7 @@ def _about_job(catalogue: Catalogue, job: Job) -> Iterator[tuple[str, object]]:
     yield "reads", _reads(job)
     yield "writes", ", ".join(job.outputs)
     yield "partition", catalogue.output_partition(job).type
-    yield from ((f"env {name}", value) for name, value in shown_facts(job.env).items())
+    yield from ((f"env {name}", value) for name, value in shown_facts(job.env, "env").items())
     yield "lease", f"{job.lease:g} s"
     yield "timeout", f"{job.timeout:g} s" if job.timeout else "none"
     yield "pool", job.pool or "none"
@@ -96,7 +97,7 @@ def datasets_verb(app: App, dataset: str | None) -> int:
     producer = catalogue.producer(one.datasetid)
     facts: list[tuple[str, object]] = [(name, _shown(value)) for name, value in data.items()]
     facts += [
-        ("produced by", producer.jobid if producer else "outside"),
+        ("produced by", producer.jobid if producer else "the calendar" if comes_by_clock(one) else "outside"),
         ("read by", ", ".join(job.jobid for job, _ in catalogue.consumers(one.datasetid))),
     ]
     app.show(data, lambda: named_facts(facts))
@@ -126,7 +127,7 @@ def _partition(dataset: Dataset) -> str:
 
 def _location(dataset: Dataset) -> str:
     table_name = ".".join(filter(None, (dataset.database, dataset.schemaname, dataset.tablename)))
-    host = without_secrets(dataset.hostname)
+    host = without_secrets(dataset.hostname, "hostname")
     return without_secrets(dataset.location) or (f"{host}/{table_name}" if host else table_name)
 
 

@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ..errors import BadConfig, JobFailed, MissingDependency, UsageError, install_command
-from ..shapes import dataclass, field
 from .app import App, has_colour
 from .common import Whole, verb
 from .running import terminating
@@ -211,7 +211,7 @@ def _kill(story: Story) -> None:
                 raise JobFailed(f"the demo stops: the drain ended with {worker.returncode} before it could be killed")
             os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
-            story.killed = [f"{run.jobid} {run.dataid}" for run in store.running()]
+            story.killed = [f"{run.jobid} {run.dataid}" for run in store.views.running()]
     finally:
         if worker.poll() is None:
             os.killpg(worker.pid, signal.SIGKILL)
@@ -223,9 +223,9 @@ def _kill(story: Story) -> None:
 
 
 def _is_in_the_middle(story: Story, store: Store) -> bool:
-    counts = store.status_counts()
+    counts = store.views.status_counts()
     done, failed = counts.get("flights_weather", {}).get("READY", 0), counts.get("flights", {}).get("FAILED", 0)
-    return bool(failed and done >= story.days // 3 and store.running())
+    return bool(failed and done >= story.days // 3 and store.views.running())
 
 
 def _look(story: Story) -> None:
@@ -245,7 +245,7 @@ def _mend(story: Story) -> None:
     if not story.dry_run:
         with story.store() as store:
             until = time.monotonic() + _PATIENCE
-            while len(store.expired()) < len(store.running()) and time.monotonic() < until:
+            while len(store.views.expired()) < len(store.views.running()) and time.monotonic() < until:
                 time.sleep(0.2)
     story.type("odf rescue")
     story.say("Now the one thing that a person has to say, in any SQL client:")
@@ -326,7 +326,7 @@ def _verify(story: Story) -> None:
     """Insist that every chunk is READY and that the plots are there."""
     wanted = dict.fromkeys(DAILY, story.dates) | dict.fromkeys(MONTHLY, story.months)
     with story.store() as store:
-        statuses = {name: {chunk.dataid: chunk.status for chunk in store.all_chunks(name)} for name in wanted}
+        statuses = {name: {chunk.dataid: chunk.status for chunk in store.views.all_chunks(name)} for name in wanted}
     wrong = [
         f"{name} {dataid} is {statuses[name].get(dataid, 'not there')}"
         for name, dataids in wanted.items()

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from ..errors import Aborted, BadConfig, Internal, NoSpace, OdfError
+from ..errors import Aborted, BadConfig, Internal, NoSpace, OdfError, UsageError
 from ..secrets import Hidden, take
 from ..tokens import without_secrets
 from .plain import run_plainly
@@ -57,7 +57,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shard": ("shard", "Cut a table or file set into key ranges, evenly by its data."),
     "recover": ("recover", "What an outage left, by cause, and the fewest RESUBMITs that heal it."),
     "resubmit": ("steer", "Have chunks produced again, before anything new."),
-    "hold": ("steer", "Set chunks aside: nobody reads or produces them."),
+    "hold": ("steer", "Set chunks aside: no job reads or produces them."),
     "release": ("steer", "Release held chunks: each gets back the status it had."),
     "fail": ("steer", "Mark chunks as bad until they are produced again."),
     "forget": ("steer", "Reset chunks to never produced; their history stays."),
@@ -98,7 +98,7 @@ ALIASES: dict[str, tuple[str, str]] = {
     "RunUpdate": ("raw", "dml"),
 }
 
-_READER_GONE = 141  # as a shell reports a program that SIGPIPE ended: there is nobody left to name an error to
+_READER_GONE = 141  # as a shell reports a program that SIGPIPE ended: no reader of an error is left
 
 
 def open_door(arguments: list[str]) -> int:
@@ -123,7 +123,7 @@ def open_door(arguments: list[str]) -> int:
 
 
 def _have_streams() -> None:
-    """Open what whoever started us closed: else the next file that is opened, the store perhaps, takes its number."""
+    """Open the standard streams that our parent closed: else the next file that is opened, the store perhaps, takes its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: its own
@@ -137,13 +137,15 @@ def _named(error: BaseException) -> OdfError:
         from .group import named
 
         error = named(error)
-    from ..model.ids import shown
+    from ..model.definitions.ids import shown
 
     match error:
         case OdfError():
             return error
         case KeyboardInterrupt():
             return Aborted("interrupted")
+        case UnicodeEncodeError(object=str()) if any("\ud800" <= each <= "\udfff" for each in error.object):
+            return UsageError("the command line holds text that is not UTF-8", hint="Type it as UTF-8.")
         case OSError(errno=number) if number in (errno.ENOSPC, errno.EDQUOT):
             return NoSpace(f"{error.filename or 'a file'}: {error.strerror}", hint="Free some space, then do it again.")
         case OSError(errno=int(), filename=str() | bytes()):
@@ -157,11 +159,13 @@ def _say(arguments: list[str], problem: OdfError, raised: BaseException, hidden:
     from ..model.printable import clean
 
     if "--" in arguments:
-        arguments = arguments[: arguments.index("--")]  # what follows is for somebody else
+        arguments = arguments[: arguments.index("--")]  # what follows is for the command
     if "--debug" in arguments and (isinstance(problem, Internal) or problem is raised):
         import traceback
 
-        print(clean(hidden.redact("".join(traceback.format_exception(raised)))), end="", file=sys.stderr)
+        print(
+            clean(without_secrets(hidden.redact("".join(traceback.format_exception(raised))))), end="", file=sys.stderr
+        )
     message, hint = (without_secrets(hidden.redact(text)) for text in (problem.message, problem.hint))
     if "--json" in arguments:
         facts = {"error": problem.name, "message": message, "hint": hint}

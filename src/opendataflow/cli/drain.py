@@ -5,27 +5,39 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import Aborted, BadDefinition, OdfError, StoreUnreachable, UnknownJob, UsageError, exit_code_of
+from ..errors import (
+    Aborted,
+    BadDefinition,
+    OdfError,
+    ProjectChanged,
+    StoreUnreachable,
+    UnknownJob,
+    UntrustedDefinition,
+    UsageError,
+    exit_code_of,
+)
 from ..model import READY, BrokenDefinition
 from .app import App, Line, clean, one_line, table, up_to_date
 from .common import Whole, Within, job_named, verb
-from .running import known_job, terminating, worker_of
+from .running import checked, exit_without_threads, known_job, terminating, worker_of
 from .tell import telling
 
 if TYPE_CHECKING:
-    from ..insight.progress import Left, Progress, Report, Watch
+    from ..insight.progress import DrainProgress, DrainReport, Left, Watch
     from ..model import Catalogue
-    from ..run.drained import Drained
-    from ..run.parts import Result
+    from ..run.drain_summary import DrainSummary
+    from ..run.records import Result
     from ..run.worker import Worker
 
+_NEXT, _MOST_COUNTED = 5, 1_000_000
 _SUMMARY = 60.0  # a line in the log at least this often
+_REFUSALS = 10.0  # seconds between two looks for chunks of jobs that are left out
 
 
 @verb("drain")
@@ -64,7 +76,9 @@ def drain_verb(
     chunk was refused, or a job that had work could not run here at all, the code of that refusal.
 
     The first SIGTERM, SIGHUP or Ctrl-C stops the drain from taking chunks; running ones may finish within --grace. After
-    that time, or at a second SIGTERM or Ctrl-C, they are ended and become RESUBMIT, which uses up no try. Exit code 130.
+    that time, or at a second signal, they are ended and become RESUBMIT, which uses up no try. Exit code 130. With
+    --follow, a drain whose dataflow.toml or Spark code changed takes no more chunks either, and ends with exit code 19 when
+    the running ones are done: start it again.
 
     \b
       odf drain
@@ -89,7 +103,10 @@ def drain_verb(
     jobids = tuple(dict.fromkeys(job_named(app, each) for each in jobids))
     for jobid in jobids:
         known_job(app, jobid, jobid)
-        worker.check(store.catalogue(), jobid)
+        if dry_run:
+            worker.check(store.catalogue(), jobid)
+        else:
+            checked(worker, jobid)
     refused: dict[str, OdfError] = {}
     choose = (lambda catalogue: jobids) if jobids else _with_code(app, worker, refused)
     wanted = list(choose(store.catalogue()))
@@ -100,8 +117,9 @@ def drain_verb(
         )
     if dry_run:
         with up_to_date(app):
-            first = {jobid: store.next_dataids(jobid, 5) for jobid in wanted}
-        app.show(first, lambda: table(["job", "next"], [(jobid, " ".join(found)) for jobid, found in first.items()]))
+            first = {jobid: store.views.next_dataids(jobid, _NEXT) for jobid in wanted}
+            more = {jobid: store.views.claimable(jobid, _MOST_COUNTED) - len(found) for jobid, found in first.items()}
+        app.show(first, lambda: table(["job", "next"], [(jobid, _next(first[jobid], more[jobid])) for jobid in first]))
         return 0
     with (
         terminating(),
@@ -114,33 +132,66 @@ def drain_verb(
             if result.outcome != READY:
                 stir()
 
-        doors: Any = {"on_result": ended, "on_look": look}
-        drain = Drain(store, worker, choose, **how, **doors)
+        refusals_due = 0.0
+
+        def looked(drained: DrainSummary) -> None:
+            nonlocal refusals_due
+            look(drained)
+            if time.monotonic() >= refusals_due:
+                refusals_due = time.monotonic() + _REFUSALS
+                _store_refusals(worker, refused)
+
+        drain = Drain(store, worker, choose, on_result=ended, on_look=looked, **how)
+        is_stopped, changed = False, None
         try:
             drain.run()
-            is_stopped = False
         except KeyboardInterrupt:
             is_stopped = True
+        except ProjectChanged as problem:
+            changed = problem
     try:
-        found = report(store, drain.drained, list(choose(store.catalogue())), refused | drain.drained.left_out)
+        _store_refusals(worker, refused)
+        chosen = wanted if changed else list(choose(store.catalogue()))  # not by the files of before
+        found = report(store, drain.drained, chosen, refused | drain.drained.left_out)
     except StoreUnreachable as away:
         if is_stopped:
             raise KeyboardInterrupt from away
         raise
     app.show(found, lambda: _shown(found), overview=True)
-    code = Aborted.exit_code if is_stopped else 0 if found.outcome == READY else exit_code_of(found.outcome)
-    if drain.drained.hanging:
-        # Code that hangs would keep Python from its end; without us, Spark's Java and Python workers end by themselves.
-        app.closing.insert(0, lambda: _exit(code))
+    code = (
+        Aborted.exit_code
+        if is_stopped
+        else ProjectChanged.exit_code
+        if changed
+        else 0
+        if found.outcome == READY
+        else exit_code_of(found.outcome)
+    )
+    if worker.has_hanging:
+        exit_without_threads(app, code)
     if is_stopped:
         raise KeyboardInterrupt
+    if changed:
+        raise changed
     return code
 
 
-def _exit(code: int) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(code)
+def _next(dataids: Sequence[str], more: int) -> str:
+    """The chunks that a job would take first, and how many more there are."""
+    if more <= 0:
+        return " ".join(dataids)
+    at_least = "at least " if more + len(dataids) == _MOST_COUNTED else ""
+    return f"{' '.join(dataids)} … and {at_least}{more:,} more"
+
+
+def _store_refusals(worker: Worker, refused: Mapping[str, OdfError]) -> None:
+    """The no to the next chunk of each job that is left out as untrusted, as RunJob stores it: for odf check and recover."""
+    from ..run.claim import refuse_untrusted
+
+    for jobid, problem in list(refused.items()):
+        if isinstance(problem, UntrustedDefinition):
+            with suppress(UnknownJob, BadDefinition):  # it was removed or broken just now
+                refuse_untrusted(worker, jobid)
 
 
 def _with_code(app: App, worker: Worker, refused: dict[str, OdfError]) -> Callable[[Catalogue], list[str]]:
@@ -173,7 +224,7 @@ def _with_code(app: App, worker: Worker, refused: dict[str, OdfError]) -> Callab
 
 # While it runs ------------------------------------------------------------------------------------------------------
 
-_Display = tuple[Callable[["Result"], None], Callable[["Drained"], None]]
+_Display = tuple[Callable[["Result"], None], Callable[["DrainSummary"], None]]
 
 
 @contextmanager
@@ -190,7 +241,7 @@ def _plain(app: App, watch: Watch) -> _Display:
     """One line for every chunk, and a summary every minute."""
     due = time.monotonic() + _SUMMARY
 
-    def look(drained: Drained) -> None:
+    def look(drained: DrainSummary) -> None:
         nonlocal due
         if time.monotonic() >= due and not app.as_json:
             due = time.monotonic() + _SUMMARY
@@ -215,7 +266,7 @@ def _live(watch: Watch) -> Iterator[_Display]:
                 style = "red" if result.outcome != READY else "yellow"
                 live.console.print(Text(clean(_line(result)), style=style))
 
-        def look(drained: Drained) -> None:
+        def look(drained: DrainSummary) -> None:
             nonlocal due
             if time.monotonic() >= due:
                 due = time.monotonic() + 0.5
@@ -231,7 +282,7 @@ def _line(result: Result) -> str:
     return f"run {claim.runid}: {claim.jobid} {claim.dataid}: {result.outcome}{detail}"
 
 
-def _rendered(progress: Progress) -> Any:
+def _rendered(progress: DrainProgress) -> Any:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -251,7 +302,7 @@ def _rendered(progress: Progress) -> Any:
 # In the end ---------------------------------------------------------------------------------------------------------
 
 
-def _shown(found: Report) -> Iterator[Line]:
+def _shown(found: DrainReport) -> Iterator[Line]:
     from ..insight.progress import MOST_LINES
     from ..insight.words import count, duration
 
@@ -299,8 +350,11 @@ def _left_in_all(left: Sequence[Left]) -> Line:
     """What is left of many jobs, in one line."""
     from ..insight.progress import Left
 
-    sums = [sum(getattr(each, name) for each in left) for name in ("failed", "claimable", "deferred", "waiting")]
-    return [("left of ", ""), *_left_counts(f"{len(left):,} jobs", Left("", *sums), "odf recover")]
+    failed, claimable, deferred, waiting = (
+        sum(getattr(each, name) for each in left) for name in ("failed", "claimable", "deferred", "waiting")
+    )
+    together = Left("", failed, claimable, deferred, waiting, any(each.at_least for each in left))
+    return [("left of ", ""), *_left_counts(f"{len(left):,} jobs", together, "odf recover")]
 
 
 def _left_line(left: Left) -> Line:
@@ -317,4 +371,5 @@ def _left_counts(name: str, left: Left, see: str) -> list[tuple[str, str]]:
         "waiting for inputs": left.waiting,
     }
     said = [f"{count(n, 'chunk')} {what}" for what, n in counts.items() if n]
+    said[-1] = "at least " * left.at_least + said[-1]
     return [(name, "no" if left.failed else ""), (f": {', '.join(said)}; see: {see}", "")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from ..errors import BadConfig, MissingDependency, install_command
-from ..model.listen import Address
+from ..model.listen import ListenAddress
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..insight.metrics import Figure
 
 DEFAULT_PORT = 9464
-_SLOWEST = 10.0  # seconds that somebody may take over one request
+_SLOWEST = 10.0  # seconds that one request may take
 
 
 def require() -> None:
@@ -43,7 +43,7 @@ class _Collector:
         return map(_family, self._figures())
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing, so that nobody asks the store only because it is registered."""
+        """Nothing, so that registering it does not read the store."""
         return ()
 
 
@@ -51,7 +51,7 @@ def _family(figure: Figure) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     from ..insight.metrics import COUNTER, Spread
-    from ..store.figures import BUCKETS
+    from ..store.views.counts import BUCKETS
 
     labels = [name for name, _ in next(iter(figure.values), ())]
     if figure.kind == "histogram":
@@ -82,7 +82,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away: that is nobody's problem."""
+        """The client went away: errors are ignored."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -105,7 +105,7 @@ def is_known_host(host: str, names: Iterable[str]) -> bool:
     return True
 
 
-def server(address: Address, figures: Callable[[], Iterable[Figure]], hosts: Sequence[str] = ()) -> WSGIServer:
+def server(address: ListenAddress, figures: Callable[[], Iterable[Figure]], hosts: Sequence[str] = ()) -> WSGIServer:
     """A server, not yet started, that has the figures at /metrics and nothing anywhere else; hosts are further names of it."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import make_wsgi_app

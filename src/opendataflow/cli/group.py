@@ -8,7 +8,7 @@ import click
 
 from .. import __version__
 from ..errors import Aborted, UsageError
-from ..secrets import Taken
+from ..secrets import ProcessKey
 from .door import ALIASES, VERBS
 
 
@@ -31,6 +31,8 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[:2] in (["crypt", "-e"], ["crypt", "-d"]):  # how the original's utility.sh calls its Cryptor
+            args = ["Cryptor", *args[1:]]
         if (
             args
             and not args[0].startswith("-")
@@ -56,7 +58,7 @@ def odf() -> None:
     """
 
 
-def call(arguments: list[str], taken: Taken) -> int:
+def call(arguments: list[str], taken: ProcessKey) -> int:
     """Run the verb that a command line names, and return its exit code."""
     try:
         result = odf.main(arguments, prog_name="odf", standalone_mode=False, obj=taken)

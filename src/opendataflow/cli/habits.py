@@ -34,6 +34,7 @@ HABITS: dict[str, tuple[str, ...]] = {
     "ps": ("odf runs",),
     "trigger": ("odf run JOB", "odf drain JOB"),
     "exec": ("odf run JOB",),
+    "runjob": ("odf run SCRIPT",),
     "delete": _REMOVE,
     "remove": _REMOVE,
     "rm": _REMOVE,
@@ -48,16 +49,19 @@ HABITS: dict[str, tuple[str, ...]] = {
 
 
 def no_such_verb(words: Sequence[str], verbs: Iterable[str]) -> UsageError:
-    """What to tell somebody whose first word is no verb."""
+    """The error for a first word that is no verb."""
     known = list(verbs)
     first, following = words[0], words[1:]
-    if first in HABITS:
-        return UsageError(f"there is no verb {first!r}", hint=f"What you want may be: {', or '.join(HABITS[first])}")
+    if first.lower() in HABITS:
+        commands = ", or ".join(HABITS[first.lower()])
+        return UsageError(f"there is no verb {first!r}", hint=f"What you want may be: {commands}")
     if following and following[0] in known:  # `utility.sh KEY sql …`: whatever stands there is not repeated
         from .words import no_key
 
         return no_key(f"odf {following[0]} …" if following[1:] else f"odf {following[0]}")
-    close = get_close_matches(first, [*known, *HABITS], n=1)
+    # The original's programs have capitals: what differs only by them comes first.
+    same = [name for name in known if name.lower() == first.lower()]
+    close = same or get_close_matches(first, [*known, *HABITS], n=1)
     if close and close[0] in HABITS:
         return no_such_verb([close[0]], known)
     return UsageError(

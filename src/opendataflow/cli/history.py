@@ -14,7 +14,7 @@ from .common import Whole, verb
 from .selectors import selectors
 
 if TYPE_CHECKING:
-    from ..insight.history import Happened, History
+    from ..insight.history import Happened, HistoryPage
     from ..model.selector import Selector
 
 _WIDTH = 118
@@ -50,22 +50,18 @@ def history_verb(app: App, selector: Selector, most: int, before: int | None, ki
     return 0
 
 
-def _lines(page: History, zone: tzinfo, command: str) -> Iterator[Line]:
+def _lines(page: HistoryPage, zone: tzinfo, command: str) -> Iterator[Line]:
     from ..insight.words import said
 
     if not page.events:
         yield "no such events" + (f" since event {page.older}" if page.older is not None else "")
-    day = ""
     chunk = max((len(_about(event)) for event in page.events), default=0)
     what = max((len(event.what) for event in page.events), default=0)
     change = max((len(_change(event)) for event in page.events), default=0)
     for event in page.events:
-        at = event.at.astimezone(zone) if event.at else None
-        today = at.strftime("%Y-%m-%d %Z") if at else "an unknown time"
-        if today != day:
-            day = today
-            yield [(day, "strong")]
-        told = f"{f'{at:%H:%M:%S}' if at else '':8}  {_about(event):{min(chunk, 44)}}  {event.what:{what}}  "
+        # In full: a line that is copied, alone and later, names the same moment.
+        at = f"{event.at.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" if event.at else "an unknown time"
+        told = f"{at:23}  {_about(event):{min(chunk, 44)}}  {event.what:{what}}  "
         run = f"run {event.runid}" if event.runid is not None else ""
         rest = "  ".join(filter(None, (run, one_line(_author(event.who)))))
         yield (
@@ -75,7 +71,7 @@ def _lines(page: History, zone: tzinfo, command: str) -> Iterator[Line]:
         )
         reason = ": ".join(filter(None, (event.outcome, said(event.why, 10 * _WIDTH))))
         if reason:
-            yield [(f"          {reason}"[: _WIDTH - 1] + ("…" if len(reason) > _WIDTH - 11 else ""), "faint")]
+            yield [(f"    {reason}"[: _WIDTH - 1] + ("…" if len(reason) > _WIDTH - 5 else ""), "faint")]
     if page.partly is not None:
         yield f"before event {page.partly}, claims, publishes and announcements were not looked at"
     if page.older is not None:

@@ -12,7 +12,7 @@ from .app import App, Line, one_line, table, up_to_date
 from .common import confirm, verb
 
 if TYPE_CHECKING:
-    from ..insight.stale import Hanging, Impact
+    from ..insight.stale import DownstreamChunk, Impact
     from ..store import Recall
 
 _LISTED = 500
@@ -67,7 +67,7 @@ def _impact_lines(impact: Impact) -> Iterator[Line]:
         ]
 
 
-def _hanging(each: Hanging) -> Iterator[tuple[str, str]]:
+def _hanging(each: DownstreamChunk) -> Iterator[tuple[str, str]]:
     from ..insight.words import when
 
     yield f"{each.datasetid} {each.dataid} version {each.version} ", ""
@@ -146,5 +146,5 @@ def _recall_lines(recall: Recall, what: str) -> Iterator[Line]:
     for run in recall.lost[:_LISTED_IN_RECALL]:
         yield f"run {run.runid} of {run.jobid} {run.dataid} reads it now and loses its chunk"
     versions, chunks = len(recall.versions), len({version[:2] for version in recall.versions})
-    older = ", older ones too: nobody can roll back to them" if versions > chunks else ""
+    older = ", older ones too: a rollback to them is not possible" if versions > chunks else ""
     yield f"{versions:,} version{'s' * (versions != 1)} would not be read again{older}"

@@ -27,10 +27,16 @@ def check_lease_verb(app: App, run: int | None) -> int:
     if run is None and not named.isdecimal():
         raise UsageError("no run is named, and $ODF_RUN is not set", hint="Write it like this: odf check-lease 17")
     runid = int(named) if run is None else run
-    if not app.store.holds(runid):
+    if not app.store.views.holds(runid):
+        ended = app.store.views.run(runid)
+        if ended.ended is not None:
+            raise LeaseLost(
+                f"run {runid} has ended: {ended.outcome or ended.status}",
+                hint=f"Write nothing more for this run. See how it went: odf runs {ended.jobid}",
+            )
         raise LeaseLost(
             f"run {runid} no longer holds its chunk",
-            hint="Its lease ran out, or somebody changed the status. Write nothing more: its successor's work stands.",
+            hint="Its lease ran out, or its status was changed. Write nothing more: its successor's work stands.",
         )
     app.show({"run": runid, "holds": True}, lambda: [f"run {runid} holds its chunk"])
     return 0

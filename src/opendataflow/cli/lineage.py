@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
 from ..model import check_id
+from ..model.definitions.calendar import comes_by_clock
 from .app import App, Line, Segment, up_to_date
 from .at import at_option, moment_of, remark_lines
 from .common import Whole, verb
@@ -16,7 +17,7 @@ from .common import Whole, verb
 if TYPE_CHECKING:
     from ..insight.flow_of import Flow, Node, Reach
     from ..insight.flow_picture import Picture
-    from ..insight.lineage import Lineage, Version
+    from ..insight.lineage import VersionLineage, VersionNode
 
 _WIDTH = 20  # children of one node
 
@@ -71,7 +72,8 @@ def lineage_verb(
     check_id("dataid", dataid)
     with up_to_date(app):
         found = lineage(app.store, datasetid, dataid, version, _reach(**reach), at)
-    app.show(found, lambda: _mermaid_of_versions(found) if mermaid else _version_lines(found))
+    timed = {name for name, each in app.store.catalogue().datasets.items() if comes_by_clock(each)}
+    app.show(found, lambda: _mermaid_of_versions(found) if mermaid else _version_lines(found, timed))
     return 0
 
 
@@ -102,26 +104,27 @@ def _trees(
 # A chunk ------------------------------------------------------------------------------------------------------------
 
 
-def _version_lines(lineage: Lineage) -> Iterator[Line]:
+def _version_lines(lineage: VersionLineage, timed: Container[str]) -> Iterator[Line]:
     nodes = {node.id: node for node in lineage.nodes}
     yield from _as_it_was(lineage)
-    yield _version(nodes[lineage.root], "", "", lineage)
+    yield _version(nodes[lineage.root], "", "", lineage, timed)
     edges = [(edge.source, edge.target) for edge in lineage.edges]
     distances = {node.id: node.distance for node in lineage.nodes}
     for lead, node, mark, left_out in _trees(lineage.root, edges, ("made from", "went into"), distances):
         if left_out:
             yield f"{lead}… and {left_out:,} more"
         else:
-            yield _version(nodes[node], lead, mark, lineage) if node else [(lead, "strong")]
+            yield _version(nodes[node], lead, mark, lineage, timed) if node else [(lead, "strong")]
     if lineage.nodes[0].version and not edges:
         yield "nothing is known to have gone into it or come out of it"
     yield from remark_lines(lineage.remarks)
 
 
-def _version(node: Version, lead: str, mark: str, lineage: Lineage) -> Line:
+def _version(node: VersionNode, lead: str, mark: str, lineage: VersionLineage, timed: Container[str]) -> Line:
     from ..insight.words import when
 
-    by = [node.jobid or "", f"run {node.runid}" if node.runid else "", when(node.at, "")]
+    maker = "the calendar" if node.datasetid in timed and node.runid is None else node.jobid or ""
+    by = [maker, f"run {node.runid}" if node.runid else "", when(node.at, "")]
     line: list[Segment] = [
         (lead, "faint"),
         (f"{node.datasetid} {node.dataid}", "strong"),
@@ -132,7 +135,7 @@ def _version(node: Version, lead: str, mark: str, lineage: Lineage) -> Line:
     return [*line, (mark, "faint"), ("  …" if node.has_more and not mark else "", "faint")]
 
 
-def _marks(node: Version, *, is_past: bool) -> Iterator[Segment]:
+def _marks(node: VersionNode, *, is_past: bool) -> Iterator[Segment]:
     """What is to be said of a version beside who made it: nothing where its chunk is READY and still this version."""
     now = "then" if is_past else "now"
     if node.current is not None and node.version and not node.is_current:
@@ -144,21 +147,21 @@ def _marks(node: Version, *, is_past: bool) -> Iterator[Segment]:
         yield f"{state} {now}", node.status or "no"
 
 
-def _as_it_was(answer: Lineage | Flow) -> Iterator[Line]:
+def _as_it_was(answer: VersionLineage | Flow) -> Iterator[Line]:
     from ..insight.words import when
 
     if answer.at is not None:
         yield [(f"as it was at {when(answer.at)}", "faint")]
 
 
-def _mermaid_of_versions(lineage: Lineage) -> Iterator[Line]:
-    from ..insight.mermaid import Box, Join, flowchart
+def _mermaid_of_versions(lineage: VersionLineage) -> Iterator[Line]:
+    from ..insight.mermaid import Join, MermaidBox, flowchart
 
     boxes = []
     for node in lineage.nodes:
         style = "asked" if node.id == lineage.root else "" if node.is_current and node.status == "READY" else "old"
         words = (f"{node.datasetid} {node.dataid}", f"version {node.version}" if node.version else "not published")
-        boxes.append(Box(node.id, words, style=style))
+        boxes.append(MermaidBox(node.id, words, style=style))
     joins = [
         Join(edge.source, edge.target, " ".join(filter(None, (edge.jobid, f"run {edge.runid}" if edge.runid else ""))))
         for edge in lineage.edges
@@ -191,10 +194,12 @@ def _picture_lines(picture: Picture) -> Iterator[Line]:
 
 
 def _mermaid_of_picture(picture: Picture) -> Iterator[Line]:
-    from ..insight.mermaid import Box, Join, flowchart
+    from ..insight.mermaid import Join, MermaidBox, flowchart
 
     boxes = [
-        Box(node.id, (node.name, node.words), "round" if node.kind == "job" else "box", "" if node.is_well else "bad")
+        MermaidBox(
+            node.id, (node.name, node.words), "round" if node.kind == "job" else "box", "" if node.is_well else "bad"
+        )
         for node in picture.nodes
     ]
     return flowchart(boxes, [Join(edge.source, edge.target) for edge in picture.edges])
@@ -234,12 +239,12 @@ def _counts(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _mermaid_of_flow(flow: Flow) -> Iterator[Line]:
-    from ..insight.mermaid import Box, Join, flowchart
+    from ..insight.mermaid import Join, MermaidBox, flowchart
 
     boxes = []
     for node in flow.nodes:
         lines = (node.name, *(text for _, text in _counts(node)))
         style = "asked" if node.id == flow.root else "bad" if node.counts.get("FAILED") else ""
-        boxes.append(Box(node.id, lines, "round" if node.kind == "job" else "box", style))
+        boxes.append(MermaidBox(node.id, lines, "round" if node.kind == "job" else "box", style))
     joins = [Join(edge.source, edge.target, edge.mapping if edge.mapping != "identity" else "") for edge in flow.edges]
     return flowchart(boxes, joins)

@@ -8,23 +8,25 @@ import sys
 from collections.abc import Iterator
 
 from ..insight.absent import MISSING, REFUSED
-from ..insight.axis import Column
-from ..insight.matrix import LONGEST_NAME, Block, Cell, Line, Overview
+from ..insight.axis import AxisColumn
+from ..insight.exceptions import WARNED, RefusalReason
+from ..insight.matrix import LONGEST_NAME, Block, Cell, MatrixRow, Overview
 from ..insight.stale import STALE
 from ..insight.words import ranges_text, when
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
-from .app import Line as Printed
-from .app import Segment, one_line
+from ..model.decision.cause import cause_key
+from .app import Line, Segment, one_line
 
 _ORDER = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING, STALE)
 _GLYPHS = dict(zip((*_ORDER, None, "PARTLY"), "●▶✗↻‖P⊘○≠·◐", strict=True))
 _LETTERS = dict(zip((*_ORDER, None, "PARTLY"), "#>XrHP!?~.+", strict=True))
 _MEANINGS = {
-    REFUSED: "REFUSED when it arrived",
+    REFUSED: "REFUSED when it arrived or was attempted",
     MISSING: "MISSING although expected",
     STALE: "READY, and STALE: made from an older version",
 }
 _RANGES = 4
+_CAUSES = 5
 
 _is_period = re.compile(r"([0-9]{4}(?:-[0-9]{2}){0,2})[-T]([0-9]{2})").fullmatch
 
@@ -40,7 +42,7 @@ def glyphs() -> dict[str | None, str]:
     return dict(_GLYPHS) if encoding.startswith("utf") else dict(_LETTERS)
 
 
-def lines(overview: Overview, width: int) -> Iterator[Printed]:
+def lines(overview: Overview, width: int) -> Iterator[Line]:
     """The matrix in lines of at most this width."""
     glyph_of = glyphs()
     used: set[str | None] = set()
@@ -75,7 +77,7 @@ def _name(text: str, width: int) -> str:
     return (text if len(text) <= width else text[: width - 1] + "…").ljust(width)
 
 
-def _block(block: Block, width: int, glyph_of: dict[str | None, str], used: set[str | None]) -> Iterator[Printed]:
+def _block(block: Block, width: int, glyph_of: dict[str | None, str], used: set[str | None]) -> Iterator[Line]:
     names = min(max(len(line.datasetid) for line in block.lines), LONGEST_NAME)
     room = width - names - 2
     if block.columns:
@@ -104,7 +106,7 @@ def _block(block: Block, width: int, glyph_of: dict[str | None, str], used: set[
         yield _cut([(_name(line.datasetid, names) + "  ", "strong"), *_counts(line)], width)
 
 
-def _words(line: Line, glyph_of: dict[str | None, str], width: int) -> Iterator[Segment]:
+def _words(line: MatrixRow, glyph_of: dict[str | None, str], width: int) -> Iterator[Segment]:
     for cell in line.cells:
         text = f"{glyph_of[cell.status]} {cell.status}" if cell.status else glyph_of[None]
         text += f" {glyph_of[STALE]}" if cell.stale else ""
@@ -113,7 +115,7 @@ def _words(line: Line, glyph_of: dict[str | None, str], width: int) -> Iterator[
 
 
 def _cells(
-    line: Line, block: Block, glyph_of: dict[str | None, str], used: set[str | None], size: int
+    line: MatrixRow, block: Block, glyph_of: dict[str | None, str], used: set[str | None], size: int
 ) -> Iterator[Segment]:
     for cell, column in zip(line.cells, block.columns, strict=True):
         shown = _shown(cell, column)
@@ -125,7 +127,7 @@ def _cells(
         yield text, cell.status or "faint"
 
 
-def _shown(cell: Cell, column: Column) -> str | None:
+def _shown(cell: Cell, column: AxisColumn) -> str | None:
     if cell.status == READY and cell.stale:
         return STALE
     is_partly = cell.status == READY and cell.chunks is not None and cell.chunks < column.size
@@ -136,7 +138,7 @@ def _short(n: int) -> str:
     return str(n) if n < 10_000 else f"{n // 1000}k" if n < 1_000_000 else f"{n // 1_000_000}M"
 
 
-def _rulers(columns: tuple[Column, ...], size: int, room: int) -> list[str]:
+def _rulers(columns: tuple[AxisColumn, ...], size: int, room: int) -> list[str]:
     """Labels above the cells, each beginning right above its own: where they fit, or as many of them as do.
 
     Periods stand in two lines: the coarser one where it begins, and below it every fifth day, sixth hour or third month.
@@ -164,7 +166,7 @@ def _period(label: str) -> tuple[str, str, int]:
     return (found[1], found[2], step) if found else ("", "", 0)
 
 
-def _scale(columns: tuple[Column, ...], size: int, room: int) -> str:
+def _scale(columns: tuple[AxisColumn, ...], size: int, room: int) -> str:
     text = ""
     for index, column in enumerate(columns):
         at = index * size
@@ -179,7 +181,7 @@ def _scale(columns: tuple[Column, ...], size: int, room: int) -> str:
     return end if len(columns) > 1 else text
 
 
-def _counts(line: Line) -> Iterator[Segment]:
+def _counts(line: MatrixRow) -> Iterator[Segment]:
     where = ""
     if line.first is not None and line.last is not None:
         where = line.first if line.first == line.last else f"{line.first}..{line.last}"
@@ -193,7 +195,7 @@ def _counts(line: Line) -> Iterator[Segment]:
         yield f"{line.malformed} malformed", FAILED
 
 
-def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) -> Iterator[Printed]:
+def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) -> Iterator[Line]:
     meanings = (
         {status: status for status in _ORDER} | _MEANINGS | {"PARTLY": "READY with holes", None: "never produced"}
     )
@@ -211,16 +213,28 @@ def _legend(used: set[str | None], glyph_of: dict[str | None, str], width: int) 
     yield ""
 
 
-def _exceptions(overview: Overview, width: int) -> Iterator[Printed]:
-    whys = {(reason.datasetid, reason.status): reason.why for reason in reversed(overview.reasons)}
+def _exceptions(overview: Overview, width: int) -> Iterator[Line]:
+    whys: dict[tuple[str, str], dict[str, list[RefusalReason]]] = {}
+    for each in overview.reasons:
+        cause = cause_key(each.why, (each.datasetid, each.dataid))
+        whys.setdefault((each.datasetid, each.status), {}).setdefault(cause, []).append(each)
     for exception in overview.exceptions:
         shown = ranges_text(exception.ranges, _RANGES, more=exception.more)
-        reason = whys.get((exception.datasetid, exception.status))
+        causes = list(whys.get((exception.datasetid, exception.status), {}).values())
         segments = [(f"{exception.status:<9}", exception.status), (f"{exception.datasetid}  {shown}", "")]
-        yield _cut([*segments, (f": {one_line(reason)}", "faint")] if reason else segments, width)
+        # Remarks that differ by a chunk's name are different facts; reasons of refusals are not.
+        is_one = len(causes) == 1 and (exception.status != WARNED or len({each.why for each in causes[0]}) == 1)
+        if is_one:
+            segments.append((f": {one_line(causes[0][0].why)}", "faint"))
+        yield _cut(segments, width)
+        for alike in () if is_one else causes[:_CAUSES]:
+            more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
+            yield _cut([(f"{'':9}{alike[0].dataid}{more}: {one_line(alike[0].why)}", "faint")], width)
+        if len(causes) > _CAUSES:
+            yield [(f"{'':9}{len(causes) - _CAUSES:,} more causes: odf status {exception.datasetid} --chunks", "faint")]
 
 
-def _hints(overview: Overview) -> Iterator[Printed]:
+def _hints(overview: Overview) -> Iterator[Line]:
     crowded = [
         block for block in overview.blocks if not block.columns or any(column.size > 1 for column in block.columns)
     ]

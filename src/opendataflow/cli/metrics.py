@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import OdfError, StoreUnreachable, UsageError
-from ..model.listen import LOOPBACK, Address
+from ..model.listen import LOOPBACK, ListenAddress
 from .app import App
 from .common import verb
 from .exposition import DEFAULT_PORT, exposed, require, server
@@ -46,7 +46,7 @@ def metrics_verb(app: App, listen: str | None, totals: bool) -> int:
 
     from ..insight.metrics import Metrics, not_up
 
-    address = Address.parse(listen, DEFAULT_PORT) if listen is not None else None
+    address = ListenAddress.parse(listen, DEFAULT_PORT) if listen is not None else None
     if address is not None and (app.as_json or totals):
         raise UsageError("--listen serves text with totals", hint="Leave out --json and --totals.")
     if not app.as_json:
@@ -72,11 +72,11 @@ def metrics_verb(app: App, listen: str | None, totals: bool) -> int:
     return problem.exit_code if problem else 0
 
 
-def _serve(app: App, address: Address, figures: Metrics) -> int:
+def _serve(app: App, address: ListenAddress, figures: Metrics) -> int:
     with server(address, figures.again, app.project.web.hosts) as listening:
         watch = threading.Thread(target=figures.watch, name="metrics-watch", daemon=True)
         watch.start()
-        app.say(f"figures are at http://{Address(address.host, listening.server_port)}/metrics")
+        app.say(f"figures are at http://{ListenAddress(address.host, listening.server_port)}/metrics")
         if not address.is_loopback:
             app.say("others can read them too: the names of datasets and jobs, and no data")
         with terminating():

@@ -13,7 +13,7 @@ from .common import Whole, verb
 from .tell import tell_now
 
 if TYPE_CHECKING:
-    from ..store.notices import Incident, Message
+    from ..store.incidents import Incident, Message
 
 _STYLES = {"SENT": "yes", "WAITING": "", "SENDING": "", "DROPPED": "faint"}
 
@@ -46,7 +46,7 @@ def notify_verb(app: App, action: str, name: str | None, most: int) -> int:
     if action == "test":
         return _test(app, name)
     noticed, sent = tell_now(app, with_late=True)
-    left = app.store.unsent()
+    left = app.store.incidents.unsent()
     data = {
         "opened": noticed.opened,
         "over": noticed.closed,
@@ -65,7 +65,7 @@ def notify_verb(app: App, action: str, name: str | None, most: int) -> int:
 
 
 def _test(app: App, name: str | None) -> int:
-    from ..notify.sending import Sender
+    from ..notify.sending import MessageSender
     from ..project.section import nearest
 
     targets = app.project.notify.targets if app.project.notify is not None else {}
@@ -74,7 +74,7 @@ def _test(app: App, name: str | None) -> int:
         raise UsageError(what, hint=nearest(name or "", targets))
     if targets[name].needs_key:
         app.taken.require_key(f"the address of {name}")
-    problem = Sender(app.store, app.project, app.key, app.taken.hidden).try_out(targets[name])
+    problem = MessageSender(app.store, app.project, app.key, app.taken.hidden).try_out(targets[name])
     app.show(
         {"target": name, "sent": not problem, "problem": problem}, lambda: [f"{name} is told"] if not problem else []
     )
@@ -84,8 +84,8 @@ def _test(app: App, name: str | None) -> int:
 
 
 def _list(app: App, most: int) -> int:
-    incidents = app.store.incidents(n=most)
-    about = {each.incidentid: app.store.messages_about(each.incidentid) for each in incidents}
+    incidents = app.store.incidents.page(n=most)
+    about = {each.incidentid: app.store.incidents.messages_about(each.incidentid) for each in incidents}
     data: list[dict[str, Any]] = [plain(each) | {"messages": plain(about[each.incidentid])} for each in incidents]
     app.show(data, lambda: _lines(incidents, about), overview=True)
     return 0

@@ -33,11 +33,10 @@ def cancel_verb(app: App, run_or_job: str, dataid: str | None, why: str | None, 
 
     found = cancel(app.store, run_or_job, dataid, why=why, dry_run=dry_run)
     run = found.run
-    soon = " at its next heartbeat" if found.within is None else f" within {found.within:.0f} s"
     did = "would be cancelled" if dry_run else "is cancelled"
     app.show(
         {"run": run.runid, "jobid": run.jobid, "dataid": run.dataid, "owner": run.owner, "dry_run": dry_run},
-        lambda: [f"run {run.runid} of {run.jobid} {run.dataid} {did}; {run.owner} ends its processes{soon}"],
+        lambda: [f"run {run.runid} of {run.jobid} {run.dataid} {did}; {found.following}"],
     )
     return 0
 
@@ -150,7 +149,7 @@ def head_verb(app: App, dataset: str, dataid: str, most: int) -> int:
     found = head(app.store, app.project, dataset, dataid, most)
     facts = [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found.columns else found.lines
     rows = [["" if value is None else str(value) for value in row] for row in found.rows]
-    app.show(plain(facts), lambda: table(found.columns, rows) if found.columns else found.lines)
+    app.show(plain(facts), lambda: table(found.columns, rows) if found.columns else found.lines, exact=True)
     return 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..secrets import Taken
+from ..secrets import ProcessKey
 
 # The options of odf run by the names of its parameters: those that stand alone, and those that a word follows.
 FLAGS = {
@@ -23,7 +23,7 @@ FLAGS = {
 VALUES = {"--store": "store_url", "--env": "env", "--dataid": "dataid", "--master": "master", "--item": "items"}
 
 
-def run_plainly(arguments: list[str], taken: Taken) -> int | None:
+def run_plainly(arguments: list[str], taken: ProcessKey) -> int | None:
     """Do what `odf run` with these words does, and return its exit code; None where they are for click."""
     if arguments[:1] != ["run"] or "_ODF_COMPLETE" in os.environ or (words := parse(arguments[1:])) is None:
         return None

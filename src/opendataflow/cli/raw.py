@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -54,6 +55,7 @@ def sql_verb(app: App, statement: str | None, timeout: float, as_superuser: bool
     app.show(
         [dict(zip(names, map(_plain, row), strict=True)) for row in rows],
         lambda: [*table(names, rows), f"{len(rows):,} row{'s' * (len(rows) != 1)}"] if names else [],
+        exact=True,
     )
     return 0
 
@@ -76,9 +78,30 @@ def dml_verb(app: App, statement: str | None, dry_run: bool) -> int:
       odf dml --dry-run "delete from datastatus where datasetid = 'flights_raw'"
       odf dml "insert into dataset (datasetid) values ('orders')"
     """
-    n = app.store.dml(_statement(statement), dry_run=dry_run)
+    statement = _statement(statement)
+    n = None
+    if app.is_missing and not app.store_url:
+        n = _inserted_into_a_new_store(statement)
+        app.creates = n > 0  # in a wrong folder nothing is left behind
+    if not (n and dry_run):
+        n = app.store.dml(statement, dry_run=dry_run)
     app.show(
         {"rows": n, "dry_run": dry_run},
         lambda: [f"{n:,} row{'s' * (n != 1)} {'would change' if dry_run else 'changed'}"],
     )
     return 0
+
+
+def _inserted_into_a_new_store(statement: str) -> int:
+    """The rows that a statement would insert into a store that does not exist yet; tried on a temporary one."""
+    if not re.search(r"\b(insert|replace)\b", statement, re.IGNORECASE):
+        return 0
+    from tempfile import TemporaryDirectory
+
+    from ..store import open_store
+
+    with (
+        TemporaryDirectory() as folder,
+        open_store(f"sqlite:///{folder}/dataflow.db", create=True) as store,
+    ):
+        return store.dml(statement, dry_run=True)

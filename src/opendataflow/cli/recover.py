@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ from .app import App, Line, one_line, plain, put, table, up_to_date
 from .common import Within, verb
 
 if TYPE_CHECKING:
-    from ..insight.recovery import Cause, Plan, Progress
+    from ..insight.recovery import RecoveryPlan, RecoveryProgress, RootCause
     from ..store import Recovered
 
 _LISTED = 20
@@ -53,8 +54,8 @@ def recover_verb(
     """What an outage left, and the smallest set of RESUBMITs that lets all of it run.
 
     Shows what broke, by root cause: the earliest chunk of each chain, failures that say the same together. Then what to
-    say RESUBMIT to, in order, what can run because of that, how long it takes as far as past runs tell, and what no
-    RESUBMIT can heal, with who has to do what. Nothing is changed without --yes. What only waits needs no RESUBMIT.
+    say RESUBMIT to, in order, what can run because of that, how long it takes as far as past runs tell, and what is
+    left for people, with who has to do what. Nothing is changed without --yes. What only waits needs no RESUBMIT.
 
     \b
       odf recover
@@ -64,22 +65,24 @@ def recover_verb(
       odf recover --json
     """
     from ..insight.recovery import plan
-    from ..steer import carry_out
+    from ..steer import apply_plan
 
     does = yes and not dry_run and not only_plan
     with up_to_date(app):
         causes = only or None
         made = plan(app.store, causes)
         left = made if does or not watch else plan(app.store, causes, resubmits=False)
-    done = carry_out(app.store, made, why=why) if does else None
-    app.show(made.to_data() | {"done": done}, lambda: _lines(made, done), overview=True)
+    done = apply_plan(app.store, made, why=why) if does else None
+    app.show(
+        made.to_data() | {"done": done}, lambda: dropwhile(lambda line: not line, _lines(made, done)), overview=True
+    )
     return _watch(app, left, every) if watch else 0
 
 
 # In words -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
+def _lines(plan: RecoveryPlan, done: Recovered | None) -> Iterator[Line]:
     if not plan.causes and not plan.by_hand and not plan.runs:
         yield "nothing to recover: no chunk is FAILED, deferred, set aside or refused"
         return
@@ -89,7 +92,7 @@ def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
     yield from _step_lines(plan)
     if plan.by_hand:
         yield ""
-        yield [("No RESUBMIT can heal:", "strong")]
+        yield [("Left for people:", "strong")]
     for each in plan.by_hand:
         behind = f"; {_chunks(each.behind)} {'waits' if each.behind == 1 else 'wait'} behind" if each.behind else ""
         yield [("  ", ""), (each.name, _style(each.name)), (f"  {one_line(each.text)}{behind}", "")]
@@ -102,7 +105,7 @@ def _lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
     yield from _end_lines(plan, done)
 
 
-def _cause_lines(cause: Cause) -> Iterator[Line]:
+def _cause_lines(cause: RootCause) -> Iterator[Line]:
     from ..insight.words import said, when
 
     n = len(cause.chunks)
@@ -118,7 +121,7 @@ def _cause_lines(cause: Cause) -> Iterator[Line]:
         yield f"  behind it: {', '.join(behind)}"
 
 
-def _step_lines(plan: Plan) -> Iterator[Line]:
+def _step_lines(plan: RecoveryPlan) -> Iterator[Line]:
     if not plan.steps:
         return
     yield ""
@@ -138,27 +141,26 @@ def _step_lines(plan: Plan) -> Iterator[Line]:
     for step in plan.steps[:_LISTED]:
         if step.fetches:
             wrong = f"{_chunks(step.fetches)} had WRONG_DATA"
-            yield f"  {step.jobid} reads from outside: {wrong}, and can be right only if that changed"
+            yield f"  {step.jobid}: {wrong}, and can be right only if what {step.jobid} reads from outside changed"
     if len(plan.steps) > _LISTED:
         rest = plan.steps[_LISTED:]
         yield f"… and {_chunks(sum(len(step.dataids) for step in rest))} of {len(rest):,} more steps; all: --json"
 
 
-def _end_lines(plan: Plan, done: Recovered | None) -> Iterator[Line]:
+def _end_lines(plan: RecoveryPlan, done: Recovered | None) -> Iterator[Line]:
+    from ..insight.recovery import headline
     from ..insight.words import count, duration
 
     yield ""
     estimate = plan.estimate
-    comes = plan.runs - len(plan.resubmit)
-    also = f"; {_chunks(comes)} {'follows' if comes == 1 else 'follow'} without one" if comes > 0 else ""
-    yield f"{_chunks(len(plan.resubmit))} to RESUBMIT{also}"
-    if plan.runs and estimate.seconds is not None:
+    yield headline(plan)
+    if plan.runs and estimate.seconds is None:
+        yield "no estimate: no successful runs yet"
+    elif plan.runs and estimate.seconds is not None and estimate.seconds >= 1:
         limits = ", ".join(f"{use.poolid} {use.slots}" for use in estimate.pools if use.slots is not None)
         within = f" in the slots of today's pools ({limits})" if limits else ""
         unknown = f"; {count(len(estimate.unknown), 'job')} never ran before" if estimate.unknown else ""
-        yield f"about {duration(estimate.seconds)}{within}, as long as past runs took, if there are workers enough{unknown}"
-    elif plan.runs:
-        yield "how long it takes nobody can tell: none of these jobs ever ran well"
+        yield f"at least {duration(estimate.seconds)}{within}, by the durations of past runs{unknown}"
     if done is not None:
         yield f"done: {_chunks(len(done.changed))} {'is' if len(done.changed) == 1 else 'are'} RESUBMIT now"
         if done.skipped:
@@ -180,12 +182,12 @@ def _style(status: str) -> str:
 # Watching -----------------------------------------------------------------------------------------------------------
 
 
-def _watch(app: App, plan: Plan, every: float) -> int:
+def _watch(app: App, plan: RecoveryPlan, every: float) -> int:
     """Looks until nothing more happens by itself; on a terminal in one line, else a line for each change."""
     from ..insight.recovery import progress
     from ..pause import pause
 
-    before: Progress | None = None
+    before: RecoveryProgress | None = None
     is_terminal = sys.stdout.isatty() and not app.as_json
     try:
         while True:
@@ -207,7 +209,7 @@ def _watch(app: App, plan: Plan, every: float) -> int:
     return JobFailed.exit_code if now.stuck else 0
 
 
-def _show(app: App, now: Progress, is_terminal: bool) -> None:
+def _show(app: App, now: RecoveryProgress, is_terminal: bool) -> None:
     if app.as_json:
         facts: dict[str, Any] = plain(now)
         app.show({"progress": facts | {"is_over": now.is_over}})

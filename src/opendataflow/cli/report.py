@@ -13,7 +13,7 @@ from .common import verb
 from .selectors import selectors
 
 if TYPE_CHECKING:
-    from ..insight.reported import Cause, Deeds, JobReport, LateChunk, Report, Rows
+    from ..insight.reported import DatasetRows, Deeds, JobReport, LateChunk, PeriodReport, ReportedCause
     from ..model.selector import Selector
 
 _Row = tuple[Any, ...]
@@ -55,7 +55,7 @@ def report_verb(app: App, selector: Selector, file: Path | None) -> int:
     return 0
 
 
-def _write(app: App, found: Report, file: Path) -> None:
+def _write(app: App, found: PeriodReport, file: Path) -> None:
     from ..insight.report_page import page
     from ..model.timezone import time_zone
 
@@ -67,7 +67,7 @@ def _write(app: App, found: Report, file: Path) -> None:
     app.say(f"{file}: {found.counts.runs:,} runs, {found.counts.failed:,} failed")
 
 
-def _lines(found: Report) -> Iterator[Line]:
+def _lines(found: PeriodReport) -> Iterator[Line]:
     from ..insight.words import when
 
     only = f", only {' '.join(found.selected)}" if found.selected else ""
@@ -94,12 +94,12 @@ def _lines(found: Report) -> Iterator[Line]:
     yield from ([(one_line(remark), "faint")] for remark in found.remarks)
 
 
-def _runs(found: Report) -> Iterator[Line]:
+def _runs(found: PeriodReport) -> Iterator[Line]:
     from ..insight.plots import blocks
     from ..insight.words import count
 
     now, before = found.counts, found.before
-    others = (("failed", now.failed), ("refused", now.refused), ("running", now.running), ("forced", now.forced))
+    others = [(name, getattr(now, name)) for name in ("failed", "stopped", "refused", "running", "forced")]
     told = "".join(f", {n:,} {name}" for name, n in others if n)
     ran = f"{count(now.runs, 'run')}: {now.ready:,} READY{told}" if now.runs else "nothing ran"
     yield f"{ran}; before: {count(before.runs, 'run')}, {before.failed:,} failed"
@@ -110,14 +110,14 @@ def _runs(found: Report) -> Iterator[Line]:
         yield [(blocks([each.failed for each in found.slices], 48), "FAILED"), ("  failed", "faint")]
 
 
-def _cause(cause: Cause) -> _Row:
+def _cause(cause: ReportedCause) -> _Row:
     return cause.runs, cause.still_open, cause.outcome, _few(cause.jobs), _short(cause.example)
 
 
 def _late(late: LateChunk) -> _Row:
     from ..insight.words import duration, when
 
-    ready = when(late.ready, late.status or "MISSING")
+    ready = when(late.ready, late.status or late.sign)
     return f"{late.datasetid} {late.dataid}", when(late.due), ready, duration(late.seconds_late)
 
 
@@ -135,7 +135,7 @@ def _job(job: JobReport) -> _Row:
     return job.jobid, job.counts.runs, job.counts.failed, *times, blocks(job.took, 20), _short(job.cause)
 
 
-def _rows(rows: Rows) -> _Row:
+def _rows(rows: DatasetRows) -> _Row:
     from ..insight.plots import blocks
     from ..insight.words import change
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from .tell import tell_once
 from .words import is_script
 
 if TYPE_CHECKING:
-    from ..run.parts import Asked
+    from ..run.records import RunRequest
 
 
 class RunCommand(Verb):
@@ -69,7 +68,7 @@ def _refuse_ours(options: Mapping[str, int], before: Sequence[str], after: Seque
     theirs: list[str] = []
     for word in words:
         name, equals, _ = word.partition("=")
-        if word == "--":  # what comes after it is not for us, whoever reads it
+        if word == "--":  # what comes after it is for the script
             theirs += [word, *words]
         elif name in options:
             ours += [word, *islice(words, 0 if equals else options[name])]
@@ -146,36 +145,35 @@ def start_verb(
       context=$(odf start load) && eval "$context" && ./work.sh && odf end "$ODF_RUN" READY
       odf start load --json
     """
-    from ..run.parts import Asked
+    from ..run.records import RunRequest
 
     known_job(app, jobid, jobid)
     check_items(app, jobid, items)
     if dry_run:
         return would_run(worker_of(app), app, jobid, dataid)
-    values = begun(app, Asked(jobid, dataid, lease=lease), items)
+    values = begun(app, RunRequest(jobid, dataid, lease=lease), items)
     if isinstance(values, int):
         return values
     app.show(values, lambda: [f"export {name}={shlex.quote(value)}" for name, value in values.items()], raw=True)
     return 0
 
 
-def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] | int:
-    """What somebody needs to know who does the work alone; an exit code where nothing was begun."""
+def begun(app: App, asked: RunRequest, items: Sequence[str] = ()) -> dict[str, str] | int:
+    """What a caller that does the work itself needs to know; an exit code where nothing was begun."""
     from ..run.attempt import begin, fail
     from ..run.context import variables
-    from ..run.executors.script import own_locations
-    from ..run.parts import Done, Result
+    from ..run.executors.script import output_locations
+    from ..run.records import ExecutorResult, Result
 
     worker = worker_of(app, items=items)
     attempt = begin(worker, asked)
     if isinstance(attempt, Result):
         return report(app, attempt, fail_if_none=True)
     try:
-        own = own_locations(worker, attempt)
-        given = attempt.catalogue, app.project.environment, attempt.claim, attempt.inputs, attempt.secrets
-        values = variables(*given, own)
-    except OdfError as problem:  # nobody learns of the run, so nobody would end it
-        return report(app, fail(worker, attempt.claim, Done(problem=problem)), fail_if_none=True)
+        own = output_locations(worker, attempt)
+        values = variables(app.project.environment, attempt, attempt.secrets, own)
+    except OdfError as problem:  # the caller does not learn of the run, so it would never end
+        return report(app, fail(worker, attempt.claim, ExecutorResult(problem=problem)), fail_if_none=True)
     return worker.with_items(os.environ, attempt.job, values)
 
 
@@ -187,24 +185,21 @@ def begun(app: App, asked: Asked, items: Sequence[str] = ()) -> dict[str, str] |
 def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) -> int:
     """End a run that odf start began: publish its chunk, say that it failed, have it made again, or set it aside.
 
-    PENDING is stored as HOLD.
+    RESUBMIT and HOLD are no failure and use up no try: the run ends STOPPED. A chunk on HOLD becomes RESUBMIT when it is
+    released. PENDING is stored as HOLD.
 
     \b
       odf end 17 READY
       odf end 17 FAILED --why "the file was cut"
     """
-    from ..errors import JobFailed, UnknownStatus
-    from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, canonical
+    from ..errors import JobFailed, Stopped
+    from ..model import HOLD, READY, RESUBMIT
     from ..run.attempt import finish
     from ..run.executors.script import Handshake
-    from ..run.parts import Done
+    from ..run.records import ExecutorResult
+    from ..store.session import whoami
 
-    word = canonical(status)
-    word = HOLD if word == PENDING else word
-    if word not in (READY, FAILED, RESUBMIT, HOLD):
-        raise UnknownStatus(
-            f"a run ends READY, FAILED, RESUBMIT or HOLD, not {word}", hint=f"Write it like this: odf end {run} READY"
-        )
+    word = status_at_end(status)
     claim = app.store.claim_of(run)
     if dry_run:
         app.show(
@@ -212,27 +207,38 @@ def end_verb(app: App, run: int, status: str, why: str | None, dry_run: bool) ->
             lambda: [f"run {run} of {claim.jobid} {claim.dataid} would end {word}"],
         )
         return 0
-    if word in (RESUBMIT, HOLD):
-        outputs = app.store.catalogue().job(claim.jobid).outputs
-        set_status: Any = app.store.resubmit if word == RESUBMIT else app.store.hold
-        set_status(outputs[0], [claim.dataid], why=why or "ended by hand", force=True)
-        facts = {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": word}
-        app.show(facts, lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {word}"])
-        return 0
     worker = worker_of(app)
-    if why and app.key is not None:
-        with suppress(OdfError):  # what was opened is not in the history, whoever writes it there
-            worker.vault.passwords(app.store.known, app.store.known.job(claim.jobid))
-    done = Done() if word == READY else Done(problem=JobFailed(why or ""))
+    if word in (RESUBMIT, HOLD):
+        by_hand = f"ended {word} by {whoami()}" + (f": {why}" if why else "")
+        done = ExecutorResult(problem=Stopped(by_hand), stopped_as=word)
+    else:
+        done = ExecutorResult() if word == READY else ExecutorResult(problem=JobFailed(why or ""))
     result = finish(worker, claim, Handshake(worker), done)
     tell_once(app)
-    if not result.status:  # somebody else has the chunk now
+    if not result.status:  # another run has the chunk now
         return report(app, result)
     app.show(
         {"run": run, "jobid": claim.jobid, "dataid": claim.dataid, "status": result.status},
         lambda: [f"run {run}: {claim.jobid} {claim.dataid} is {result.status}"],
     )
     return 0
+
+
+def status_at_end(status: str) -> str:
+    """The status with which a run may end, as it is stored; PENDING is HOLD."""
+    from ..errors import UnknownStatus
+    from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, canonical
+    from ..model.definitions.ids import shown
+
+    try:
+        word = canonical(status)
+    except UnknownStatus:
+        word = ""
+    if word not in (READY, FAILED, RESUBMIT, HOLD, PENDING):
+        raise UnknownStatus(
+            f"no run ends {word or shown(status)}", hint="A run ends READY, FAILED, RESUBMIT, HOLD or PENDING."
+        )
+    return HOLD if word == PENDING else word
 
 
 @verb("rescue")
@@ -247,7 +253,7 @@ def rescue_verb(app: App, dry_run: bool) -> int:
     """
     if dry_run:
         found: Sequence[tuple[int, str, str, str]] = [
-            (run.runid, run.jobid, run.dataid, "lease over") for run in app.store.expired()
+            (run.runid, run.jobid, run.dataid, "lease over") for run in app.store.views.expired()
         ]
     else:
         from ..secrets import sweep_secret_files

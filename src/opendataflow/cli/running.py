@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import DataNotReady, Locked, NothingToDo, UnknownJob, UsageError
-from ..model.catalogue import Catalogue
-from ..shapes import NamedTuple
+from ..errors import Aborted, DataNotReady, Locked, NothingToDo, UnknownJob, UntrustedDefinition, UsageError
+from ..model.definitions.catalogue import Catalogue
 from .app import App, plain, table, up_to_date
 from .tell import tell_once
 from .words import command_of, is_script, refuse_key, target_of
 
 if TYPE_CHECKING:
-    from ..run.parts import Executor, Result
+    from ..run.records import Executor, Result
     from ..run.worker import Worker
 
 _PASSING = (DataNotReady.name, Locked.name)  # the nos that a later call may find gone, without a repair
+
+
+def refuse_unapplied(app: App, jobid: str) -> None:
+    """UNKNOWN_JOB for a job that the project declares, and that the store does not know yet."""
+    if any(job.jobid == jobid for job in app.project.jobs):
+        raise UnknownJob(
+            f"job {jobid} is declared in the project, but not in the store yet", hint="Store it: odf apply"
+        )
+    from ..run.decorated_jobs import is_declared
+
+    if is_declared(app.project, jobid):
+        raise UnknownJob(
+            f"job {jobid} is declared in the project's code, but not in the store yet", hint="Store it: odf apply"
+        )
 
 
 def known_job(app: App, jobid: str, target: str) -> None:
@@ -28,23 +43,22 @@ def known_job(app: App, jobid: str, target: str) -> None:
     if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken:
         catalogue.job(jobid)
         return
-    if any(job.jobid == jobid for job in app.project.jobs):
+    if jobid in catalogue.datasets:
+        producer = catalogue.producer_id(jobid)
         raise UnknownJob(
-            f"job {jobid} is declared in the project, but not in the store yet", hint="Store it: odf apply"
+            f"{jobid} is a dataset, and no job" + ("" if producer else "; no job produces it"),
+            hint=f"Name the job that produces it: {producer}"
+            if producer
+            else f"It comes from outside: odf ready {jobid} DATAID",
         )
-    from ..run.declared import is_mentioned
-
-    if is_mentioned(app.project, jobid):
-        raise UnknownJob(
-            f"job {jobid} is declared in the project's code, but not in the store yet", hint="Store it: odf apply"
-        )
+    refuse_unapplied(app, jobid)
     if Path(target).suffix in (".sh", ".py", ".sql") and not Path(target).exists():
         raise UnknownJob(
             f"there is neither a file nor a job {target} here", hint="Check the path, and the folder that you are in."
         )
-    from ..model.ids import check_id
+    from ..model.definitions.ids import check_id
 
-    check_id("job", jobid)  # nobody is offered a line for his shell that holds whatever a file is called
+    check_id("job", jobid)  # a line for the shell must not hold the name of any file
     lines = [
         "Register it, with the names of what it reads and writes:",
         *(f"  odf dml \"insert into dataset (datasetid) values ('{name}')\"" for name in ("INPUT", "OUTPUT")),
@@ -88,7 +102,7 @@ def run_target(app: App, target: str, command: Sequence[str], arguments: Sequenc
     if wish.force and wish.dataid is None:
         raise UsageError("--force needs --dataid", hint="Name the chunk that is to run without the five questions.")
     if is_script(target):
-        app.beside = Path(target).absolute().parent
+        app.script_folder = Path(target).absolute().parent
     refuse_key(app, "RunJob", target, command)
     jobid, script = target_of(app, target)
     known_job(app, jobid, target)
@@ -109,7 +123,7 @@ def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish
     if wish.dry_run:
         return would_run(worker, app, jobid, wish.dataid)
     from ..run.attempt import run_next
-    from ..run.parts import Asked
+    from ..run.records import RunRequest
 
     executor: Executor | None = None
     if argv:
@@ -117,13 +131,45 @@ def run_one(app: App, jobid: str, argv: Sequence[str], folder: Path | None, wish
 
         executor = Script(worker, argv, worker.folder(jobid, folder))
     else:
-        worker.check(app.store.catalogue(), jobid)
-    with terminating():
-        result = run_next(worker, Asked(jobid, wish.dataid, wish.force), executor)
+        checked(worker, jobid)
+    try:
+        with terminating():
+            result = run_next(worker, RunRequest(jobid, wish.dataid, wish.force), executor)
+    except KeyboardInterrupt:
+        if worker.has_hanging:
+            exit_without_threads(app, Aborted.exit_code)
+        raise
     code = report(app, result, fail_if_none=wish.fail_if_none, quiet_no=wish.quiet_no)
+    if worker.has_hanging:
+        exit_without_threads(app, code)
     if result.claim is not None:
         tell_once(app)
     return code
+
+
+def checked(worker: Worker, jobid: str) -> None:
+    """Refuse a job that cannot run here; the no of a definition that is not trusted is stored, for odf check and recover."""
+    try:
+        worker.check(worker.store.catalogue(), jobid)
+    except UntrustedDefinition:
+        from ..run.claim import refuse_untrusted
+
+        refuse_untrusted(worker, jobid)
+        raise
+
+
+def exit_without_threads(app: App, code: int) -> None:
+    """Exit with this code when the app is closed, although job code hangs in a thread; end the processes that it started."""
+
+    def exit_now() -> None:
+        from ..run.process.tree import end_below
+
+        end_below(spared="java")  # without us, Spark's Java ends by itself and removes its temporary files
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+    app.closing.insert(0, exit_now)
 
 
 def worker_of(app: App, *, echo: bool = False, master: str | None = None, items: Sequence[str] = ()) -> Worker:
@@ -145,9 +191,8 @@ def terminating() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    ends = [
-        each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN
-    ]  # as nohup wants
+    # A signal that nohup ignores stays ignored.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
     before = {each: signal.signal(each, stop) for each in ends}
     try:
         yield

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UnknownRun, UsageError
-from ..model import RUNNING, check_id
+from ..model import RUNNING, check_dataid, check_id
 from .app import App, Line, clean, one_line, table
 from .common import Whole, job_named, verb
 
 if TYPE_CHECKING:
-    from ..insight.run_log import LogPart, LogSearch
+    from ..insight.run_log import LogSearch, RunLogPage
     from ..store import Run, Store
 
 
@@ -38,7 +38,7 @@ def runs_verb(app: App, job: str | None, failed: bool, most: int, before: int | 
     """
     store = app.store
     jobid = _known(app, job) if job else None
-    read = store.failed_runs if failed else store.runs
+    read = store.views.failed_runs if failed else store.views.runs
     page = read(jobid=jobid, before=before, n=most)
     command = " ".join(filter(None, ["odf runs", job, "--failed" if failed else ""]))
     app.show(page, lambda: _lines(store, page, most, command), overview=True)
@@ -126,7 +126,7 @@ def log_verb(app: App, run_or_job: str, dataid: str | None, follow: bool, last: 
     return 0
 
 
-def _refuse(found: LogSearch | LogPart) -> None:
+def _refuse(found: LogSearch | RunLogPage) -> None:
     if found.problem:
         raise UnknownRun(found.problem, hint=found.hint)
 
@@ -144,10 +144,13 @@ def _run(app: App, word: str, dataid: str | None) -> Run:
     """The run that is meant: by its number, or the last one of a job that wrote a log."""
     store = app.store
     if dataid is None and word.isascii() and word.isdigit():
-        return store.run(int(word))
+        return store.views.run(int(word))
     jobid = _known(app, word)
-    runs = store.runs(jobid=jobid, dataid=check_id("dataid", dataid) if dataid else None, n=100)
+    runs = store.views.runs(jobid=jobid, dataid=check_id("dataid", dataid) if dataid else None, n=100)
     if not runs:
+        catalogue = store.catalogue()
+        if dataid and (job := catalogue.jobs.get(jobid)):
+            check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
         what = f"{jobid} {dataid}" if dataid else jobid
         raise UnknownRun(f"nothing of {what} ran yet", hint=f"See: odf why {what}")
     return next((run for run in runs if run.log), runs[0])
@@ -157,6 +160,6 @@ def _known(app: App, word: str) -> str:
     """The id of a job that is registered, is broken, or was there once: its history stays."""
     jobid = job_named(app, word)
     catalogue = app.store.catalogue()
-    if ("job", jobid) not in catalogue.broken and not app.store.runs(jobid=jobid, n=1):
+    if ("job", jobid) not in catalogue.broken and not app.store.views.runs(jobid=jobid, n=1):
         catalogue.job(jobid)
     return jobid

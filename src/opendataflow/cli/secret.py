@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ..errors import SchemaOlder, StoreMissing, UsageError
 from ..model import Dataset, check_id
-from ..shapes import NamedTuple, dataclass
 from .app import App, table
 from .common import Whole, confirm, verb
 
@@ -60,7 +60,7 @@ class Owner:
 
 def _owner(app: App, whose: Owner, *, must_be_known: bool) -> Dataset | None:
     """The dataset whose password is meant, with its address; None is the store."""
-    from ..model.address import address_of
+    from ..model.definitions.address import address_of
 
     if whose.dataset is None:
         if not whose.for_store:
@@ -78,7 +78,7 @@ def _owner(app: App, whose: Owner, *, must_be_known: bool) -> Dataset | None:
     found = known or said
     if found is None and must_be_known:
         raise UsageError(
-            f"a password is bound to where it is sent, and nobody knows where dataset {name} is",
+            f"a password is bound to where it is sent, and the address of dataset {name} is not known",
             hint=f"Declare the dataset in dataflow.toml or store it first, and then encrypt. Or say where it will be: "
             f"odf crypt encrypt --for {name} --hostname HOST --database NAME --username USER",
         )
@@ -137,7 +137,7 @@ def crypt_verb(app: App, action: str, token: str | None, from_input: bool, yes_p
     if action == "encrypt":
         if token is not None:
             raise UsageError(
-                "the value cannot be an argument: everybody could see it with ps",
+                "the value cannot be an argument: every user of the machine could see it with ps",
                 hint="Leave it out and type it when asked, or pipe it in.",
             )
         return _encrypt(app, whose, from_input)
@@ -164,7 +164,7 @@ def _context(app: App, whose: Owner, dataset: Dataset | None) -> str:
 
 def _encrypt(app: App, whose: Owner, from_input: bool) -> int:
     from .. import secrets
-    from ..model.address import address_of
+    from ..model.definitions.address import address_of
 
     app.with_placeholders, app.says_unapplied = True, False
     key = app.taken.require_key("encrypt")

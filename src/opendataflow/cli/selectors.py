@@ -39,7 +39,7 @@ def selectors(*leave_out: str) -> Callable[[_Function], _Function]:
 
 
 def moment_of(app: App, text: str, *, end: bool = False) -> datetime:
-    """A time that somebody wrote, in the project's time zone."""
+    """A time on the command line, in the project's time zone."""
     from datetime import UTC, datetime
 
     from ..model.moment import parse_moment
@@ -79,7 +79,7 @@ def _selector(app: App, **given: Any) -> Selector:
 
 def _dataset_or_job(app: App, word: str) -> tuple[str | None, tuple[str, ...]]:
     """What a word names: a dataset, or else what the job of this name produces, which is said."""
-    from ..model.ids import check_id
+    from ..model.definitions.ids import check_id
 
     catalogue = app.store.catalogue()
     job = None if check_id("dataset", word) in catalogue.datasets else catalogue.jobs.get(word)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from ..errors import MissingDependency, UsageError, install_command
-from ..model.listen import Address
+from ..model.listen import ListenAddress
 from .app import App
 from .common import verb
 from .running import terminating
@@ -24,7 +24,7 @@ from .running import terminating
     metavar="ADDRESS",
     help="HOST:PORT, or only a port; 0 takes a free one. Default: listen in [web] of dataflow.toml, or 127.0.0.1:8460.",
 )
-@click.option("--read-only", is_flag=True, help="Nobody may change anything, whoever it is.")
+@click.option("--read-only", is_flag=True, help="Refuse every change, whatever the role.")
 @click.option("--open", "opens", is_flag=True, help="At a terminal: open a browser there.")
 @click.option("--new-token", metavar="NAME", help="Print a new token for NAME once, and the lines for dataflow.toml.")
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), help="What NAME may do. Default: viewer.")
@@ -56,14 +56,15 @@ def serve_verb(
     from ..web.site import PATIENCE, Site, Stores
 
     web = app.project.web
-    address = Address.parse(listen or web.listen)
+    address = ListenAddress.parse(listen or web.listen)
     check_address(address, web)
-    app.open_store()  # which says what is wrong with it, before anybody listens
+    app.open_store()  # which reports what is wrong with it before the console listens
+    app.taken.find_keys()  # which no page repeats
     at = listening(address)
-    address = Address(address.host, at.getsockname()[1])
+    address = ListenAddress(address.host, at.getsockname()[1])
     access = Access(web, address, user=_user(), read_only=read_only)
     site = Site(app.project, app.about(), Stores(lambda: app.another_store(PATIENCE)), access, app.redact)
-    site.say, site.debug = app.say, app.debug
+    site.say, site.debug, site.hide = app.say, app.debug, lambda store: app.hide(store=store)
     _live_in(app.project.timezone)
 
     def started() -> None:
@@ -71,6 +72,8 @@ def serve_verb(
         app.say(f"the console is at {where}  (Ctrl-C stops it)")
         if _shown(address) != address:
             app.say(from_elsewhere(address, web.hosts))
+        if web.proxy_risk:
+            app.say(f"note: {web.proxy_risk}")
         if opens and sys.stdout.isatty():
             import webbrowser
 
@@ -95,7 +98,7 @@ def _new_token(app: App, name: str, role: str) -> int:
     token, hash = new_token()
     lines = [f"[web.token.{quoted(name)}]", f'role = "{role}"', f'hash = "{hash}"']
     app.show({"name": name, "role": role, "hash": hash, "token": token}, lambda: [token])
-    app.say("this is the token: it is shown once, and nobody can find it out again. For dataflow.toml:")
+    app.say("this is the token: it is shown once and cannot be recovered. For dataflow.toml:")
     for line in lines:
         app.say(f"  {line}")
     return 0
@@ -126,7 +129,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def from_elsewhere(address: Address, hosts: Sequence[str]) -> str:
+def from_elsewhere(address: ListenAddress, hosts: Sequence[str]) -> str:
     """How other machines reach a console that listens on all addresses: by a declared name, or one that has to be."""
     name = next(iter(hosts), socket.gethostname().lower())
     where = name if ":" in name else f"{name}:{address.port}"
@@ -134,6 +137,6 @@ def from_elsewhere(address: Address, hosts: Sequence[str]) -> str:
     return f"from other machines: http://{where}/{needs}"
 
 
-def _shown(address: Address) -> Address:
-    """The address as somebody types it: one that stands for all is this machine's own."""
+def _shown(address: ListenAddress) -> ListenAddress:
+    """The address as a browser needs it: one that stands for all is this machine's own."""
     return address._replace(host="127.0.0.1") if address.host in ("0.0.0.0", "::") else address

@@ -14,6 +14,7 @@ import click
 from ..errors import BadConfig, UsageError
 from ..insight.definitions import SIGNS
 from ..insight.words import count
+from ..tokens import shown_facts
 from .app import App, put, table
 from .common import confirm, verb
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show what would be applied, and change nothing.")
 def migrate_verb(app: App, dry_run: bool) -> int:
     """Create the store's tables, or bring them up to date.
+
+    A store of the version before is brought over in one transaction. An older one is refused: export it with the version
+    that made it, and import the file into a new store.
 
     Locations of versions that an older OpenDataFlow kept as absolute paths become relative to the roots that they lie in, so
     that the project can be moved.
@@ -45,7 +49,7 @@ def migrate_verb(app: App, dry_run: bool) -> int:
         would = "would be" if dry_run else "are now"
         app.say(f"the locations of {relative:,} version{'s' * (relative != 1)} {would} kept relative to the roots")
     if not dry_run:
-        for datasetid in store.not_encrypted():
+        for datasetid in store.views.not_encrypted():
             app.say(
                 f"the password of dataset {datasetid} is not encrypted, and its row cannot be changed before it is: "
                 f"odf crypt encrypt --for {datasetid}"
@@ -77,15 +81,16 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
       odf apply --env prod --yes
     """
     project, jobs, register = _registering(app, prune, no_code)
-    from ..model.dataset import unfenced
+    from ..model.definitions.dataset import unfenced
 
     with _compared(app) as store:
         changes = register(store, dry_run=True)
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
+    facts = [change._replace(before=shown_facts(change.before), after=shown_facts(change.after)) for change in changes]
     for line in (*_without_beginning(project, jobs), *unfenced(project.datasets, jobs)):
         app.say(f"note: {line}")
     if dry_run:
-        app.show({"changes": changes, "applied": False}, lambda: lines)
+        app.show({"changes": facts, "applied": False}, lambda: lines)
         return 0
     if changes:
         if not app.as_json:
@@ -97,7 +102,7 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
     register(app.store, dry_run=False)
     if changes:
         app.say(f"applied {count(len(changes), 'change')} to {app.store.url} ({project.environment.name})")
-    app.show({"changes": changes, "applied": True}, lambda: lines)
+    app.show({"changes": facts, "applied": True}, lambda: lines)
     return 0
 
 
@@ -120,10 +125,10 @@ def _registering(
     if not project.is_toml:
         raise BadConfig("there is no dataflow.toml here or in a folder above", hint="Create one: odf init")
     from ..project.trust import digest
-    from ..store import Applied
+    from ..store import AppliedProject
 
-    jobs = _without_code(app, project, prune) if no_code else _with_code(project)
-    applied = Applied(digest(project), project.name, is_whole=not no_code)
+    jobs = _without_code(app, project, prune) if no_code else _with_code(app, project)
+    applied = AppliedProject(digest(project), project.name, is_whole=not no_code)
 
     def register(store: Store, dry_run: bool) -> list[Change]:
         definitions: Any = project.datasets, jobs, project.pools
@@ -154,10 +159,16 @@ def _ask(app: App, question: str, yes: bool) -> None:
     confirm(app, question, yes)
 
 
-def _with_code(project: Project) -> tuple[Job, ...]:
-    from ..run.declared import jobs_of
+def _with_code(app: App, project: Project) -> tuple[Job, ...]:
+    from ..run.decorated_jobs import jobs_of
 
-    return jobs_of(project)
+    def start() -> None:
+        from ..spark.session import session
+
+        app.say("starting Spark, which code of this project needs when it is imported")
+        session(project.spark, app_name=f"odf {project.name}", redact=app.redact)
+
+    return jobs_of(project, start)
 
 
 def _without_beginning(project: Project, jobs: tuple[Job, ...]) -> list[str]:
@@ -168,7 +179,7 @@ def _without_beginning(project: Project, jobs: tuple[Job, ...]) -> list[str]:
 
 
 def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:
-    from ..run.declared import files_with_jobs
+    from ..run.decorated_jobs import files_with_jobs
 
     files = ", ".join(str(path) for path in files_with_jobs(project))
     if files and prune:
@@ -192,6 +203,7 @@ def described(change: Change) -> list[str]:
         old, new = before.get(name), after.get(name)
         if old == new or (change.action == "add" and _goes_without_saying(name, new)):
             continue
+        old, new = shown_facts(old, name), shown_facts(new, name)
         if name == "encryptedpass":
             lines.append(f"    {name}: {'(encrypted)' if new else 'none'}")
         elif change.action == "add":

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
 from ..model.bounds import Size
-from ..shapes import dataclass
 from .app import App, Line, plain, table
 from .common import Whole, confirm, verb
 from .running import worker_of
 
 if TYPE_CHECKING:
-    from ..insight.proof import Proof, Rows
+    from ..insight.proof import Proof, ProofRows
     from ..run.sharding import Sharding
 
 _LISTED = 10
@@ -72,6 +73,9 @@ def shard_verb(
     lower bound up to, but not including, its upper bound, and the rows of one key stay together. Rows that come later are in
     no chunk until --extend makes new ones for them, as large as the others unless told otherwise.
 
+    The bounds are computed anew each time, since the data may have changed: --dry-run takes as long as the announcement.
+    Without --dry-run and --yes, the chunks are shown and announced after one look.
+
     \b
       odf shard orders_pg --count 10000
       odf shard orders_pg --size 100MB --dry-run
@@ -79,7 +83,7 @@ def shard_verb(
     """
     from ..run.sharding import announce, plan
 
-    asked, worker = _Cut(**cut), worker_of(app, master=master)
+    asked, worker, begun = _Cut(**cut), worker_of(app, master=master), time.monotonic()
     planned = plan(
         app.store,
         app.project,
@@ -90,6 +94,7 @@ def shard_verb(
         size=asked.chunk_size,
         extend=asked.extend,
     )
+    seconds = time.monotonic() - begun
     done = False
     if planned.chunks and not dry_run:
         if not yes:
@@ -106,9 +111,10 @@ def shard_verb(
         "asked": planned.asked,
         "known": planned.known,
         "dry_run": dry_run,
+        "seconds": seconds,
         "chunks": planned.chunks,
     }
-    app.show(data, lambda: [*_plan_lines(planned), *_after_lines(planned, done)])
+    app.show(data, lambda: [*_plan_lines(planned), *_after_lines(planned, done, seconds)])
     return 0
 
 
@@ -132,11 +138,16 @@ def _plan_lines(planned: Sharding) -> list[Line]:
     return lines
 
 
-def _after_lines(planned: Sharding, done: bool) -> list[Line]:
+def _after_lines(planned: Sharding, done: bool, seconds: float) -> list[Line]:
+    from ..insight.words import duration
+
     if not planned.chunks:
         return []
     if not done:
-        return ["nothing was changed"]
+        return [
+            f"nothing was changed; the data was read in {duration(seconds)}, and announcing the chunks reads it again. "
+            "To read it once: leave out --dry-run, and answer after the chunks are shown"
+        ]
     lines: list[Line] = [f"announced {len(planned.chunks):,} chunks; next: odf drain"]
     if planned.is_new_key:
         lines.append(f"the dataset {planned.dataset.datasetid} is now partitioned by column {planned.column}")
@@ -213,6 +224,6 @@ def _proof_lines(proof: Proof) -> list[Line]:
     return lines
 
 
-def _rows_line(rows: Rows) -> str:
+def _rows_line(rows: ProofRows) -> str:
     line = f"{rows.source:,} rows in the source, {rows.published:,} published, {rows.rejected:,} rejected"
     return f"{line}; {rows.fingerprints:,} chunks with the same fingerprint" if rows.is_copy else line

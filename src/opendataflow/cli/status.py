@@ -66,7 +66,7 @@ def status_verb(
             if at is None:
                 from ..insight.matrix import chunk_list
 
-                listed = chunk_list(app.store, names, n=most, **only)
+                listed = chunk_list(app.store.views, names, n=most, **only)
             else:
                 from ..insight.past import chunk_list_then
 
@@ -82,7 +82,7 @@ def status_verb(
         if at is None:
             from ..insight.matrix import overview
 
-            result = overview(app.store, names, width=width, exact=exact, **only)
+            result = overview(app.store.views, names, width=width, exact=exact, **only)
         else:
             from ..insight.past import overview_then
 

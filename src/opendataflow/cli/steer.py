@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shapes import dataclass
 from .app import App, Line, table
 from .common import confirm, verb
 from .selectors import selectors
@@ -44,9 +44,9 @@ def _chunk_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _steer(app: App, name: str, order: _Order) -> int:
-    from ..steer import meant, steer_chunks
+    from ..steer import select_chunks, steer_chunks
 
-    chunks = meant(app.store, name, order.selector)
+    chunks = select_chunks(app.store, name, order.selector)
 
     def changes(dry_run: bool) -> list[Steered]:
         return steer_chunks(app.store, name, chunks, why=order.why, force=order.force, dry_run=dry_run)
@@ -55,9 +55,9 @@ def _steer(app: App, name: str, order: _Order) -> int:
 
 
 def _remake(app: App, order: _Order) -> int:
-    from ..steer import stale_meant
+    from ..steer import select_stale
 
-    chunks = stale_meant(app.store, order.selector)
+    chunks = select_stale(app.store, order.selector)
     return _carry_out(app, "resubmit", order, lambda dry_run: app.store.remake(chunks, why=order.why, dry_run=dry_run))
 
 
@@ -126,7 +126,7 @@ def resubmit_verb(app: App, stale: bool, **how: Any) -> int:
 @verb("hold")
 @_chunk_options
 def hold_verb(app: App, **how: Any) -> int:
-    """Set chunks aside: nobody reads or produces them until they are released. Works for future dataids too.
+    """Set chunks aside: no job reads or produces them until they are released. Works for future dataids too.
 
     \b
       odf hold flights_raw 2013-01-05 --why "waiting for the vendor"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from .app import App
 
 if TYPE_CHECKING:
-    from ..notify.background import Teller
+    from ..notify.background import BackgroundNotifier
     from ..notify.sending import Sent
-    from ..store.notices import Noticed
+    from ..store.incidents import IncidentChanges
 
 _PATIENCE = 2.0  # seconds that the store is waited for, by somebody who may not hold anybody up
 
@@ -38,11 +38,11 @@ def tell_once(app: App) -> None:
         teller.finish()
 
 
-def _teller(app: App, *, with_late: bool = False) -> Teller:
-    from ..notify.background import Teller
+def _teller(app: App, *, with_late: bool = False) -> BackgroundNotifier:
+    from ..notify.background import BackgroundNotifier
 
     key = app.key if any(target.needs_key for target in app.project.notify.targets.values()) else None  # type: ignore[union-attr]
-    return Teller(
+    return BackgroundNotifier(
         lambda: app.another_store(_PATIENCE),
         app.project,
         key,
@@ -57,13 +57,13 @@ def tell_late(app: App) -> None:
     tell_now(app, with_late=True)
 
 
-def tell_now(app: App, *, with_late: bool) -> tuple[Noticed, Sent]:
+def tell_now(app: App, *, with_late: bool) -> tuple[IncidentChanges, Sent]:
     """Look, and send everything that is due, however long that takes."""
     from ..notify.looking import look
-    from ..notify.sending import Sender
+    from ..notify.sending import MessageSender
 
     noticed = look(app.store, app.project, with_late=with_late)
-    sent = Sender(app.store, app.project, app.key, app.taken.hidden).send_due()
+    sent = MessageSender(app.store, app.project, app.key, app.taken.hidden).send_due()
     for problem in sent.problems:
         app.say(f"not told: {problem}")
     return noticed, sent

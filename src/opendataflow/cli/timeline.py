@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..model import check_id
 from .app import App, Line, table, up_to_date
-from .common import verb
+from .common import job_named, verb
 from .selectors import moment_of
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
     show_default=True,
     help="What has a row of its own.",
 )
-@click.option("--job", metavar="JOB", help="Only runs of this job.")
+@click.option("--job", metavar="JOB|DATASET", help="Only runs of this job.")
 def timeline_verb(app: App, since: str | None, until: str | None, by: str, job: str | None) -> int:
     """When runs ran, by worker, pool or job, and what they waited for.
 
@@ -46,7 +45,7 @@ def timeline_verb(app: App, since: str | None, until: str | None, by: str, job: 
     begin = moment_of(app, since) if since else None
     end = moment_of(app, until, end=True) if until else None
     with up_to_date(app):
-        drawn = timeline(app.store, begin, end, by, check_id("job", job) if job else "")
+        drawn = timeline(app.store, begin, end, by, job_named(app, job) if job else "")
     app.show(drawn, lambda: _lines(drawn), overview=True)
     return 0
 

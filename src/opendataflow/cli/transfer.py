@@ -21,16 +21,15 @@ def _new_file(path: Path) -> Iterator[Path]:
     """A name to write under, which becomes this file when all of it is written; private, since the store is."""
     if os.path.lexists(path):
         raise BadConfig(f"{path} exists already", hint="Give it another name, or remove the old one first.")
-    # A random name: in a folder that other users can write to, a known name could be a planted link.
-    unfinished = path.with_name(f"{path.name}.{os.urandom(8).hex()}.unfinished")
     try:
-        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        yield unfinished
-        unfinished.rename(path)
+        # A private folder: in one that other users can write to, a known name could be a planted link.
+        with TemporaryDirectory(prefix=f"{path.name}.", suffix=".unfinished", dir=path.parent) as folder:
+            unfinished = Path(folder, path.name)
+            unfinished.touch(mode=0o600)
+            yield unfinished
+            unfinished.rename(path)
     except OSError as error:
         raise BadConfig(f"{path} cannot be written: {error.strerror or error}", hint="Check the folder.") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @verb("backup")
@@ -65,9 +64,9 @@ def export_verb(app: App, file: Path) -> int:
     """
     with _new_file(file) as unfinished:
         app.store.export(unfinished)
-    running = len(app.store.running())
+    running = len(app.store.views.running())
     if running:
-        app.say(f"{running} chunk{'s are' if running > 1 else ' is'} RUNNING: whoever works there publishes here only")
+        app.say(f"{running} chunk{'s are' if running > 1 else ' is'} RUNNING: their workers publish here only")
     app.show({"file": str(file), "running": running}, lambda: [f"{app.store.url} is exported to {file}"])
     return 0
 
@@ -93,14 +92,15 @@ def import_verb(app: App, file: str, original: bool, dry_run: bool) -> int:
     """
     is_address = original and file.startswith(("postgresql://", "postgres://"))
     if not is_address and not Path(file).is_file():
-        raise UsageError(f"there is no file {file}", hint="Write one: odf export FILE")
+        make_one = "Write one in H2's console: SCRIPT TO 'original.sql'" if original else "Write one: odf export FILE"
+        raise UsageError(f"there is no file {file}", hint=make_one)
     would = "would be " if dry_run else ""
     if not original:
         with _to_fill(app, dry_run) as store:
             counts = store.load(Path(file), dry_run=dry_run)
         left_out: list[str] = []
     else:
-        from ..store import original as other
+        from ..store.transfer import original as other
 
         found = other.read_postgres(file, app.taken.store_password) if is_address else other.read_script(_text(file))
         with _to_fill(app, dry_run) as store:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-
-from ..shapes import NamedTuple
+from typing import NamedTuple
 
 
 class Branch(NamedTuple):

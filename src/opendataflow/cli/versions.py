@@ -98,7 +98,7 @@ def vacuum_verb(app: App, datasets: tuple[str, ...], keep: int | None, dry_run: 
         {"dry_run": False, "removed": gone, "bytes": freed, "staging_tables": dropped, "problems": [*problems, *more]},
         lambda: [*(lines if yes else []), last],
     )
-    return InvalidPath.exit_code if problems else 0
+    return InvalidPath.exit_code if problems or planned.is_root_missing else 0
 
 
 def size(count: float) -> str:

@@ -21,6 +21,9 @@ def target_of(app: App, target: str) -> tuple[str, Path | None]:
     """The job that a command line names, and the script if it is one: a path to a file, or the name of a job."""
     path = Path(target)
     if is_script(target):
+        from ..project import refuse_foreign
+
+        refuse_foreign(path.absolute(), app.project.folder)
         return path.name.removesuffix(path.suffix), path.absolute()
     if "/" in target:
         raise BadConfig(f"there is no script {target}", hint="Check the path.")
@@ -32,12 +35,16 @@ def target_of(app: App, target: str) -> tuple[str, Path | None]:
 
 def refuse_key(app: App, program: str, first: str, following: Sequence[str]) -> None:
     """The original took its key as the first word; whatever stands there is not repeated."""
+    if following and not is_script(first) and is_script(following[0]):
+        app.script_folder = Path(following[0]).absolute().parent
+        if app.is_missing and not app.store_url:
+            raise no_key(_joined([program, *following]))
     if following and not is_script(first) and first not in app.store.catalogue().jobs:
         raise no_key(_joined([program, *following]))
 
 
 def no_key(command: str) -> UsageError:
-    """What to tell somebody who typed a key in front of a command, as the original had it."""
+    """The error for a key in front of a command, as the original had it."""
     return UsageError(
         "the first word is no job, script or verb, and other words follow it",
         hint="If it is a key: a key is no argument here, since ps and the history of the shell show arguments. "
@@ -48,10 +55,10 @@ def no_key(command: str) -> UsageError:
 def command_of(app: App, jobid: str, words: Sequence[str]) -> list[str]:
     """The executable that a command line gives for a job without code of its own, with its arguments; never a shell's line."""
     from ..project import code_of
-    from ..run.declared import is_mentioned
+    from ..run.decorated_jobs import is_declared
 
     is_copy = "copy" in app.store.catalogue().job(jobid).options
-    if is_copy or code_of(app.project, jobid) is not None or is_mentioned(app.project, jobid):
+    if is_copy or code_of(app.project, jobid) is not None or is_declared(app.project, jobid):
         raise UsageError(
             f"job {jobid} has code of its own, so {words[0]!r} cannot be its command",
             hint=f"For its script: {_joined(['odf', 'run', jobid, '--', *words])}\n"

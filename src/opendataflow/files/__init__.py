@@ -1,20 +1,19 @@
-"""Files: what counts as data at a location, and how it is listed, sized, compared and removed; on disks and by fsspec."""
+"""Defines the data files of a location, and lists, measures, compares and removes them on disks and through fsspec."""
 
 from __future__ import annotations
 
-from .comparing import CONTENT, STAT, difference, differences, ill_named, light_manifest, reads_content, with_checksums
-from .listing import (
-    exists,
-    is_folder,
-    is_writable,
-    links,
-    list_files,
-    names,
-    remove,
-    size,
-    written,
+from .data_files import is_data
+from .listing import exists, is_folder, is_writable, links, list_files, names, remove, size, written
+from .manifests import (
+    CONTENT,
+    STAT,
+    difference,
+    differences,
+    light_manifest,
+    reads_content,
+    unsafe_name,
+    with_checksums,
 )
-from .rule import is_data
 
 __all__ = [
     "CONTENT",
@@ -22,7 +21,6 @@ __all__ = [
     "difference",
     "differences",
     "exists",
-    "ill_named",
     "is_data",
     "is_folder",
     "is_writable",
@@ -33,6 +31,7 @@ __all__ = [
     "reads_content",
     "remove",
     "size",
+    "unsafe_name",
     "with_checksums",
     "written",
 ]

@@ -1,62 +1,73 @@
-"""Checks: what small files hold, judged by the declared checks without Spark, with the same results as on Spark."""
+"""Runs the declared checks on small files without Spark, with the same results as on Spark."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..errors import BadDefinition, NotValidated
+from ..errors import BadDefinition, NotValidated, OdfError
 from ..model import CheckResult, Dataset, Manifest, span
-from ..model.checks import WARN, policy
-from ..model.dataid import TYPES
-from ..model.ddl import columns_of, required_of
-from ..model.remarks import described
-from ..shapes import NamedTuple, replace
+from ..model.decision.remarks import described
+from ..model.definitions.checks import WARN, policy
+from ..model.definitions.dataid import TYPES
+from ..model.definitions.ddl import column_differences, columns_of, required_of
 from .quarantine import has_quarantine
-from .rows import FORMATS, NeedsSpark, Rows, options_for_spark, read_rows, typed_text
+from .rows import FORMATS, FileRows, NeedsSpark, options_for_spark, read_rows, typed_text
 from .versions import names_chunk
 
-EXAMPLES, LONGEST = 3, 40  # bad values that are told of a check, and characters of each
+EXAMPLES, LONGEST = 3, 40  # bad values in a check result, and characters of each
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "double")
 _Verdict = tuple[bool, dict[str, object]]
 _Judge = Callable[["_Subject", Mapping[str, Any]], _Verdict]
 
 
 class ChecksFailed(NotValidated):
-    """Checks of severity error did not pass; all results are along, for the receipt."""
+    """Checks of severity error failed; carries all results for the receipt."""
 
     def __init__(self, datasetid: str, dataid: str, results: Sequence[CheckResult], hint: str = "") -> None:
         self.datasetid, self.dataid = datasetid, dataid
         self.results = tuple(results)
         failed = "; ".join(described(result) for result in results if result.refuses)
         if any(result.refuses and result.kind == "drift" for result in results):
-            failed += f" (are these the right columns now? odf schema {datasetid})"
+            failed += f" (to accept the new columns: odf schema {datasetid})"
         super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
+
+
+class _NoColumn(Exception):
+    """The data has no column of these names."""
 
 
 class _Subject(NamedTuple):
     dataset: Dataset
     dataid: str
-    rows: Rows
+    rows: FileRows
     earlier_rows: Sequence[int]
 
     def column(self, name: str) -> tuple[str, list[Any]] | None:
-        """The type and the values of a column; None when there is none."""
+        """The type and the values of a column; None if it does not exist."""
         names = [known.lower() for known in self.rows.types]
         if name.lower() not in names:
             return None
         index = names.index(name.lower())
         return list(self.rows.types.values())[index], [row[index] for row in self.rows.values]
 
+    def columns(self, *names: str) -> dict[str, tuple[str, list[Any]]]:
+        """The types and the values of these columns; _NoColumn where one is missing."""
+        found = {name: self.column(name) for name in names}
+        if missing := [name for name, column in found.items() if column is None]:
+            raise _NoColumn(*missing)
+        return {name: column for name, column in found.items() if column is not None}
 
-def why_spark(dataset: Dataset) -> str:
-    """Why the checks of a dataset always run on Spark, in words; empty where small chunks are judged without it."""
+
+def spark_reason(dataset: Dataset) -> str:
+    """The reason why the checks of a dataset always run on Spark; empty if small chunks are checked without it."""
     format = dataset.format or "parquet"
     kinds = [check.kind for check in dataset.checks if check.kind not in _JUDGES]
     if dataset.kind != "file" or format not in FORMATS:
@@ -70,21 +81,35 @@ def why_spark(dataset: Dataset) -> str:
     return options_for_spark(dataset)
 
 
-def judged(
+def checked_manifest(
     dataset: Dataset, dataid: str, seen: Manifest, pinned_schema: str = "", earlier_rows: Sequence[int] = ()
 ) -> Manifest:
-    """What lies at a location, with its rows and results; ChecksFailed when it may not be published, NeedsSpark when unsure."""
-    if reason := why_spark(dataset):
+    """The manifest with rows and check results; ChecksFailed if it may not be published, NeedsSpark if only Spark can check."""
+    if reason := spark_reason(dataset):
         raise NeedsSpark(reason)
     if not names_chunk(dataset, dataid):
-        raise NeedsSpark("its location holds other chunks too")
+        raise NeedsSpark("its location is shared with other chunks")
+    try:
+        return _checked(dataset, dataid, seen, pinned_schema, earlier_rows)
+    except (OdfError, NeedsSpark):
+        raise
+    except Exception as problem:  # values that Python cannot hold, such as a date before the year 1
+        raise NeedsSpark(f"reading it without Spark failed with {type(problem).__name__}") from problem
+
+
+def _checked(
+    dataset: Dataset, dataid: str, seen: Manifest, pinned_schema: str, earlier_rows: Sequence[int]
+) -> Manifest:
     ddl = _expected_ddl(dataset) or pinned_schema
     expected = _columns(ddl) if ddl else {}
     rows = read_rows(dataset, seen, expected if dataset.format in ("csv", "json") else {})
     subject = _Subject(dataset, dataid, rows, earlier_rows)
     results = [*_drift(subject, ddl), *_emptiness(subject)]
     for check in dataset.checks:
-        passed, figures = _JUDGES[check.kind](subject, check.params)
+        try:
+            passed, figures = _JUDGES[check.kind](subject, check.params)
+        except _NoColumn as problem:
+            passed, figures = False, {"missing": list(problem.args)}
         results.append(CheckResult(check.label, check.kind, check.severity, passed, figures))
     if any(result.refuses for result in results):
         raise ChecksFailed(dataset.datasetid, dataid, results)
@@ -120,10 +145,10 @@ def _drift(subject: _Subject, ddl: str) -> list[CheckResult]:
         return []
     severity = policy(subject.dataset, "drift", "refuse")
     differing, misfits = _differences(subject, ddl), subject.rows.misfits
-    told: dict[str, object] = {"differences": differing} if differing else {}
+    figures: dict[str, object] = {"differences": differing} if differing else {}
     if misfits:
-        told |= {"misfits": len(misfits), "example": max(misfits)[:200]}
-    return [CheckResult("drift", "drift", severity or WARN, not told or not severity, told)]
+        figures |= {"misfits": len(misfits), "example": max(misfits)[:200]}
+    return [CheckResult("drift", "drift", severity or WARN, not figures or not severity, figures)]
 
 
 def _emptiness(subject: _Subject) -> list[CheckResult]:
@@ -134,27 +159,22 @@ def _emptiness(subject: _Subject) -> list[CheckResult]:
 
 
 def _differences(subject: _Subject, ddl: str) -> list[str]:
-    """How the columns differ from a schema, in the words that Spark's audit has for it."""
+    """The differences between the columns and a schema, with the wording of Spark's audit."""
     before = {name.lower(): (name, kind) for name, kind in _columns(ddl).items()}
     after = {name.lower(): (name, kind) for name, kind in subject.rows.types.items()}
     dropped = [before[key] for key in before if key not in after]
     added = [after[key] for key in after if key not in before]
-    told = []
+    differences = []
     for name, kind in list(dropped):
-        alike = [column for column in added if column[1] == kind]
-        if len(alike) == 1 and [other[1] for other in dropped].count(kind) == 1:
+        same_type = [column for column in added if column[1] == kind]
+        if len(same_type) == 1 and [other[1] for other in dropped].count(kind) == 1:
             dropped.remove((name, kind))
-            added.remove(alike[0])
-            told.append(f"{name} renamed to {alike[0][0]}?")
-    told += [f"{name} {kind.upper()} dropped" for name, kind in dropped]
-    told += [f"{name} {kind.upper()} added" for name, kind in added]
-    told += [
-        f"{name} was {kind.upper()} and is {after[key][1].upper()}"
-        for key, (name, kind) in before.items()
-        if key in after and after[key][1] != kind
-    ]
+            added.remove(same_type[0])
+            del before[name.lower()], after[same_type[0][0].lower()]
+            differences.append(f"{name} renamed to {same_type[0][0]}?")
+    differences += column_differences(dict(before.values()), dict(after.values()))
     columns = ((name, subject.column(name)) for name in required_of(ddl))
-    return told + [f"{name} was NOT NULL and has nulls" for name, found in columns if found and None in found[1]]
+    return differences + [f"{name} was NOT NULL and has nulls" for name, found in columns if found and None in found[1]]
 
 
 def _span_of(subject: _Subject) -> tuple[str | None, str | None]:
@@ -180,46 +200,40 @@ def _schema(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
 
 def _rows(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
     n = len(subject.rows.values)
-    told: dict[str, object] = {"rows": n, **params}
+    figures: dict[str, object] = {"rows": n, **params}
     passed = params.get("min", 0) <= n <= params.get("max", n)
     if "within_percent" in params:
         earlier = list(subject.earlier_rows)[: params["trailing"]]
         middle = float(median(earlier)) if earlier else None
-        told["median"] = middle
+        figures["median"] = middle
         if middle is not None:
             passed = passed and abs(n - middle) <= middle * params["within_percent"] / 100
-    return passed, told
+    return passed, figures
 
 
 def _not_null(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
-    columns = {name: subject.column(name) for name in params["columns"]}
-    missing = [name for name, found in columns.items() if found is None]
-    if missing:
-        return False, {"missing": missing}
-    nulls = {name: found[1].count(None) for name, found in columns.items() if found}
+    nulls = {name: values.count(None) for name, (_, values) in subject.columns(*params["columns"]).items()}
     return not any(nulls.values()), {"nulls": nulls}
 
 
 def _unique(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
-    columns = {name: subject.column(name) for name in params["columns"]}
-    missing = [name for name, found in columns.items() if found is None]
-    if missing:
-        return False, {"missing": missing}
-    found = [column for column in columns.values() if column]
-    keys = Counter(key for key in zip(*(values for _, values in found), strict=True) if None not in key)
+    columns = subject.columns(*params["columns"]).values()
+    keys = Counter(key for key in zip(*(map(_key, values) for _, values in columns), strict=True) if None not in key)
     repeated = {key: n for key, n in keys.items() if n > 1}
-    told: dict[str, object] = {"repeated_keys": len(repeated), "surplus_rows": sum(repeated.values()) - len(repeated)}
+    surplus = sum(repeated.values()) - len(repeated)
+    figures: dict[str, object] = {"repeated_keys": len(repeated), "surplus_rows": surplus}
     if repeated:
-        texts = (", ".join(map(_as_text, key, (kind for kind, _ in found))) for key in repeated)
-        told["examples"] = [f"{{{text}}}"[:LONGEST] for text in texts][:EXAMPLES]
-    return not repeated, told
+        texts = (", ".join(map(_as_text, key, (kind for kind, _ in columns))) for key in repeated)
+        figures["examples"] = [f"{{{text}}}"[:LONGEST] for text in texts][:EXAMPLES]
+    return not repeated, figures
+
+
+def _key(value: Any) -> Any:
+    return 0.0 if isinstance(value, float) and not value else value  # Spark groups -0.0 with 0.0
 
 
 def _accepted(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
-    found = subject.column(params["column"])
-    if found is None:
-        return False, {"missing": [params["column"]]}
-    kind, values = found
+    [(kind, values)] = subject.columns(params["column"]).values()
     accepted = params["values"]
     shapes: Any = {"string": str, "boolean": bool}.get(kind, (int, float) if kind in _NUMBERS else None)
     if shapes is None or not all(
@@ -230,14 +244,11 @@ def _accepted(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
 
 
 def _range(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
-    found = subject.column(params["column"])
-    if found is None:
-        return False, {"missing": [params["column"]]}
-    kind, values = found
+    [(kind, values)] = subject.columns(params["column"]).values()
     low, high = params.get("min"), params.get("max")
     bounds = [bound for bound in (low, high) if bound is not None]
     are_texts = [isinstance(bound, str) for bound in bounds]
-    number: Callable[[Any], Any] = lambda value: value  # noqa: E731  (the others are functions, too)
+    number: Callable[[Any], Any] = lambda value: value  # noqa: E731  (the alternatives are functions too)
     if kind == "string" and not any(are_texts):
         number = lambda text: typed_text(text, "double")  # noqa: E731
     elif kind in ("date", "timestamp") and all(are_texts):
@@ -251,8 +262,8 @@ def _range(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
         compared = number(value)
         return compared is None or (low is not None and compared < low) or (high is not None and compared > high)
 
-    told = {key: params[key] for key in ("min", "max") if key in params}
-    return _by_row(kind, [value for value in values if value is not None and is_bad(value)], **told)
+    bounds_given = {key: params[key] for key in ("min", "max") if key in params}
+    return _by_row(kind, [value for value in values if value is not None and is_bad(value)], **bounds_given)
 
 
 def _span(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
@@ -262,19 +273,17 @@ def _span(subject: _Subject, params: Mapping[str, Any]) -> _Verdict:
             f"dataset {subject.dataset.datasetid}: the check span needs the partition column",
             hint='Declare it: partition = { type = "day", column = "flight_date" }',
         )
-    found = subject.column(partition.column)
-    if found is None:
-        return False, {"missing": [partition.column]}
+    [(kind, values)] = subject.columns(partition.column).values()
     limits = span(partition, subject.dataid)
     if partition.type != "text" and limits is None:
         return True, {"bounds": None}
-    belongs = _belongs(subject, found[0], limits)
-    outside = sum(1 for value in found[1] if value is None or not belongs(value))
+    belongs = _belongs(subject, kind, limits)
+    outside = sum(1 for value in values if value is None or not belongs(value))
     return not outside, {"violations": outside, "column": partition.column, "dataid": subject.dataid}
 
 
 def _belongs(subject: _Subject, kind: str, limits: Any) -> Callable[[Any], bool]:
-    """Whether a value of the partition column lies in the chunk."""
+    """A predicate: whether a value of the partition column lies in the chunk."""
     partition, dataid = subject.dataset.partition, subject.dataid
     if partition.type == "text":
         return lambda value: _as_text(value, kind) == dataid
@@ -308,8 +317,8 @@ def _belongs(subject: _Subject, kind: str, limits: Any) -> Callable[[Any], bool]
     return is_within
 
 
-def _by_row(kind: str, bad: Sequence[Any], **told: object) -> _Verdict:
-    figures: dict[str, object] = {"violations": len(bad), **told}
+def _by_row(kind: str, bad: Sequence[Any], **details: object) -> _Verdict:
+    figures: dict[str, object] = {"violations": len(bad), **details}
     if bad:
         texts = dict.fromkeys(_as_text(value, kind)[:LONGEST] for value in bad)
         figures["examples"] = sorted(list(texts)[:EXAMPLES])

@@ -1,38 +1,35 @@
-"""Columns: what files tell of themselves without Spark: the names and types of their columns, and how many rows they hold."""
+"""Reads column names, column types and row counts from files without Spark."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import NotValidated
 from ..model import Dataset, Manifest
-from ..shapes import NamedTuple
-from .listing import looking_at
+from .listing import filesystem_at
 
 
-class Told(NamedTuple):
-    """What one file tells: its name, its columns with their types (empty where it has none), its rows, and what lacks values."""
+class FileColumns(NamedTuple):
+    """The columns of one file with their types (empty if untyped), its number of rows, and its columns with nulls."""
 
     path: str
     columns: Mapping[str, str]
     rows: int | None = None
-    nulls: frozenset[str] = frozenset()  # columns that are known to hold some, in lower case
+    nulls: frozenset[str] = frozenset()  # columns that are known to contain nulls, in lower case
 
 
-def told_by_files(dataset: Dataset, manifest: Manifest, wanted: Iterable[str]) -> list[Told]:
-    """What the files of a chunk tell; nothing where nobody can tell without Spark.
+def columns_of_files(dataset: Dataset, manifest: Manifest, required: Iterable[str]) -> list[FileColumns]:
+    """The columns of the files of a chunk; empty if only Spark can read them.
 
-    Rows of json tell their columns one by one: they are read until every wanted column was seen.
+    Each row of json may add columns: rows are read until every required column was found.
     """
     format = dataset.format or ("parquet" if dataset.options.get("schema") else "")
-    options = dataset.options.get("options")
-    given = {key.lower(): value for key, value in options.items()} if isinstance(options, Mapping) else {}
     read = _READERS.get(format)
     if read is None:
         return []
-    with looking_at(manifest.location) as system:
+    with filesystem_at(manifest.location) as system:
         is_file = system.is_file(manifest.location)
 
         def opened() -> Iterator[tuple[str, BinaryIO]]:
@@ -41,25 +38,31 @@ def told_by_files(dataset: Dataset, manifest: Manifest, wanted: Iterable[str]) -
                 with system.open(path) as stream:
                     yield file.path, stream
 
-        return read(opened(), given, frozenset(name.lower() for name in wanted))
+        return read(opened(), reader_options(dataset), frozenset(name.lower() for name in required))
+
+
+def reader_options(dataset: Dataset) -> dict[str, Any]:
+    """The reader options of a dataset, with their names in lower case."""
+    options = dataset.options.get("options")
+    return {name.lower(): value for name, value in options.items()} if isinstance(options, Mapping) else {}
 
 
 _Files = Iterator[tuple[str, BinaryIO]]
 
 
-def _parquet(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+def _parquet(files: _Files, options: Mapping[str, Any], required: frozenset[str]) -> list[FileColumns]:
     from pyarrow.parquet import ParquetFile
 
     return [_footer(path, lambda stream=stream: ParquetFile(stream), "parquet") for path, stream in files]
 
 
-def _orc(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+def _orc(files: _Files, options: Mapping[str, Any], required: frozenset[str]) -> list[FileColumns]:
     from pyarrow.orc import ORCFile
 
     return [_footer(path, lambda stream=stream: ORCFile(stream), "orc") for path, stream in files]
 
 
-def _footer(path: str, read: Any, format: str) -> Told:
+def _footer(path: str, read: Any, format: str) -> FileColumns:
     from pyarrow import ArrowException
 
     try:
@@ -70,11 +73,12 @@ def _footer(path: str, read: Any, format: str) -> Told:
     except (ArrowException, OSError) as problem:
         reason = next(iter(str(problem).splitlines()), "")
         raise NotValidated(f"file {path} cannot be read as {format}: {reason}") from None
-    return Told(path, {**_in_path(path), **{field.name: arrow_type(field.type) for field in schema}}, rows, nulls)
+    columns = {**_in_path(path), **{field.name: arrow_type(field.type) for field in schema}}
+    return FileColumns(path, columns, rows, nulls)
 
 
 def _with_nulls(metadata: Any) -> frozenset[str]:
-    """Columns of parquet of which the footer says that values are missing."""
+    """The columns of a parquet file that contain nulls by its footer."""
     found = set()
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
@@ -85,13 +89,13 @@ def _with_nulls(metadata: Any) -> frozenset[str]:
 
 
 def _in_path(path: str) -> dict[str, str]:
-    """Columns that are written into the names of folders: carrier=AA/part.parquet."""
+    """Partition columns in the folder names of a path: carrier=AA/part.parquet."""
     folders = posixpath.dirname(path).split("/")
     return {folder.partition("=")[0]: "" for folder in folders if "=" in folder}
 
 
 def arrow_type(kind: Any) -> str:
-    """A type of Arrow as Spark writes it; empty where the two differ in more than their names."""
+    """An Arrow type under its Spark name; empty if Spark has no equal type."""
     import pyarrow as pa
 
     if pa.types.is_decimal(kind):
@@ -117,22 +121,25 @@ _TYPES = {
 }
 
 
-def _csv(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+def _csv(files: _Files, options: Mapping[str, Any], required: frozenset[str]) -> list[FileColumns]:
     import csv
 
     if str(options.get("header", True)).lower() != "true" or "comment" in options:
         return []
     separator = str(options.get("sep", options.get("delimiter", ",")))
-    told = []
+    found = []
     for path, stream in files:
         line = next(_lines(path, stream, options), "")
         if line and len(separator) == 1:
-            names = next(csv.reader([line], delimiter=separator))
-            told.append(Told(path, {**_in_path(path), **dict.fromkeys(names, "")}))
-    return told
+            try:
+                names = next(csv.reader([line], delimiter=separator))
+            except csv.Error:
+                return []  # the reader reports the error
+            found.append(FileColumns(path, {**_in_path(path), **dict.fromkeys(names, "")}))
+    return found
 
 
-def _json(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> list[Told]:
+def _json(files: _Files, options: Mapping[str, Any], required: frozenset[str]) -> list[FileColumns]:
     import json
 
     if "multiline" in options:
@@ -144,17 +151,17 @@ def _json(files: _Files, options: Mapping[str, Any], wanted: frozenset[str]) -> 
         for line in _lines(last, stream, options):
             try:
                 row = json.loads(line)
-            except ValueError:
-                return []  # whoever reads it says what is wrong with it
+            except (ValueError, RecursionError):
+                return []  # the reader reports the error
             if isinstance(row, dict):
                 columns |= dict.fromkeys(row, "")
-            if wanted <= {name.lower() for name in columns}:
-                return [Told(last, columns)]
-    return [Told(last, columns)] if columns else []
+            if required <= {name.lower() for name in columns}:
+                return [FileColumns(last, columns)]
+    return [FileColumns(last, columns)] if columns else []
 
 
 def _lines(path: str, stream: BinaryIO, options: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of a text, also of one that is compressed as people often do it; none where it cannot be read so."""
+    """The lines of a text file, plain or compressed with gzip or bzip2; none if it cannot be read."""
     import bz2
     import gzip
     import io

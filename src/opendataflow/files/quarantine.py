@@ -1,15 +1,15 @@
-"""Quarantine: rows that a check refuses are kept aside as a chunk of their own, and the good ones are published."""
+"""Defines the quarantine dataset of a dataset, which receives the rows that its checks reject, and the limit of such rows."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..errors import BadDefinition
 from ..model import Dataset, Partition
-from ..model.ids import shown
-from ..shapes import replace
+from ..model.definitions.ids import shown
 
 REJECTED = "__rejected"
 BECAUSE = "rejected_because"
@@ -17,19 +17,19 @@ BECAUSE = "rejected_because"
 _NOT_INHERITED = ("quarantine", "layout", "schema", "empty", "drift", "expected", "deadline")
 
 
-DEFAULT_LIMIT = "10 %"  # of the rows; more bad ones are no exceptions, but a bad chunk
+DEFAULT_LIMIT = "10 %"  # of the rows; with more rejected rows the chunk itself fails
 SHAPE = 'true, or a table like { max = "1 %" } or { max = 100 }'
 
 _share = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%").fullmatch
 
 
 def has_quarantine(dataset: Dataset) -> bool:
-    """Whether bad rows of this dataset are kept aside instead of failing the chunk."""
+    """Whether rejected rows of this dataset are quarantined instead of failing the chunk."""
     return dataset.options.get("quarantine", False) is not False
 
 
 def is_quarantine(value: object) -> bool:
-    """Whether this is how a quarantine is declared: true or false, or a table with the most rows that may be rejected."""
+    """Whether a value is a valid quarantine option: true, false, or a table with the limit of rejected rows."""
     return isinstance(value, bool) or (isinstance(value, Mapping) and set(value) <= {"max"} and _is_limit(value))
 
 
@@ -42,28 +42,28 @@ def _is_limit(table: Mapping[object, object]) -> bool:
 
 
 def limit_of(dataset: Dataset) -> str | int:
-    """How many rows of a chunk may be rejected: a share like "10 %", or a number."""
+    """The limit of rejected rows of a chunk: a share like "10 %", or a number."""
     declared = dataset.options.get("quarantine")
     if not is_quarantine(declared):
         raise BadDefinition(
-            f"dataset {dataset.datasetid}: quarantine cannot be {shown(declared)}", hint=f"It is {SHAPE}."
+            f"dataset {dataset.datasetid}: quarantine cannot be {shown(declared)}", hint=f"Write {SHAPE}."
         )
     return declared.get("max", DEFAULT_LIMIT) if isinstance(declared, Mapping) else DEFAULT_LIMIT
 
 
 def is_within(limit: str | int, rejected: int, total: int) -> bool:
-    """Whether so many rejected rows of so many are within a limit."""
+    """Whether this number of rejected rows is within the limit."""
     share = _share(limit) if isinstance(limit, str) else None
     return rejected * 100 <= float(share[1]) * total if share else rejected <= int(limit)
 
 
 def rejected_id(datasetid: str) -> str:
-    """The dataset of the rows that were refused."""
+    """The id of the dataset of rejected rows."""
     return datasetid + REJECTED
 
 
 def rejected_dataset(dataset: Dataset) -> Dataset:
-    """The dataset of the rows that were refused, beside the good ones; declared by nobody, so that all have one."""
+    """The dataset of rejected rows, derived from the dataset itself; no declaration is needed."""
     options: Mapping[str, object] = {k: v for k, v in dataset.options.items() if k not in _NOT_INHERITED}
     return replace(
         dataset,
@@ -75,7 +75,7 @@ def rejected_dataset(dataset: Dataset) -> Dataset:
         tablename="",
         username="",
         encryptedpass="",
-        location=_beside(dataset),
+        location=_rejected_location(dataset),
         format=dataset.format if dataset.kind == "file" else "parquet",
         partition=Partition(
             dataset.partition.type,
@@ -88,7 +88,7 @@ def rejected_dataset(dataset: Dataset) -> Dataset:
     )
 
 
-def _beside(dataset: Dataset) -> str:
+def _rejected_location(dataset: Dataset) -> str:
     if dataset.kind != "file" or "{datasetid}" in dataset.location:
         return dataset.location or "{datasetid}/{dataid}"
     fixed = dataset.location.partition("{")[0]

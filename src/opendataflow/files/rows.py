@@ -1,75 +1,77 @@
-"""Rows: what small csv, json and parquet files hold, with the types that Spark would give it; NeedsSpark where that is not sure."""
+"""Reads small csv, json and parquet files with the types that Spark infers; NeedsSpark if the result could differ."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import NotValidated
 from ..model import Dataset, Manifest
-from ..shapes import NamedTuple
-from .columns import arrow_type
-from .listing import looking_at
+from ..model.definitions.ddl import other_case
+from .columns import arrow_type, reader_options
+from .listing import filesystem_at
 
-LARGEST = 32 << 20  # bytes of a chunk that is read here, compressed or not
+LARGEST = 32 << 20  # bytes of a chunk, compressed or not
 _LONGEST_LINE = 1 << 20
 _OPTIONS = {"csv": {"header", "sep", "delimiter"}, "json": set[str](), "parquet": set[str]()}
 FORMATS = tuple(_OPTIONS)
 
 _is_whole = re.compile(r"[+-]?[0-9]{1,19}").fullmatch
 _is_number = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?").fullmatch
-_is_date = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
-_is_moment = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?").fullmatch
-# Text that no reader takes for a number or a time: those may be written in more ways than are known here.
+# Python has no year 0, and newer versions accept the hour 24.
+_DATE = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_is_date = re.compile(_DATE).fullmatch
+_is_moment = re.compile(_DATE + r"[ T](?!24)[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?").fullmatch
+# Text that no reader parses as a number or a time, in any notation.
 _is_word = re.compile(
     r"(?!nan$|infinity$|inf$|t[0-9:])[^\W\d_][^\n]*|[0-9]+ ?(?![dfe]$)[^\W\d_TZ:][^\n]*", re.IGNORECASE
 ).fullmatch
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))  # the characters that Java's trim() removes
 _SIZES = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
 class NeedsSpark(Exception):
-    """Only Spark can say what these files hold; the text says why."""
+    """Only Spark can read these files reliably; the message is the reason."""
 
 
-class Rows(NamedTuple):
-    """The rows of a chunk, the type of each column, and the lines whose values do not fit the expected types."""
+class FileRows(NamedTuple):
+    """The rows of a chunk, the type of each column, and the lines whose values do not match the expected types."""
 
     types: Mapping[str, str]
     values: Sequence[Sequence[Any]]
     misfits: Sequence[str] = ()
 
 
-def read_rows(dataset: Dataset, manifest: Manifest, expected: Mapping[str, str]) -> Rows:
-    """All rows of a chunk; text has the expected types where some are known, and otherwise those that its values show."""
+def read_rows(dataset: Dataset, manifest: Manifest, expected: Mapping[str, str]) -> FileRows:
+    """All rows of a chunk; text gets the expected types, or inferred types if none are expected."""
     if (manifest.bytes or 0) > LARGEST:
         raise NeedsSpark(f"it is larger than {LARGEST >> 20} MiB")
     if any("=" in posixpath.dirname(file.path) for file in manifest.files):
-        raise NeedsSpark("its folders name columns")
+        raise NeedsSpark("its folder names contain columns")
     format = dataset.format or "parquet"
-    with looking_at(manifest.location) as system:
+    with filesystem_at(manifest.location) as system:
         is_file = system.is_file(manifest.location)
         contents = []
         for file in manifest.files:
             path = manifest.location if is_file else posixpath.join(manifest.location, file.path)
             with system.open(path) as stream:
                 contents.append((file.path, stream.read() if format == "parquet" else _text(file.path, stream)))
-    options = dataset.options.get("options")
-    given = {key.lower(): str(value) for key, value in options.items()} if isinstance(options, Mapping) else {}
-    return _READERS[format](contents, given, expected)
+    options = {name: str(value) for name, value in reader_options(dataset).items()}
+    return _READERS[format](contents, options, expected)
 
 
 def options_for_spark(dataset: Dataset) -> str:
-    """Which options of a dataset only Spark understands, in words; empty when there are none."""
-    options = dataset.options.get("options")
-    given = {key.lower(): value for key, value in options.items()} if isinstance(options, Mapping) else {}
-    unknown = sorted(given.keys() - _OPTIONS.get(dataset.format or "parquet", set()))
-    if unknown or str(given.get("header", True)).lower() != "true":
+    """The first option of a dataset that only Spark supports; empty if there is none."""
+    options = reader_options(dataset)
+    unknown = sorted(options.keys() - _OPTIONS.get(dataset.format or "parquet", set()))
+    if unknown or str(options.get("header", True)).lower() != "true":
         return f"options.{unknown[0] if unknown else 'header'}"
     return ""
 
@@ -88,18 +90,20 @@ def _text(path: str, stream: BinaryIO) -> str:
     except (OSError, EOFError, ValueError) as problem:
         raise NeedsSpark(f"{path} cannot be read as text: {problem}") from None
     if len(content) > LARGEST or "\ufeff" in text[:1] or "\0" in text:
-        raise NeedsSpark(f"{path} is too large, or begins with a byte order mark, or holds a NUL")
+        raise NeedsSpark(f"{path} is too large, or contains a byte order mark or NUL bytes")
     return text
 
 
 def _lines(path: str, text: str) -> list[str]:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if any("\r" in line or len(line) > _LONGEST_LINE for line in lines):
-        raise NeedsSpark(f"{path} has a carriage return inside of a line, or a very long line")
+        raise NeedsSpark(f"{path} has a carriage return inside a line, or a very long line")
+    if any(line.strip(" \t") and not (line.strip() and line.strip(_TRIMMED)) for line in lines):
+        raise NeedsSpark(f"{path} has a line of unusual whitespace, which not every reader skips")
     return [line for line in lines if line.strip()]
 
 
-def _csv(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expected: Mapping[str, str]) -> Rows:
+def _csv(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expected: Mapping[str, str]) -> FileRows:
     separator = options.get("sep", options.get("delimiter", ","))
     if len(separator) != 1 or separator in '"\r\n':
         raise NeedsSpark(f"its separator is {separator!r}")
@@ -110,18 +114,21 @@ def _csv(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expect
     for path, text in contents:
         lines = _lines(path, text)
         if any('"' in line and not is_plain(line) for line in lines):
-            raise NeedsSpark(f"{path} has quotes that are not closed in their line, or not doubled")
-        rows = list(csv.reader(lines, delimiter=separator))
+            raise NeedsSpark(f"{path} has quotes that are not closed in their line, or not escaped")
+        try:
+            rows = list(csv.reader(lines, delimiter=separator))
+        except csv.Error as problem:
+            raise NeedsSpark(f"{path}: {problem}") from None
         if not rows or (header and rows[0] != header):
-            raise NeedsSpark(f"{path} has no header, or another one than the files before it")
+            raise NeedsSpark(f"{path} has no header, or a different header than earlier files")
         header = rows[0]
         records += [(line, [value or None for value in row]) for line, row in zip(lines[1:], rows[1:], strict=True)]
     if not all(header) or len({name.lower() for name in header}) < len(header):
-        raise NeedsSpark("names in its header are empty or repeat")
+        raise NeedsSpark("its header has empty or duplicate names")
     if not expected:
         if any(len(row) != len(header) for _, row in records):
             raise NeedsSpark("its lines differ in length")
-        types = {name: _shown_by([row[i] for _, row in records]) for i, name in enumerate(header)}
+        types = {name: _inferred_type([row[i] for _, row in records]) for i, name in enumerate(header)}
     else:
         known = {name.lower(): (name, kind) for name, kind in expected.items()}
         types = dict(known.get(name.lower(), (name, "string")) for name in header)
@@ -135,11 +142,11 @@ def _csv(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expect
         values.append(typed)
         if is_misfit:
             misfits.append(line)
-    return Rows(types, values, misfits)
+    return FileRows(types, values, misfits)
 
 
-def _shown_by(values: Iterable[str | None]) -> str:
-    """The type that Spark infers from the values of a column of csv."""
+def _inferred_type(values: Iterable[str | None]) -> str:
+    """The type that Spark infers from the values of a csv column."""
     kinds = {_kind_of(value) for value in values if value is not None}
     if kinds <= {"int", "bigint", "double"}:
         return next((kind for kind in ("double", "bigint", "int") if kind in kinds), "string")
@@ -163,14 +170,14 @@ def _kind_of(text: str) -> str:
         return "boolean"
     if _is_word(text):
         return "string"
-    raise NeedsSpark(f"it is not sure which type {text[:40]!r} has; a declared schema says so")
+    raise NeedsSpark(f"the type of {text[:40]!r} is ambiguous; declare a schema")
 
 
 _SHAPES: dict[str, Callable[[str], Any]] = {"double": _is_number, "date": _is_date, "timestamp": _is_moment}
 
 
 def typed_text(text: str, kind: str) -> Any:
-    """A text as a value of a type; None where it is none."""
+    """A text parsed as a type; None if it does not parse."""
     if kind == "string":
         return text
     if kind in _SIZES:
@@ -184,7 +191,7 @@ def typed_text(text: str, kind: str) -> Any:
     if not shape(text):
         if _is_word(text):
             return None
-        raise NeedsSpark(f"it is not sure whether {text[:40]!r} is a {kind}")
+        raise NeedsSpark(f"{text[:40]!r} may or may not be a {kind}")
     return _PARSED[kind](text) if kind in _PARSED else _decimal(text, kind)
 
 
@@ -194,7 +201,15 @@ def _decimal(text: str, kind: str) -> Decimal:
     digits = number.as_tuple()
     if not isinstance(digits.exponent, int) or -digits.exponent > scale or number.adjusted() >= precision - scale:
         raise NeedsSpark(f"{text[:40]} does not fit {kind}")
-    return number.quantize(Decimal(1).scaleb(-scale))
+    fitted = number.quantize(Decimal(1).scaleb(-scale))
+    return fitted or abs(fitted)  # Spark's decimals have no negative zero
+
+
+def _double(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise NeedsSpark(f"{text[:40]} is a very large number")
+    return number
 
 
 def _parsed(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -208,32 +223,33 @@ def _parsed(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _PARSED: dict[str, Callable[[str], Any]] = {
-    "double": float,
+    "double": _double,
     "date": _parsed(date.fromisoformat),
     "timestamp": _parsed(datetime.fromisoformat),
 }
 
 
-def _json(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expected: Mapping[str, str]) -> Rows:
+def _json(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expected: Mapping[str, str]) -> FileRows:
     def never(constant: str) -> Any:
-        raise NeedsSpark(f"{constant} is no JSON")
+        raise NeedsSpark(f"{constant} is not JSON")
 
     objects = []
     for path, text in contents:
         for line in _lines(path, text):
             try:
-                row = json.loads(line, parse_constant=never, object_pairs_hook=_object)
+                row = json.loads(line, parse_float=_double, parse_constant=never, object_pairs_hook=_object)
+                if "\\u" in line:
+                    json.dumps(row, ensure_ascii=False).encode()  # raises for a lone surrogate
             except ValueError:
-                raise NeedsSpark(f"{path} has a line that is no JSON") from None
+                raise NeedsSpark(f"{path} has a line that is not valid JSON text") from None
             if not isinstance(row, dict):
-                raise NeedsSpark(f"{path} has a line that is no object")
+                raise NeedsSpark(f"{path} has a line that is not an object")
             objects.append(row)
     names = sorted({name for row in objects for name in row})
-    if len({name.lower() for name in names}) < len(names):
-        raise NeedsSpark("names differ only in case")
+    if "" in names or other_case(names, names) or other_case(expected, names):
+        raise NeedsSpark("names are empty, or differ from one another or from declared names only in case")
     inferred = {name: _json_type(row[name] for row in objects if row.get(name) is not None) for name in names}
-    known = {name.lower(): (name, kind) for name, kind in expected.items()}
-    types: dict[str, str] = dict(known.get(name.lower(), (name, inferred[name])) for name in names)
+    types = {name: expected.get(name, inferred[name]) for name in names}
     for name, kind in zip(names, types.values(), strict=True):
         if kind != inferred[name] and not (_SIZES.get(kind) and inferred[name] == "bigint"):
             numbers = inferred[name] == "bigint" and kind == "double"
@@ -242,13 +258,13 @@ def _json(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expec
     values = [
         [_json_value(row.get(name), kind) for name, kind in zip(names, types.values(), strict=True)] for row in objects
     ]
-    return Rows(types, values)
+    return FileRows(types, values)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        raise NeedsSpark("an object names a key twice")
+        raise NeedsSpark("an object has a duplicate key")
     return row
 
 
@@ -259,7 +275,7 @@ def _json_type(values: Iterable[Any]) -> str:
     if kinds == {int, float}:
         return "double"
     if len(kinds) > 1 or not kinds <= _OF_JSON.keys():
-        raise NeedsSpark("a column of JSON is nested, or holds several types")
+        raise NeedsSpark("a JSON column is nested, or has several types")
     return _OF_JSON[kinds.pop()]
 
 
@@ -275,7 +291,7 @@ def _json_value(value: Any, kind: str) -> Any:
     return value
 
 
-def _parquet(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expected: Mapping[str, str]) -> Rows:
+def _parquet(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], expected: Mapping[str, str]) -> FileRows:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -291,12 +307,12 @@ def _parquet(contents: Iterable[tuple[str, Any]], options: Mapping[str, str], ex
         unsure = [name for name, kind in found.items() if kind not in _OF_PARQUET and not kind.startswith("decimal")]
         zoned = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
         if unsure or zoned or (index and found != types) or len({*map(str.lower, found)}) < len(table.schema):
-            raise NeedsSpark(f"{path} has times, nested or unusual columns, or other columns than the files before it")
+            raise NeedsSpark(f"{path} has timestamp, nested, unusual or different columns")
         types = found
         values += zip(*(column.to_pylist() for column in table.columns), strict=True)
-    if any(value != value for row in values for value in row if isinstance(value, float)):
-        raise NeedsSpark("it holds NaN")
-    return Rows(types, values)
+    if not all(math.isfinite(value) for row in values for value in row if isinstance(value, float)):
+        raise NeedsSpark("it holds NaN or infinity")
+    return FileRows(types, values)
 
 
 _OF_PARQUET = {*_SIZES, "boolean", "double", "string", "date"}

@@ -1,32 +1,36 @@
-"""Versions: the folder of each epoch of a chunk, and what may be removed. docs/decisions/003-versions-as-folders.md"""
+"""Names the folders and staging paths of the versions of a chunk. See docs/decisions/003-versions-as-folders.md."""
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
-from secrets import token_hex
+from _blake2 import blake2b  # hashlib would load OpenSSL
+from typing import NamedTuple
 
 from ..model import Dataset
-from ..model.catalogue import ALL
-from ..model.dataid import TYPES
-from ..shapes import NamedTuple
+from ..model.definitions.catalogue import ALL
+from ..model.definitions.dataid import TYPES
 
 PLAIN, VERSIONED = "plain", "versioned"
-OURS = "opendataflow"  # the writer that a manifest names when this program wrote the files
+# The writer in the manifest of an attempt with its own location: this program through Spark, which knows the exact format
+# of the files, or a script, which may write any format that the reader accepts.
+OURS, SCRIPT = "opendataflow", "script"
 
-_ANOTHER = "(?:-[0-9a-f]{6,})?"  # of the same epoch, where there already was one
-_version = re.compile(rf"v([0-9]{{6,}}){_ANOTHER}").fullmatch
+_MARK = ".odf-"
+_SUFFIX = "(?:-[0-9a-f]{6,})?"  # of a second folder of the same epoch
+_version = re.compile(rf"v([0-9]{{6,}}){_SUFFIX}").fullmatch
 _PARTS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".orc", ".txt")
 
 
 def chunk_location(dataset: Dataset, location: str, dataid: str) -> str:
-    """The location that belongs to this chunk alone: its location, with the dataid where the template does not say it."""
+    """The location of this chunk alone: its location, with the dataid appended if the template does not contain it."""
     return location if names_chunk(dataset, dataid) else posixpath.join(location, dataid)
 
 
 def names_chunk(dataset: Dataset, dataid: str) -> bool:
-    """Whether no other chunk of the dataset has the same location."""
+    """Whether the location template is unique for each chunk of the dataset."""
     if "{dataid}" in dataset.location or dataid == ALL:
         return True
     width = TYPES[dataset.partition.type].width
@@ -35,7 +39,7 @@ def names_chunk(dataset: Dataset, dataid: str) -> bool:
 
 
 def version_location(dataset: Dataset, location: str, dataid: str, epoch: int) -> str:
-    """The folder that this epoch of the chunk writes, and nobody else."""
+    """The folder that only this epoch of the chunk writes."""
     return posixpath.join(chunk_location(dataset, location, dataid), version_name(epoch))
 
 
@@ -45,18 +49,31 @@ def version_name(epoch: int) -> str:
 
 
 def another_version_location(location: str) -> str:
-    """A folder for the same epoch where there already is one, left by a store that is gone."""
-    return f"{location}-{token_hex(3)}"
+    """A second folder for the same epoch, if one exists already, such as that of a deleted store."""
+    return f"{location}-{os.urandom(3).hex()}"
+
+
+def mark_name(store: str, runid: int) -> str:
+    """The name of the marker folder inside an attempt's folder, by which vacuum recognises the run and its store.
+
+    The epoch alone does not identify them: every new store counts from 1.
+    """
+    return f"{_MARK}{blake2b(f'{store} {runid}'.encode(), digest_size=8).hexdigest()}"
+
+
+def is_mark(name: str) -> bool:
+    """Whether a name is that of a marker folder, of any store."""
+    return name.startswith(_MARK)
 
 
 def epoch_of(name: str) -> int | None:
-    """The epoch that wrote the version folder of this name; None for a name that is no version's."""
+    """The epoch in the name of a version folder; None for other names."""
     match = _version(name)
     return int(match[1]) if match else None
 
 
 def version_folder(location: str, home: str) -> str | None:
-    """The folder of the version that lies at a location: it, or the one that it is in; None where that is no version's."""
+    """The version folder of a location: the location or its parent; None if neither is a version folder."""
     for folder in (location, posixpath.dirname(location)):
         if posixpath.dirname(folder) == home and epoch_of(posixpath.basename(folder)) is not None:
             return folder
@@ -64,39 +81,39 @@ def version_folder(location: str, home: str) -> str | None:
 
 
 def is_plain(dataset: Dataset) -> bool:
-    """Whether readers outside expect the chunk at a fixed location."""
+    """Whether the chunk has a fixed location, for external readers."""
     return dataset.options.get("layout") == PLAIN
 
 
 def is_one_file(dataset: Dataset) -> bool:
-    """Whether a plain chunk is one file, because its location is named like one.
+    """Whether a plain chunk is one file, by the suffix of its location.
 
-    Text that is compressed as a whole would not be what the name says: it stays a folder.
+    Compressed text would not match its suffix, so it stays a folder.
     """
     is_named_so = is_plain(dataset) and dataset.location.lower().endswith(_SUFFIXES)
     return is_named_so and not (dataset.format in ("csv", "json", "text") and dataset.options.get("compression"))
 
 
 def staging_location(location: str, epoch: int) -> str:
-    """Where an epoch prepares what will replace a fixed location; hidden from everyone who reads beside it."""
+    """The staging path of an epoch beside a fixed location; hidden from readers."""
     folder, name = posixpath.split(location.rstrip("/"))
     return posixpath.join(folder, f".odf-{name}-v{epoch:06d}")
 
 
 def replaced_location(staged: str) -> str:
-    """Where what was at a fixed location goes while that which is staged takes its place."""
+    """The path to which the old output of a fixed location is moved while the staged output replaces it."""
     return f"{staged}.old"
 
 
 class Leftover(NamedTuple):
-    """What an attempt left beside a fixed location: what it staged there, or what it moved out of the way."""
+    """A leftover of an attempt beside a fixed location: its staged output, or the old output that it replaced."""
 
     epoch: int
     is_replaced: bool
 
 
 def leftover_of(name: str, location: str) -> Leftover | None:
-    """Which attempt to replace a fixed location left what has this name beside it; None for what is not ours."""
-    own = re.escape(posixpath.basename(location.rstrip("/")))
-    match = re.fullmatch(rf"\.odf-{own}-v([0-9]{{6,}}){_ANOTHER}(\.old)?", name)
+    """The leftover with this name beside a fixed location; None for other names."""
+    base = re.escape(posixpath.basename(location.rstrip("/")))
+    match = re.fullmatch(rf"\.odf-{base}-v([0-9]{{6,}}){_SUFFIX}(\.old)?", name)
     return Leftover(int(match[1]), match[2] is not None) if match else None

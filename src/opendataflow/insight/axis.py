@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import BadDataid
 from ..model import TYPES, DataidType, Partition, sort_key
-from ..shapes import NamedTuple, dataclass
 
 LAST_KEY = "\x7f"  # comes after every key of a dataid
 FIRST_KEY = " "  # comes before every key of a dataid, and after the empty one of a malformed dataid
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AxisColumn:
     """One or several dataids that follow one another."""
 
     label: str
@@ -26,7 +27,7 @@ class Column:
 class Axis(NamedTuple):
     """The columns of one partition type, and what each of them stands for."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[AxisColumn, ...]
     each: str
 
     @property
@@ -48,8 +49,8 @@ def axis(type_name: str, low: int, high: int, width: int) -> Axis:
     return Axis(tuple(_by_step(dataid_type, low, high, step)), f"{step:,} {type_name}s")
 
 
-def _single(dataid: str) -> Column:
-    return Column(dataid, dataid, dataid, 1)
+def _single(dataid: str) -> AxisColumn:
+    return AxisColumn(dataid, dataid, dataid, 1)
 
 
 def single_columns(dataids: Iterable[str]) -> Axis:
@@ -61,25 +62,25 @@ def _periods(fine: DataidType, coarse: DataidType, low: int, high: int) -> int:
     return coarse.parse(fine.format(high)[: coarse.width]) - coarse.parse(fine.format(low)[: coarse.width]) + 1
 
 
-def _by_period(fine: DataidType, coarse: DataidType, low: int, high: int) -> Iterator[Column]:
+def _by_period(fine: DataidType, coarse: DataidType, low: int, high: int) -> Iterator[AxisColumn]:
     def period_of(number: int) -> str:
         return fine.format(number)[: coarse.width]
 
     while low <= high:
         period = period_of(low)
         size = bisect_right(range(low, high + 1), period, key=period_of)
-        yield Column(period, fine.format(low), fine.format(low + size - 1), size)
+        yield AxisColumn(period, fine.format(low), fine.format(low + size - 1), size)
         low += size
 
 
-def _by_step(dataid_type: DataidType, low: int, high: int, step: int) -> Iterator[Column]:
+def _by_step(dataid_type: DataidType, low: int, high: int, step: int) -> Iterator[AxisColumn]:
     while low <= high:
         last = (
             min(high, (low // step + 1) * step - 1)
             if dataid_type.first == 0
             else min(high, ((low - 1) // step + 1) * step)
         )
-        yield Column(dataid_type.format(low), dataid_type.format(low), dataid_type.format(last), last - low + 1)
+        yield AxisColumn(dataid_type.format(low), dataid_type.format(low), dataid_type.format(last), last - low + 1)
         low = last + 1
 
 

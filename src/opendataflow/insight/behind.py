@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ..errors import OdfError
 from ..model import READY, Catalogue
-from ..shapes import dataclass
 from ..store import Store
 from .flow import datasets_in_order
 
@@ -43,7 +43,7 @@ def waiting_behind(store: Store, chunks: Iterable[ChunkId], most: int = MOST) ->
     while level and len(found) < most:
         reached = {after for chunk in level for after in _after(catalogue, *chunk)} - found - start
         listed = sorted(reached)[: most - len(found)]
-        statuses = store.given_chunks(listed)
+        statuses = store.views.given_chunks(listed)
         level = {chunk for chunk in listed if statuses.get(chunk) != READY}
         found |= level
     return found

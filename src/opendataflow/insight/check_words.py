@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..model.checks import Check
+from ..model.definitions.checks import Check
 
 _Params = Mapping[str, Any]
 

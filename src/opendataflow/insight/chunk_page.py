@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..errors import BadDataid, UsageError
 from ..model import Catalogue, canonical, sort_key
 from ..model.selector import End
-from ..shapes import dataclass
 from ..store import Chunk
 from .axis import FIRST_KEY
 from .flow import chosen
 from .matrix import window
-from .seen import Seen
+from .seen import StoreViews
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ChunkPage:
 
 
 def chunk_page(
-    store: Seen,
+    store: StoreViews,
     named: Sequence[str] = (),
     *,
     since: str | None = None,
@@ -59,7 +59,7 @@ def _before(datasetid: str, key: str, dataid: str = "") -> Chunk:
     return Chunk(datasetid, dataid, "", "", None, 0, 0, None, 0, None, None, None, key)
 
 
-def _edge(store: Seen, catalogue: Catalogue, after: str) -> Chunk:
+def _edge(store: StoreViews, catalogue: Catalogue, after: str) -> Chunk:
     """The position of a chunk, which may have been forgotten since."""
     datasetid, dataid = End.parse(after)
     partition = catalogue.dataset(datasetid).partition

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
+from typing import NamedTuple
 
 from ..errors import InvalidPath, NotValidated, OdfError, WrongData
 from ..model import (
@@ -21,15 +23,23 @@ from ..model import (
     sort_key,
 )
 from ..project import Project
-from ..shapes import NamedTuple, dataclass, replace
-from ..store import OUTSIDE, Chunk, ChunkLine, Event, Published, Recalled, Run, Store
+from ..store import OUTSIDE, Chunk, Event, Published, Recalled, Run, Store
+from ..store.views import ChunkLine
 from .absent import REFUSED
 from .behind import Behind, behind
 from .changed import ways_to_accept
-from .explain import Source, Standing, answers_now, is_expected, meaning_of, producer_of, sign_of, with_refusal
+from .explain import (
+    ChunkState,
+    InputUsed,
+    answers_now,
+    meaning_now,
+    producer_of,
+    sign_of,
+    with_refusal,
+)
 from .late import missed
-from .run_log import LogPart, last_of_log
-from .run_sheet import Asked, asked
+from .run_log import RunLogPage, last_of_log
+from .run_sheet import AnswerLine, asked
 from .stale import Impact, hanging_on, stale_among, why_stale
 from .why import Reason, why
 from .why.reasons import ways_to_produce, who_runs
@@ -49,7 +59,7 @@ ChunkId = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class VersionLine:
     """One published version, and what became of it."""
 
     version: int
@@ -95,8 +105,8 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The row counts of the chunks before this one, oldest first, and of this one, if anybody counted them."""
+class RowCounts:
+    """The row counts of the chunks before this one, oldest first, and of this one, if they were counted."""
 
     earlier: tuple[Counted, ...]
     own: int | None
@@ -122,7 +132,7 @@ class Asking:
     kind: str
     runid: int | None
     verdict: str
-    answers: tuple[Asked, ...]
+    answers: tuple[AnswerLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +150,33 @@ class ChunkSheet:
     missed: datetime | None
     refused: str
     reasons: tuple[Reason, ...]  # what keeps it from being READY
-    answers: tuple[Asked, ...]  # of a job that reads it now
+    answers: tuple[AnswerLine, ...]  # of a job that reads it now
     ways_out: tuple[str, ...]
     has_looked: bool
     askings: tuple[Asking, ...]  # newest first
-    versions: tuple[Version, ...]
+    versions: tuple[VersionLine, ...]
     more_versions: bool
-    rows: Rows
+    rows: RowCounts
     made_from: tuple[Piece, ...]
     more_sources: int
     made: Impact  # from it, at any distance
     read_by: tuple[ReadBy, ...]
     behind: Behind | None  # what waits until it is READY
     runs: tuple[Run, ...]
-    log: LogPart | None
+    log: RunLogPage | None
     events: tuple[Event, ...]  # newest first
     more_events: bool
     previous: str | None
     next: str | None
 
     @property
-    def current(self) -> Version | None:
+    def current(self) -> VersionLine | None:
         """The version that stands."""
         return next((version for version in self.versions if version.is_current), None)
 
     @property
     def recalled(self) -> tuple[Recalled, ...]:
-        """Which of the versions listed somebody called back."""
+        """Which of the versions listed were recalled."""
         return tuple(version.recalled for version in self.versions if version.recalled)
 
     @property
@@ -179,45 +189,49 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     """The sheet of a chunk that is or could be; with look, also what its data is like now."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
-    chunk = store.chunk(datasetid, dataid)
+    chunk = store.views.chunk(datasetid, dataid)
     if chunk is None:
         check_dataid(dataset.partition, dataid, datasetid)  # a chunk that cannot be is an error
     producer = producer_of(catalogue, datasetid)
     manifests = _manifests(store, datasetid, dataid, chunk)
     published = next((each for each in manifests if chunk and each.version == chunk.version), None)
     runs = _runs(store, producer, chunk, dataid)
-    events = store.last_events(datasetid, dataid, _EVENTS)
-    recalled = tuple(store.recalled([(datasetid, dataid)])) if manifests or chunk else ()
+    events = store.views.last_events(datasetid, dataid, _EVENTS)
+    recalled = tuple(store.views.recalled([(datasetid, dataid)])) if manifests or chunk else ()
     sources, more_sources = _sources(store, published, runs, chunk)
     # One walk upstream for all of them.
-    made = store.descendants(datasetid, dataid, _MADE)
+    made = store.views.descendants(datasetid, dataid, _MADE)
     beside = [*((each.datasetid, each.dataid) for each in sources), *((row.datasetid, row.dataid) for row in made)]
     marked = stale_among(store, [(datasetid, dataid), *beside])
     sources = _with_stale(sources, marked)
     is_stale = chunk is not None and chunk.status == READY and (datasetid, dataid) in marked
     stale = why_stale(store, datasetid, dataid) if is_stale else ()
-    standing = Standing(chunk, published, tuple(Source(*each) for each in _as_sources(sources)), recalled)
-    answers = answers_now(store, dataset, dataid, standing, project if look else None)
+    standing = ChunkState(chunk, published, tuple(InputUsed(*each) for each in _as_sources(sources)), recalled)
+    answers = answers_now(store.views, dataset, dataid, standing, project if look else None)
     refusal = _refusal(events)
     if chunk is None and refusal is not None:
         answers = with_refusal(answers, f"{datasetid} {dataid}", refusal)
+    manifest = published.manifest if published else None
+    meaning = meaning_now(store.views, dataset, dataid, chunk.status if chunk else None, manifest, events)
+    if chunk is None and refusal is not None:
+        meaning = "it came, and was refused"
     earlier, following = _around(store, dataset, dataid, chunk)
     return ChunkSheet(
         datasetid,
         dataid,
         chunk.status if chunk else None,
-        sign_of(store, catalogue, dataset, dataid, refusal) if chunk is None else None,
-        _meaning(store, dataset, dataid, chunk, published, refusal),
+        sign_of(store.views, catalogue, dataset, dataid, refusal) if chunk is None else None,
+        meaning,
         chunk,
         producer,
         stale,
-        missed(catalogue, datasetid, dataid, chunk.status if chunk else None, store.clock())
+        missed(store.views, catalogue, datasetid, dataid, chunk.status if chunk else None)
         if "deadline" in dataset.options
         else None,
         f"{refusal.after} at {when(refusal.at)}: {refusal.why}" if refusal else "",
         tuple(_reasons(store, project, dataset, dataid, chunk, runs, events)),
         tuple(map(asked, answers)),
-        ways_to_accept(catalogue, answers),
+        ways_to_accept(catalogue, answers, chunk),
         look,
         tuple(_askings(events)),
         tuple(_versions(store, manifests, chunk, recalled)),
@@ -237,37 +251,27 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     )
 
 
-def _meaning(
-    store: Store, dataset: Dataset, dataid: str, chunk: Chunk | None, published: Published | None, refusal: Event | None
-) -> str:
-    if chunk is None and refusal is not None:
-        return "it came, and was refused"
-    meaning = meaning_of(dataset, dataid, chunk.status if chunk else None, published.manifest if published else None)
-    is_late = chunk is None and is_expected(store, store.catalogue(), dataset, dataid)
-    return f"{meaning}, although it is expected by now" if is_late else meaning
-
-
 def _manifests(store: Store, datasetid: str, dataid: str, chunk: Chunk | None) -> list[Published]:
     """The newest versions, and the current one if it is older than they are."""
-    newest = store.newest_manifests(datasetid, dataid, _VERSIONS)
+    newest = store.views.newest_manifests(datasetid, dataid, _VERSIONS)
     if chunk and chunk.version and newest and all(each.version != chunk.version for each in newest):
-        current = store.manifest(datasetid, dataid, chunk.version)
+        current = store.views.manifest(datasetid, dataid, chunk.version)
         newest += [current] if current else []
     return newest
 
 
 def _runs(store: Store, producer: str | None, chunk: Chunk | None, dataid: str) -> list[Run]:
     jobid = producer or (chunk.jobid if chunk and chunk.runid and chunk.jobid != OUTSIDE else None)
-    return store.runs(jobid=jobid, dataid=dataid, n=_RUNS) if jobid else []
+    return store.views.runs(jobid=jobid, dataid=dataid, n=_RUNS) if jobid else []
 
 
 def _versions(
     store: Store, manifests: Sequence[Published], chunk: Chunk | None, recalled: Iterable[Recalled]
-) -> Iterator[Version]:
+) -> Iterator[VersionLine]:
     by_version = {each.version: each for each in recalled}
-    removed = store.removed_versions(*manifests[0][:2]) if manifests else set()
+    removed = store.views.removed_versions(*manifests[0][:2]) if manifests else set()
     for each in manifests:
-        yield Version(
+        yield VersionLine(
             each.version,
             each.published,
             each.jobid,
@@ -286,11 +290,11 @@ def _sources(
     store: Store, published: Published | None, runs: Sequence[Run], chunk: Chunk | None
 ) -> tuple[tuple[Piece, ...], int]:
     consumed = published.manifest.inputs if published else ()
-    if not consumed and chunk is not None:
+    if not consumed and chunk is not None and chunk.status == RUNNING:
         consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
     shown = consumed[:_SOURCES]
     chunks = [(item.datasetid, item.dataid) for item in shown]
-    now = store.current(chunks)
+    now = store.views.current(chunks)
     pieces = []
     for item, here in zip(shown, chunks, strict=True):
         there = now.get(here)
@@ -310,7 +314,7 @@ def _as_sources(pieces: Iterable[Piece]) -> Iterator[tuple[str, str, int, str | 
 
 
 def _read_by(store: Store, catalogue: Catalogue, datasetid: str, dataid: str) -> Iterator[ReadBy]:
-    rows = {row.jobid: row for row in store.readers(datasetid, dataid)}
+    rows = {row.jobid: row for row in store.views.readers(datasetid, dataid)}
     for job, _ in catalogue.consumers(datasetid):
         row = rows.pop(job.jobid, None)
         yield ReadBy(job.jobid, row.status if row else None, row.version if row else None)
@@ -383,12 +387,12 @@ def _askings(events: Iterable[Event]) -> Iterator[Asking]:
 def _around(store: Store, dataset: Dataset, dataid: str, chunk: Chunk | None) -> tuple[list[ChunkLine], str | None]:
     """The chunks before it, the nearest first, and the next one."""
     key = chunk.sort_key if chunk else sort_key(dataset.partition, dataid)
-    earlier = store.lines_back(dataset.datasetid, _EARLIER, before=(key, dataid))
+    earlier = store.views.lines_back(dataset.datasetid, _EARLIER, before=(key, dataid))
     here = chunk or Chunk(dataset.datasetid, dataid, "", "", None, 0, 0, None, 0, None, None, None, key)
-    following = store.chunks(dataset.datasetid, after=here, n=1)
+    following = store.views.chunks(dataset.datasetid, after=here, n=1)
     return earlier, following[0].dataid if following else None
 
 
-def _rows(earlier: Sequence[ChunkLine], published: Published | None) -> Rows:
+def _rows(earlier: Sequence[ChunkLine], published: Published | None) -> RowCounts:
     counted = tuple(Counted(line.dataid, line.rows) for line in reversed(earlier) if line.rows is not None)
-    return Rows(counted, published.manifest.rows if published else None)
+    return RowCounts(counted, published.manifest.rows if published else None)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from .. import files
 from ..errors import OdfError
 from ..model.selector import Selector
 from ..project import Project, misplaced
 from ..project.trust import require
-from ..shapes import dataclass
 from ..store import Published, Store
 from .flow import datasets_in_order
 from .selection import select
@@ -19,7 +19,7 @@ _READERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Differs:
+class ChangedContent:
     """One way in which a published chunk is not what was published."""
 
     datasetid: str
@@ -29,14 +29,14 @@ class Differs:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ContentCheck:
     """What was read again, what differs, and how many files could only be compared by size and time."""
 
     chunks: int
     files: int
     bytes: int
     without_checksum: int
-    problems: tuple[Differs, ...]
+    problems: tuple[ChangedContent, ...]
     left_out: tuple[str, ...]
 
 
@@ -61,23 +61,24 @@ def published_versions(
         except OdfError as problem:
             left_out.append(f"{name}: {problem.message}")
             continue
-        current = store.all_published(name)
+        current = store.views.all_published(name)
         versions += [version for version in current if not words or version.dataid in chosen.get(name, ())]
     return versions, left_out
 
 
-def read_again(project: Project, versions: Sequence[Published], left_out: Sequence[str] = ()) -> Reading:
+def read_again(project: Project, versions: Sequence[Published], left_out: Sequence[str] = ()) -> ContentCheck:
     """Read every file of these versions, and name each one that differs."""
 
-    def compare(version: Published) -> list[Differs]:
+    def compare(version: Published) -> list[ChangedContent]:
         return [
-            Differs(version.datasetid, version.dataid, version.version, why) for why in _differences(project, version)
+            ChangedContent(version.datasetid, version.dataid, version.version, why)
+            for why in _differences(project, version)
         ]
 
     with ThreadPoolExecutor(_READERS) as readers:
         problems = [problem for found in readers.map(compare, versions) for problem in found]
     all_files = [file for version in versions for file in version.manifest.files]
-    return Reading(
+    return ContentCheck(
         len(versions),
         len(all_files),
         sum(file.bytes for file in all_files),

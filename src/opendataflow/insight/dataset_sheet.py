@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
+from typing import NamedTuple
 
 from ..model import Catalogue, Dataset, check_dataid, sort_key
-from ..model.ddl import column_differences, columns_of
-from ..shapes import NamedTuple, dataclass
-from ..store import ChunkLine, Columns, Store
+from ..model.definitions.ddl import column_differences, columns_of
+from ..store import Store
+from ..store.views import ChunkLine, Columns
 from ..tokens import shown_facts, without_secrets
 from .axis import LAST_KEY
 from .check_words import check_words
@@ -24,7 +26,7 @@ _COUNTED = 10_000
 _POINTS = 60  # chunks of a plot, and of the history of columns
 
 
-class Reader(NamedTuple):
+class ReadingJob(NamedTuple):
     """A job that reads the dataset, and what each of its chunks needs of it, in words."""
 
     jobid: str
@@ -51,7 +53,7 @@ class ColumnsSince:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ChunkCounts:
     """How many chunks there are, in all and by status; where counting stopped, at least so many."""
 
     chunks: int
@@ -80,10 +82,10 @@ class DatasetSheet:
     dataset: Dataset
     definition: tuple[tuple[str, str], ...]
     producer: str | None
-    readers: tuple[Reader, ...]
+    readers: tuple[ReadingJob, ...]
     checks: tuple[Declared, ...]
     pinned: str | None  # the columns of the first publish
-    counts: Counts
+    counts: ChunkCounts
     signs: tuple[Signed, ...]  # those that some have
     recent: tuple[ChunkLine, ...]  # the last chunks, oldest first
     columns: tuple[ColumnsSince, ...]  # newest first
@@ -109,13 +111,13 @@ def dataset_sheet(
     """The sheet of a dataset, with a page of its chunks: those of one status or sign, or before one dataid."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
-    recent = store.lines_back(datasetid, _POINTS)
+    recent = store.views.lines_back(datasetid, _POINTS)
     edge = _position(store, dataset, before) if before else None
     signs = signs_of(store, dataset)
     if status and status.upper() in signs:
         lines = lines_of(store, dataset, signs[status.upper()], edge, n + 1)
     else:
-        lines = store.lines_back(datasetid, n + 1, status=status, before=edge)
+        lines = store.views.lines_back(datasetid, n + 1, status=status, before=edge)
     shown = lines[:n]
     stale = stale_among(store, [(datasetid, line.dataid) for line in shown if line.status == "READY"])
     aside = f"{datasetid}__rejected"
@@ -129,7 +131,7 @@ def dataset_sheet(
         _counts(store, datasetid),
         tuple(Signed(each.word, len(each.dataids), each.more) for each in signs.values() if each.dataids),
         tuple(reversed(recent)),
-        tuple(_columns_since(store.schemas_back(datasetid, _POINTS))),
+        tuple(_columns_since(store.views.schemas_back(datasetid, _POINTS))),
         tuple(shown),
         frozenset(dataid for _, dataid in stale),
         shown[-1].dataid if len(lines) > n else None,
@@ -138,7 +140,7 @@ def dataset_sheet(
 
 
 def _position(store: Store, dataset: Dataset, dataid: str) -> tuple[str, str]:
-    chunk = store.chunk(dataset.datasetid, dataid)
+    chunk = store.views.chunk(dataset.datasetid, dataid)
     if chunk is not None:
         return chunk.sort_key, dataid
     check_dataid(dataset.partition, dataid, dataset.datasetid)
@@ -157,9 +159,9 @@ def _definition(dataset: Dataset) -> Iterator[tuple[str, str]]:
     yield "Kind", dataset.kind or "only tracked: the store knows statuses, there is no data to look at"
     yield "Location", without_secrets(dataset.location)
     yield "Format", dataset.format
-    yield "Host", without_secrets(dataset.hostname)
+    yield "Host", without_secrets(dataset.hostname, "hostname")
     yield "Table", table
-    yield "User", without_secrets(dataset.username)
+    yield "User", without_secrets(dataset.username, "username")
     yield "Password", "encrypted" if dataset.encryptedpass else ""
     yield "Partition", words
     if "expected" in options:
@@ -187,10 +189,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _readers(catalogue: Catalogue, dataset: Dataset) -> Iterator[Reader]:
+def _readers(catalogue: Catalogue, dataset: Dataset) -> Iterator[ReadingJob]:
     for job, item in catalogue.consumers(dataset.datasetid):
         written = catalogue.output_partition(job)
-        yield Reader(job.jobid, mapping_words(item.mapping, dataset.partition, written))
+        yield ReadingJob(job.jobid, mapping_words(item.mapping, dataset.partition, written))
 
 
 def _checks(dataset: Dataset) -> Iterator[Declared]:
@@ -198,12 +200,12 @@ def _checks(dataset: Dataset) -> Iterator[Declared]:
         yield Declared(check.label, check_words(check), check.severity != "error")
 
 
-def _counts(store: Store, datasetid: str) -> Counts:
-    (counted,) = store.span_counts([(datasetid, "", LAST_KEY)], _COUNTED)
+def _counts(store: Store, datasetid: str) -> ChunkCounts:
+    (counted,) = store.views.span_counts([(datasetid, "", LAST_KEY)], _COUNTED)
     total = counted.pop("")
     others = sum(counted.values())
     by_status = [("READY", max(total - others, 0)), *sorted(counted.items())]
-    return Counts(total, tuple((name, n) for name, n in by_status if n))
+    return ChunkCounts(total, tuple((name, n) for name, n in by_status if n))
 
 
 def _columns_since(found: Sequence[Columns]) -> list[ColumnsSince]:

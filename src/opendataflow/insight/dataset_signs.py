@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..errors import BadDataid
 from ..model import Dataset, sort_key
-from ..shapes import NamedTuple
-from ..store import ChunkLine, Store
+from ..store import Store
+from ..store.views import ChunkLine
 from .absent import MISSING, REFUSED, absent
 from .axis import FIRST_KEY, LAST_KEY
 from .late import LATE, deadlines_missed
@@ -25,8 +27,7 @@ class Sign(NamedTuple):
 def signs_of(store: Store, dataset: Dataset) -> dict[str, Sign]:
     """What the matrix marks beside the statuses; each bounded as it is there."""
     name, catalogue = dataset.datasetid, store.catalogue()
-    (ends,) = store.ends_given([(name, FIRST_KEY, LAST_KEY)])
-    known = absent(store, catalogue, {name: (FIRST_KEY, LAST_KEY)}, {name: ends.first_dataid})[name]
+    known = absent(store.views, catalogue, {name: (FIRST_KEY, LAST_KEY)})[name]
     stale, are_all = stale_of_outputs(store, [name])
     late = deadlines_missed(store, [name]) if "deadline" in dataset.options else None
     missed = sorted((each.dataid for each in late.late), key=lambda dataid: _key(dataset, dataid)) if late else []
@@ -45,7 +46,7 @@ def lines_of(store: Store, dataset: Dataset, sign: Sign, before: tuple[str, str]
     wanted = [each for each in keys if before is None or each < before][:n]
     lines = []
     for key, dataid in wanted:
-        chunk = store.chunk(dataset.datasetid, dataid)
+        chunk = store.views.chunk(dataset.datasetid, dataid)
         about = (chunk.status, chunk.modified, chunk.version, chunk.runid) if chunk else (sign.word, None, 0, None)
         lines.append(ChunkLine(dataid, *about, key, None, None, None))
     return lines
@@ -55,4 +56,4 @@ def _key(dataset: Dataset, dataid: str) -> str:
     try:
         return sort_key(dataset.partition, dataid)
     except BadDataid:
-        return ""  # somebody typed it as SQL: before all others, as everywhere
+        return ""  # typed as SQL: before all others, as everywhere

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..model import Receipt
-from ..shapes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

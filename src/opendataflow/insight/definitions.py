@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import OdfError, UsageError
 from ..model import Catalogue, Dataset, Job
-from ..model.broken import Definition
+from ..model.definitions.broken import Definition
 from ..project import Project
-from ..run.declared import unapplied
-from ..shapes import dataclass
+from ..run.decorated_jobs import unapplied
 from ..store import Change, Store
-from ..store.loading import dataset_data, job_data
+from ..store.engine.loading import dataset_data, job_data
 from ..tokens import shown_facts
 
 SIGNS = {"add": "+", "change": "~", "remove": "-"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import DataNotReady, UsageError
 from ..model import CheckResult, check_dataid
-from ..model.ddl import column_differences, columns_of
-from ..shapes import NamedTuple, dataclass
+from ..model.definitions.ddl import column_differences, columns_of
 from ..store import Published, Store
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .diff_rows import Comparing
 
 
-class Differs(NamedTuple):
+class ChangedFact(NamedTuple):
     """One fact that is not the same in both versions; None is not recorded."""
 
     what: str
@@ -27,7 +27,7 @@ class Differs(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Diff:
     """Two versions of a chunk: the columns and facts that differ, whether the content is the same, if that is known,
-    and how their rows compare, if anybody asked.
+    and how their rows compare, where that was asked for.
     """
 
     datasetid: str
@@ -35,9 +35,9 @@ class Diff:
     before: Published
     after: Published
     columns: tuple[str, ...]
-    facts: tuple[Differs, ...]
-    checks: tuple[Differs, ...]
-    inputs: tuple[Differs, ...]
+    facts: tuple[ChangedFact, ...]
+    checks: tuple[ChangedFact, ...]
+    inputs: tuple[ChangedFact, ...]
     is_same_content: bool | None
     rows: Compared | None = None
 
@@ -57,8 +57,8 @@ def diff(
     """
     dataset = store.catalogue().dataset(datasetid)
     check_dataid(dataset.partition, dataid, datasetid)
-    versions = {each.version: each for each in store.manifests(datasetid, dataid)}
-    chunk = store.chunk(datasetid, dataid)
+    versions = {each.version: each for each in store.views.manifests(datasetid, dataid)}
+    chunk = store.views.chunk(datasetid, dataid)
     if first is not None and second is None:
         second, first = (chunk.version if chunk else None), first
     if first is None:
@@ -102,32 +102,32 @@ def _columns(before: Published, after: Published) -> Iterator[str]:
         yield f"the order was {', '.join(old)} and is {', '.join(new)}"
 
 
-def _facts(before: Published, after: Published) -> Iterator[Differs]:
+def _facts(before: Published, after: Published) -> Iterator[ChangedFact]:
     for name in ("rows", "bytes", "span_lower", "span_upper", "fingerprint", "format", "location"):
         old, new = getattr(before.manifest, name) or None, getattr(after.manifest, name) or None
         if old != new:
-            yield Differs(name.replace("_", " "), old, new)
+            yield ChangedFact(name.replace("_", " "), old, new)
     old_files, new_files = len(before.manifest.files), len(after.manifest.files)
     if old_files != new_files:
-        yield Differs("files", old_files, new_files)
+        yield ChangedFact("files", old_files, new_files)
 
 
-def _checks(before: Published, after: Published) -> Iterator[Differs]:
+def _checks(before: Published, after: Published) -> Iterator[ChangedFact]:
     old, new = ({each.check: each for each in version.manifest.checks} for version in (before, after))
     for name in dict.fromkeys((*old, *new)):
         was, now = _told(old.get(name)), _told(new.get(name))
         if was != now:
-            yield Differs(name, was, now)
+            yield ChangedFact(name, was, now)
 
 
 def _told(result: CheckResult | None) -> Mapping[str, object] | None:
     return None if result is None else {"passed": result.passed, **result.figures}
 
 
-def _inputs(before: Published, after: Published) -> Iterator[Differs]:
+def _inputs(before: Published, after: Published) -> Iterator[ChangedFact]:
     old, new = (
         {(each.datasetid, each.dataid): each.version for each in version.manifest.inputs} for version in (before, after)
     )
     for chunk in dict.fromkeys((*old, *new)):
         if old.get(chunk) != new.get(chunk):
-            yield Differs(" ".join(chunk), old.get(chunk), new.get(chunk))
+            yield ChangedFact(" ".join(chunk), old.get(chunk), new.get(chunk))

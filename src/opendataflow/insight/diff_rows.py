@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import files
 from ..errors import InvalidPath, MissingDependency, NotValidated, UsageError, install_command
 from ..model import Dataset, InputChunk
-from ..model.ddl import columns_of
+from ..model.definitions.ddl import columns_of
 from ..model.printable import one_line
 from ..project import Project, misplaced
 from ..project.trust import require
-from ..shapes import NamedTuple
 from ..store import Published, Store
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _check_files(store: Store, project: Project, dataset: Dataset, version: Publ
     here, manifest = _here(version), version.manifest
     if problem := misplaced(project.environment, manifest, always=True):
         raise InvalidPath(f"{here}: {problem}", hint=f"See: odf explain {version.datasetid} {version.dataid}")
-    if version.version in store.removed_versions(version.datasetid, version.dataid):
+    if version.version in store.views.removed_versions(version.datasetid, version.dataid):
         raise InvalidPath(
             f"the files of {here} were removed by odf vacuum",
             hint=f"To keep more versions from now on, say so on dataset {dataset.datasetid}: keep = 5",
@@ -110,7 +109,7 @@ def _check_files(store: Store, project: Project, dataset: Dataset, version: Publ
 
 def _why_gone(store: Store, dataset: Dataset, version: Published) -> str:
     """How it comes that what was published does not lie there any more, as far as that can be told."""
-    chunk = store.chunk(version.datasetid, version.dataid)
+    chunk = store.views.chunk(version.datasetid, version.dataid)
     if chunk is None or chunk.version == version.version:
         return f"See: odf explain {version.datasetid} {version.dataid}"
     if store.known.producer(dataset.datasetid) is None:

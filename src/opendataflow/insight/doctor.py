@@ -8,19 +8,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from .. import files, secrets
 from ..errors import BadDefinition, OdfError, install_command
-from ..model.dataset import unfenced
+from ..model.definitions.dataset import unfenced
 from ..project.datasets import ADDRESS
-from ..project.section import secret_key
-from ..project.trust import told, way_out
+from ..project.section import quoted
+from ..project.trust import reasons_text, remedy
 from ..run.context import Vault
-from ..run.declared import foreseen_distrust
-from ..shapes import dataclass
+from ..run.decorated_jobs import expected_distrust
 from ..spark.java import INSTALL_JAVA, find_java
+from ..tokens import secret_in
 from .definitions import broken_facts
 from .words import count
 
@@ -39,7 +40,7 @@ def examine(app: Any, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything, one thing after the other; a problem with one hides none of the others."""
     return [
         finding
-        for look in (_python, _java, _spark, _project, _key, _roots, _notify, _store)
+        for look in (_python, _java, _spark, _project, _key, _roots, _notify, _web, _store)
         for finding in _safely(look, app, environ)
     ]
 
@@ -101,13 +102,18 @@ def _project(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _key(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
-    mend = "Only encrypted passwords need it. Set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND."
+    try:
+        known = [] if app.is_missing else app.store.catalogue().datasets.values()
+    except OdfError:  # the line of the store says so
+        known = []
+    encrypted = [each for each in known if each.encryptedpass]
     if app.key is None:
-        yield Finding("key", None, "not given", mend)
+        need = (
+            f", and {count(len(encrypted), 'password')} in the store cannot be opened without it" if encrypted else ""
+        )
+        mend = "Only encrypted passwords need it. Set PASSKEY, PASSKEY_FILE or PASSKEY_COMMAND."
+        yield Finding("key", False if encrypted else None, f"not given{need}", mend)
         return
-    encrypted = (
-        [] if app.is_missing else [each for each in app.store.catalogue().datasets.values() if each.encryptedpass]
-    )
     vault = Vault(app.project, app.key, app.taken.hidden)
     shut = 0
     for dataset in encrypted:
@@ -134,7 +140,7 @@ def _roots(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _notify(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether everybody who is to be told can be told from here."""
+    """Whether notifications can be sent from here."""
     notify = app.project.notify
     for target in notify.targets.values() if notify is not None else ():
         path = app.project.folder / target.command
@@ -153,8 +159,14 @@ def _notify(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding("notify", True, f"{target.name}: declared", try_it)
 
 
+def _web(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What the console's tokens do not protect."""
+    if app.project.web.proxy_risk:
+        yield Finding("web", None, app.project.web.proxy_risk, "See docs/how-to/console.md.")
+
+
 def _readable_by_others(url: str) -> str:
-    """How to mend the mode of a store's file that is not private; a group that may use it was let in by somebody."""
+    """How to mend the mode of a store's file that is not private; a group that may use it was let in on purpose."""
     path = url.removeprefix("sqlite:///")
     if path == url or not os.stat(path).st_mode & 0o007:
         return ""
@@ -193,21 +205,21 @@ def _store(app: Any, environ: Mapping[str, str]) -> Iterator[Finding]:
             f"every role of the server may create functions in schema {schema}, which others could call by mistake",
             f'Take it from them: REVOKE CREATE ON SCHEMA "{schema}" FROM PUBLIC',
         )
-    drift = abs(store.clock() - time.time())
+    drift = abs(store.views.clock() - time.time())
     yield Finding(
         "clock",
         drift < 60,
         f"{drift:.1f} s between this machine and the store",
         "Set the clock. Leases do not depend on it, but people read times.",
     )
-    for note in store.unfit_notes(1):
+    for note in store.views.unfit_notes(1):
         yield Finding(
             "notes",
             False,
             f"a note by {note.who} tells of a change of {note.datasetid} {note.dataid} that never was: {note.why}",
             "Only workers need the right to write to table note. See: odf sql \"select * from event where kind = 'unfit note'\"",
         )
-    over = store.expired()
+    over = store.views.expired()
     yield Finding(
         "leases",
         not over,
@@ -239,10 +251,10 @@ def _definitions(app: Any) -> Iterator[Finding]:
     for line in unfenced(catalogue.datasets.values(), catalogue.jobs.values()):
         yield Finding("fence", None, line, "See docs/explanation/guarantees.md.")
     for job in catalogue.jobs.values():
-        problems = foreseen_distrust(app.project, catalogue, job)
+        problems = expected_distrust(app.project, catalogue, job)
         if problems:
-            mend = way_out(app.project, problems, app.store.applied)
-            yield Finding("definition", False, f"job {job.jobid} is not trusted: {told(problems)}", mend)
+            mend = remedy(app.project, problems, app.store.applied)
+            yield Finding("definition", False, f"job {job.jobid} is not trusted: {reasons_text(problems)}", mend)
 
 
 def _plain_secrets(app: Any) -> Iterator[Finding]:
@@ -254,10 +266,10 @@ def _plain_secrets(app: Any) -> Iterator[Finding]:
         (f"dataset {each.datasetid}", {**{name: getattr(each, name) for name in ADDRESS}, "options": each.options})
         for each in catalogue.datasets.values()
     ]
-    owners += [(f"job {each.jobid}", each.env) for each in catalogue.jobs.values()]
+    owners += [(f"job {each.jobid}", {"env": each.env, "options": each.options}) for each in catalogue.jobs.values()]
     for owner, facts in owners:
-        if key := secret_key(facts):
-            yield Finding("password", False, f"{owner}: {key} is a secret in plain text", mend)
+        if path := secret_in(facts):
+            yield Finding("password", False, f"{owner}: {'.'.join(map(quoted, path))} is a secret in plain text", mend)
 
 
 def _passwords(app: Any) -> Iterator[Finding]:

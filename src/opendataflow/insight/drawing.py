@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
+from typing import NamedTuple
 
 from ..model.printable import visible
-from ..shapes import NamedTuple, dataclass
-from .graph_layout import SIZES, Edge, Layout, Place, layout
+from .graph_layout import SIZES, Edge, Layout, NodePlace, layout
 
 MOST_BOXES = 400  # that are drawn with their names; more than these are a map
 _MOST_LINES = 6000  # arrows of a map
@@ -32,7 +33,7 @@ class Box(NamedTuple):
     is_chosen: bool = False
 
 
-class Part(NamedTuple):
+class MapPart(NamedTuple):
     """One stretch of a map, from top to bottom: how many boxes it holds, how many of them are not well, and where it lies."""
 
     number: int
@@ -48,7 +49,7 @@ class Drawing:
 
     svg: str
     shown: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MapPart, ...] = ()
     part: int | None = None
     is_map: bool = False
 
@@ -101,7 +102,7 @@ def _worst(told: str) -> str:
 # With names ---------------------------------------------------------------------------------------------------------
 
 
-def _detail(boxes: Sequence[Box], placed: Layout, title: str, link: Callable[[str], str], part: Part | None) -> str:
+def _detail(boxes: Sequence[Box], placed: Layout, title: str, link: Callable[[str], str], part: MapPart | None) -> str:
     places = placed.places
     inside = {box.id for box in boxes}
     arrows = [path for (a, b), path in placed.paths.items() if a in inside or b in inside]
@@ -120,7 +121,7 @@ def _heads(placed: Layout, inside: set[str]) -> str:
     return f'<path class="heads" d="{"".join(triangles)}"/>'
 
 
-def _box(box: Box, place: Place, link: str) -> str:
+def _box(box: Box, place: NodePlace, link: str) -> str:
     chosen = " chosen" if box.is_chosen else ""
     shape = "job" if box.kind == "job" else "dataset"
     current = ' aria-current="true"' if box.is_chosen else ""
@@ -140,7 +141,7 @@ def _text(told: str) -> str:
 # Without names ------------------------------------------------------------------------------------------------------
 
 
-def _parts(boxes: Sequence[Box], placed: Layout, not_well: frozenset[str], most: int) -> tuple[Part, ...]:
+def _parts(boxes: Sequence[Box], placed: Layout, not_well: frozenset[str], most: int) -> tuple[MapPart, ...]:
     """The drawing from top to bottom in parts of about the same number of boxes, none with too many."""
     ordered = sorted((placed.places[box.id].y, box.id) for box in boxes)
     n = -(-len(ordered) // most)
@@ -150,7 +151,7 @@ def _parts(boxes: Sequence[Box], placed: Layout, not_well: frozenset[str], most:
     for number, top in enumerate(begins, 1):
         bottom = begins[number] if number < len(begins) else placed.height + 1
         inside = [node for y, node in ordered if top <= y < bottom]
-        parts.append(Part(number, len(inside), sum(node in not_well for node in inside), top, bottom))
+        parts.append(MapPart(number, len(inside), sum(node in not_well for node in inside), top, bottom))
     return tuple(parts)
 
 
@@ -158,7 +159,7 @@ def _map(
     boxes: Sequence[Box],
     placed: Layout,
     title: str,
-    of_parts: tuple[Sequence[Part], str],
+    of_parts: tuple[Sequence[MapPart], str],
     of_boxes: tuple[frozenset[str], Callable[[str], str]],
 ) -> str:
     (parts, link_of_part), (not_well, link) = of_parts, of_boxes
@@ -186,7 +187,7 @@ def _map(
     return _svg("map", title, (0, 0, placed.width, round(placed.height * press)), "".join(drawn))
 
 
-def _lines(places: Mapping[str, Place], edges: Iterable[Edge], middle: int) -> str:
+def _lines(places: Mapping[str, NodePlace], edges: Iterable[Edge], middle: int) -> str:
     lines = []
     for number, (a, b) in enumerate(edges):
         if number >= _MOST_LINES:

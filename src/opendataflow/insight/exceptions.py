@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..model import Partition, sort_key
-from ..shapes import NamedTuple, dataclass
 from ..store import Chunk
 from .absent import REFUSED, Absent
 from .axis import DataidRange, ranges
-from .seen import Seen
+from .seen import StoreViews
 
 WARNED = "WARNED"  # READY, with a remark: rows were kept aside, or a check warned
 _LISTED = 200
@@ -31,7 +32,7 @@ class Exceptions:
     more: bool
 
 
-class Reason(NamedTuple):
+class RefusalReason(NamedTuple):
     """Why one chunk was refused, or the remark that it was published with."""
 
     datasetid: str
@@ -41,7 +42,7 @@ class Reason(NamedTuple):
 
 
 def exceptional_chunks(
-    store: Seen, partition: Partition, datasetid: str, status: str, n: int, span: Span
+    store: StoreViews, partition: Partition, datasetid: str, status: str, n: int, span: Span
 ) -> Exceptions:
     """The chunks with one status, between two keys."""
     chunks = list(chunks_in(store, datasetid, *span, status=status, n=_LISTED))
@@ -56,28 +57,30 @@ def listed_chunks(partition: Partition, datasetid: str, status: str, dataids: It
     return Exceptions(datasetid, status, len(ordered), listed, len(ordered) > _LISTED)
 
 
-def reasons_of_refusals(known: Mapping[str, Absent]) -> list[Reason]:
+def reasons_of_refusals(known: Mapping[str, Absent]) -> list[RefusalReason]:
     """Why arrivals were refused, chunk by chunk."""
     return [
-        Reason(name, dataid, REFUSED, why)
+        RefusalReason(name, dataid, REFUSED, why)
         for name, each in known.items()
         for dataid, why in {**each.refused, **each.again}.items()
     ]
 
 
-def remarks_on_chunks(store: Seen, spans: Mapping[str, Span]) -> list[Reason]:
+def remarks_on_chunks(store: StoreViews, spans: Mapping[str, Span]) -> list[RefusalReason]:
     """With which remark chunks of these datasets were published lately, in the order of the datasets."""
-    found: dict[str, list[Reason]] = {name: [] for name in spans}
+    found: dict[str, list[RefusalReason]] = {name: [] for name in spans}
     for chunk in store.remarked():
         own = f"{chunk.datasetid}: "
         low, high = spans.get(chunk.datasetid, ("", ""))
         if low <= chunk.sort_key <= high and own in chunk.remark:
-            found[chunk.datasetid].append(Reason(chunk.datasetid, chunk.dataid, WARNED, chunk.remark.partition(own)[2]))
+            found[chunk.datasetid].append(
+                RefusalReason(chunk.datasetid, chunk.dataid, WARNED, chunk.remark.partition(own)[2])
+            )
     return [reason for some in found.values() for reason in some]
 
 
 def chunks_in(
-    store: Seen, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000
+    store: StoreViews, datasetid: str, low: str, high: str, *, status: str | None = None, n: int = 1000
 ) -> Iterator[Chunk]:
     """At most n chunks of a dataset between two keys, in order."""
     after = Chunk(datasetid, "", "", "", None, 0, 0, None, 0, None, None, None, low)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
-from ..shapes import replace
 from ..store import Store
 from .explain import Explanation, explain
-from .then import TODAYS_DEFINITIONS, Then, history_begins
+from .then import TODAYS_DEFINITIONS, StoreAsOf, history_begins
 from .words import when
 
 
 def explain_then(store: Store, datasetid: str, dataid: str, at: datetime) -> Explanation:
     """One chunk as it was: its status, version, attempts, receipts and history up to then."""
-    told = explain(Then(store, at), datasetid, dataid)
-    then = store.chunks_then([(datasetid, dataid)], at)[datasetid, dataid]
+    told = explain(StoreAsOf(store, at), datasetid, dataid)
+    then = store.views.chunks_then([(datasetid, dataid)], at)[datasetid, dataid]
     not_known = [*history_begins(store, at)]
     if not then.is_known:
         begins = f" before {when(then.known_from)}" if then.known_from else ""

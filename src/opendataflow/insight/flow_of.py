@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ..model import READY, TODAY, Catalogue
-from ..shapes import NamedTuple, dataclass
 from .axis import FIRST_KEY, LAST_KEY
-from .seen import Seen
+from .seen import StoreViews
 from .words import count
 
 MOST_COUNTED = 10_000  # chunks of one dataset
@@ -65,7 +66,7 @@ class Flow:
     remarks: tuple[str, ...] = ()
 
 
-def flow(store: Seen, datasetid: str, reach: Reach = BOTH_WAYS, at: datetime | None = None) -> Flow:
+def flow(store: StoreViews, datasetid: str, reach: Reach = BOTH_WAYS, at: datetime | None = None) -> Flow:
     """The jobs and datasets around one dataset, so many jobs far."""
     catalogue = store.catalogue()
     root = f"dataset {catalogue.dataset(datasetid).datasetid}"
@@ -112,7 +113,7 @@ def _beside(catalogue: Catalogue, here: str, sign: int) -> list[Arrow]:
     return [Arrow(f"job {producer.jobid}", here)] if producer else []
 
 
-def _nodes(store: Seen, distance: dict[str, int], cut: set[str]) -> list[Node]:
+def _nodes(store: StoreViews, distance: dict[str, int], cut: set[str]) -> list[Node]:
     names = [here.partition(" ")[2] for here in distance if here.startswith("dataset ")]
     spans = [(name, FIRST_KEY, LAST_KEY) for name in names]
     counted = dict(zip(names, store.span_counts(spans, MOST_COUNTED), strict=True))

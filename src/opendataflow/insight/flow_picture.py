@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from ..errors import UnknownDataset, UsageError
 from ..model import FAILED, READY, RESUBMIT, RUNNING, TODAY, Catalogue
-from ..shapes import dataclass, replace
 from ..store import Chunk, Store
-from .absent import MISSING, REFUSED
+from .absent import MISSING, REFUSED, refused_chunks
 from .axis import FIRST_KEY, LAST_KEY
 from .flow import datasets_in_order
 from .flow_of import Arrow
@@ -42,7 +42,7 @@ class FlowNode:
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody has to look at it."""
+        """Whether it needs no attention."""
         return self.state not in NOT_WELL
 
     @property
@@ -172,7 +172,7 @@ def _near(centre: str, arrows: Iterable[Arrow], hops: int) -> set[str]:
 def node_states(store: Store, catalogue: Catalogue, ids: Iterable[str]) -> dict[str, FlowNode]:
     """What is the matter with each node, by a few looks whose cost does not depend on what is READY."""
     counts = _counts(store, catalogue)
-    with_chunks = store.datasets_with_chunks()
+    with_chunks = store.views.datasets_with_chunks()
     found = {}
     for node in ids:
         kind, _, name = node.partition(" ")
@@ -198,14 +198,12 @@ def node_states(store: Store, catalogue: Catalogue, ids: Iterable[str]) -> dict[
 
 def _counts(store: Store, catalogue: Catalogue) -> dict[str, dict[str, int]]:
     """How many chunks of each dataset are not READY, late, missing, refused or stale."""
-    counts = store.unsettled_counts(MOST_COUNTED)
-    refused = [(str(event.datasetid), str(event.dataid)) for event in store.refusals()]
-    there = store.given_chunks(refused)
-    marked = [(name, REFUSED) for name, dataid in refused if there.get((name, dataid)) != READY]
+    counts = store.views.unsettled_counts(MOST_COUNTED)
+    refused = {chunk: status for chunk, status, _ in refused_chunks(store.views, store.views.refusals())}
+    marked = [(name, REFUSED) for (name, _), status in refused.items() if status != READY]
     if is_declared(catalogue) or any("expected" in dataset.options for dataset in catalogue.datasets.values()):
-        are_refused = {*refused}
         overdue = late(store, chains=False, most=MOST_COUNTED).late
-        marked += [(each.datasetid, each.sign) for each in overdue if (each.datasetid, each.dataid) not in are_refused]
+        marked += [(each.datasetid, each.sign) for each in overdue if (each.datasetid, each.dataid) not in refused]
     marked += [(name, STALE) for name, _ in stale_chunks(store, MOST_COUNTED)]
     for (name, sign), n in Counter(marked).items():
         counts.setdefault(name, {})[sign] = n
@@ -233,15 +231,15 @@ def chunks_of_node(store: Store, word: str) -> NodeChunks:
         for name in datasets
         for status in WORST_FIRST
         if status not in (REFUSED, MISSING)
-        for chunk in store.chunks(name, status=status, n=_MOST_LISTED)
+        for chunk in store.views.chunks(name, status=status, n=_MOST_LISTED)
     ]
     last = [
         chunk
         for name in datasets
-        for dataid in store.newest_dataids(name, FIRST_KEY, LAST_KEY, _MOST_LISTED // 2)
-        if (chunk := store.chunk(name, dataid)) is not None
+        for dataid in store.views.newest_dataids(name, FIRST_KEY, LAST_KEY, _MOST_LISTED // 2)
+        if (chunk := store.views.chunk(name, dataid)) is not None
     ]
-    counted = store.span_counts([(name, FIRST_KEY, LAST_KEY) for name in datasets], 10 * MOST_COUNTED)
+    counted = store.views.span_counts([(name, FIRST_KEY, LAST_KEY) for name in datasets], 10 * MOST_COUNTED)
     total = max((each[""] for each in counted), default=0)
     return NodeChunks(
         node,
@@ -251,5 +249,5 @@ def chunks_of_node(store: Store, word: str) -> NodeChunks:
         tuple(last),
         total,
         total >= 10 * MOST_COUNTED,
-        tuple(store.next_dataids(node.name, 10)) if job is not None else (),
+        tuple(store.views.next_dataids(node.name, 10)) if job is not None else (),
     )

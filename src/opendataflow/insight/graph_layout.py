@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-
-from ..shapes import NamedTuple, dataclass
+from typing import NamedTuple
 
 Edge = tuple[str, str]
 
@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
 SIZES = Sizes()
 
 
-class Place(NamedTuple):
+class NodePlace(NamedTuple):
     """The column of a node, and its upper left corner."""
 
     level: int
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 class Layout:
     """The places of all nodes, the path of each arrow, and how large the whole is."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, NodePlace]
     paths: Mapping[Edge, str]
     width: int
     height: int
@@ -53,7 +53,7 @@ def layout(nodes: Iterable[str], edges: Iterable[Edge], sizes: Sizes = SIZES) ->
     """The places of nodes and arrows; what hangs together stands together, and what stands alone comes last."""
     known = dict.fromkeys(nodes)
     drawn = [edge for edge in dict.fromkeys(edges) if edge[0] in known and edge[1] in known and edge[0] != edge[1]]
-    places: dict[str, Place] = {}
+    places: dict[str, NodePlace] = {}
     paths: dict[Edge, str] = {}
     top = width = 0
     alone = []
@@ -72,7 +72,7 @@ def layout(nodes: Iterable[str], edges: Iterable[Edge], sizes: Sizes = SIZES) ->
         for number, node in enumerate(alone):
             row, column = divmod(number, columns)
             x = column * (sizes.width + sizes.across)
-            places[node] = Place(column, x, top + row * (sizes.height + sizes.down))
+            places[node] = NodePlace(column, x, top + row * (sizes.height + sizes.down))
             width = max(width, x + sizes.width)
     height = max((place.y for place in places.values()), default=-sizes.height) + sizes.height
     return Layout(places, paths, width, height, sizes)
@@ -284,10 +284,12 @@ class _Part:
         self._y = [at + shift for at in y]
         self.bottom = round(max(max(self._y[n] + half for n in named), *self._y))
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, NodePlace]:
         """Where each node stands."""
         half = self._sizes.height / 2
-        return {name: Place(self._level[n], self._x(n), round(self._y[n] - half)) for n, name in enumerate(self._nodes)}
+        return {
+            name: NodePlace(self._level[n], self._x(n), round(self._y[n] - half)) for n, name in enumerate(self._nodes)
+        }
 
     def _x(self, node: int) -> int:
         return self._level[node] * (self._sizes.width + self._sizes.across)

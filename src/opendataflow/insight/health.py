@@ -1,24 +1,24 @@
-"""Health: whether somebody has to look, in one line for monitoring."""
+"""Health: whether a person has to look, in one line for monitoring."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Catalogue, Partition
-from ..shapes import dataclass
 from ..store import Store
-from .absent import is_within
+from .absent import is_within, refused_chunks
 from .axis import FIRST_KEY, LAST_KEY
 from .late import is_declared, late
 from .matrix import overview, window
-from .usual import seconds_so_far, usual_seconds
+from .usual import seconds_so_far, usual_of
 from .words import are, count, duration, many
 
 _OK, _WARNING, _CRITICAL = range(3)
 _TOO_LONG = 3  # times as long as usual
 MOST_LATE = 1000
-_LEAST = 60.0  # seconds: what is over sooner hangs for nobody
+_LEAST = 60.0  # seconds: what is over sooner does not hang
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Health:
 def health(store: Store, named: Sequence[str] = (), *, since: str | None = None, until: str | None = None) -> Health:
     """The worst of what there is in these datasets, or in all."""
     catalogue = store.catalogue()
-    seen = overview(store, named, since=since, until=until, exact=True)
+    seen = overview(store.views, named, since=since, until=until, exact=True)
     lines = [line for block in seen.blocks for line in block.lines]
     counts: Counter[str] = Counter()
     for line in lines:
@@ -41,8 +41,9 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
     names = {line.datasetid for line in lines}
     jobs = [job for job in catalogue.jobs.values() if not named or names & {*job.outputs}]
     jobids = {job.jobid for job in jobs}
-    runs = [run for run in store.running() if run.jobid in jobids]
-    over = [run for run in store.expired() if run.jobid in jobids]
+    runs = [run for run in store.views.running() if run.jobid in jobids]
+    usually = usual_of(store, [run.jobid for run in runs])
+    over = [run for run in store.views.expired() if run.jobid in jobids]
     failed = [line.datasetid for line in lines if line.counts.get(FAILED)]
     refused = _refused(store, catalogue, {line.datasetid for line in lines} if named else None, since, until)
     paused = [jobid for jobid in catalogue.paused if jobid in jobids]
@@ -64,7 +65,7 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
         *(
             f"run {run.runid} of {run.jobid} {run.dataid} runs for {duration(seconds_so_far(run))}, usually {duration(usual)}"
             for run in runs
-            for usual in [usual_seconds(store, run.jobid)]
+            for usual in [usually.get(run.jobid)]
             if usual is not None and seconds_so_far(run) > max(_TOO_LONG * usual, _LEAST)
         ),
     ]
@@ -95,13 +96,11 @@ def _refused(
     store: Store, catalogue: Catalogue, named: set[str] | None, since: str | None, until: str | None
 ) -> dict[str, list[tuple[str, str]]]:
     """By the name of the no, the chunks that are not READY and whose last delivery or attempt was refused."""
-    refusals = {(str(event.datasetid), str(event.dataid)): event.after or "" for event in store.refusals()}
-    known = store.given_chunks(list(refusals))
     found: dict[str, list[tuple[str, str]]] = {}
-    for (name, dataid), no in refusals.items():
+    for (name, dataid), status, event in refused_chunks(store.views, store.views.refusals()):
         dataset = catalogue.datasets.get(name)
-        if dataset is None or known.get((name, dataid)) == READY or (named is not None and name not in named):
+        if dataset is None or status == READY or (named is not None and name not in named):
             continue
         if _is_within(dataset.partition, dataid, since, until):
-            found.setdefault(no, []).append((name, dataid))
+            found.setdefault(event.after or "", []).append((name, dataid))
     return found

@@ -6,6 +6,7 @@ Other than `odf status` it counts what is READY only where that is little, and p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..errors import BadDataid, BadId
 from ..model import (
@@ -17,35 +18,31 @@ from ..model import (
     RUNNING,
     TYPES,
     Catalogue,
-    Dataset,
     Partition,
     canonical,
-    from_ordinal,
     ordinal,
     sort_key,
 )
-from ..model.dataid import moment
-from ..shapes import dataclass, field, replace
-from ..store import Ends, Store
-from .absent import MISSING, REFUSED, count_within, last_expected
-from .axis import FIRST_KEY, LAST_KEY, Axis, axis, single_columns
+from ..model.definitions.dataid import moment
+from ..store import FirstAndLast, Store
+from .absent import MISSING, REFUSED, SIGNS, absent, count_within
+from .axis import Axis, axis, single_columns
 from .flow import datasets_in_order
-from .matrix import WORST_FIRST, Block, Cell, Line, Window, window
+from .matrix import WORST_FIRST, Block, Cell, KeyWindow, MatrixRow, window
 from .stale import STALE, Marked, marked, stale_now
 
 STATUSES = (READY, RUNNING, FAILED, RESUBMIT, HOLD, PENDING, REFUSED, MISSING, STALE)
 _UNSETTLED = (RUNNING, FAILED, RESUBMIT, HOLD, PENDING)
 _MOST_UNSETTLED = 10_000  # chunks that are not READY and are read one by one
 _MOST_IN_CELL = 1000  # that are counted where there are more of them
-_COUNTED = 100_000  # chunks in all cells: where there are more, nobody counts what is READY
-_LOOK_BACK = 400  # periods of a dataset, among which missing ones are looked for
+_COUNTED = 100_000  # chunks in all cells: where there are more, READY ones are not counted
 _UNTOUCHED = 20  # datasets without a chunk that are named
 
 Span = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MatrixFilter:
     """Which part of the matrix: empty means everything. since and until are dataids or periods."""
 
     dataset: str = ""
@@ -77,7 +74,7 @@ class Heat:
 
 def heat(
     store: Store,
-    wanted: Wanted = Wanted(),  # noqa: B008 (it is frozen)
+    wanted: MatrixFilter = MatrixFilter(),  # noqa: B008 (it is frozen)
     *,
     start: int = 0,
     rows: int = 40,
@@ -120,7 +117,7 @@ def status_of(word: str) -> str | None:
     return canonical(word)
 
 
-def _windows(catalogue: Catalogue, wanted: Wanted) -> dict[str, Window]:
+def _windows(catalogue: Catalogue, wanted: MatrixFilter) -> dict[str, KeyWindow]:
     """The datasets that are wanted, in the order of the flow, each with its window."""
     names = [catalogue.dataset(wanted.dataset).datasetid] if wanted.dataset else datasets_in_order(catalogue)
     if wanted.job:
@@ -145,15 +142,15 @@ class _Known:
     """What the store says of all these datasets, each thing asked for once."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, windows: Mapping[str, Window], period: str, stale: Marked
+        self, store: Store, catalogue: Catalogue, windows: Mapping[str, KeyWindow], period: str, stale: Marked
     ) -> None:
         self._store, self._catalogue, self._windows, self._period = store, catalogue, windows, period
         names = list(windows)
-        self._ends = dict(zip(names, store.ends_given([self._span(name) for name in names]), strict=True))
-        bad = store.span_chunks([(name, "", "") for name in names], _MOST_IN_CELL)
+        self._ends = dict(zip(names, store.views.ends_given([self._span(name) for name in names]), strict=True))
+        bad = store.views.span_chunks([(name, "", "") for name in names], _MOST_IN_CELL)
         self._malformed = {name: n for name, n in zip(names, bad, strict=True) if n}
         self.marks, self.stale = stale, stale.within(windows)
-        rows = store.unsettled_between([self._span(name) for name in names], _MOST_UNSETTLED + 1)
+        rows = store.views.unsettled_between([self._span(name) for name in names], _MOST_UNSETTLED + 1)
         self._is_all = len(rows) <= _MOST_UNSETTLED
         # By dataset and sign, the keys of what is not READY, in order.
         self._keys: dict[str, dict[str, list[str]]] = {}
@@ -161,7 +158,7 @@ class _Known:
             self._put(row.datasetid, row.status, row.dataid)
         self._counts: dict[str, dict[str, int]] = {}
         if not self._is_all:
-            for each in store.figures_now().unsettled:
+            for each in store.views.figures_now().unsettled:
                 self._counts.setdefault(each.datasetid, {})[each.status] = each.n
         self._absent()
         for signs in self._keys.values():
@@ -182,40 +179,10 @@ class _Known:
 
     def _absent(self) -> None:
         """Chunks that are not there: refused at the door, or missing among the last periods that are expected."""
-        refused = {(str(event.datasetid), str(event.dataid)) for event in self._store.refusals()}
-        refused = {chunk for chunk in refused if chunk[0] in self._windows}
-        there: Iterable[tuple[str, str]] = self._store.given_chunks(sorted(refused))
-        refused -= {*there}
-        for name, dataid in sorted(refused):
-            self._put(name, REFUSED, dataid)
-        expected = {
-            name: periods for name in self._windows if (periods := self._expected(self._catalogue.datasets[name]))
-        }
-        spans = [
-            (name, sort_key(self._partition(name), some[0]), sort_key(self._partition(name), some[-1]))
-            for name, some in expected.items()
-        ]
-        found = self._store.chunks_within(spans, sum(map(len, expected.values())) + 1)
-        known = {(row.datasetid, row.dataid) for row in found} | refused
-        for name, some in expected.items():
-            for dataid in some:
-                if (name, dataid) not in known:
-                    self._put(name, MISSING, dataid)
-
-    def _expected(self, dataset: Dataset) -> list[str]:
-        last = last_expected(self._catalogue, dataset, self._store.clock()) if dataset.options.get("expected") else None
-        first = dataset.partition.start or self._first(dataset.datasetid)
-        if last is None or first is None:
-            return []
-        try:
-            low = max(ordinal(dataset.partition, first), last - _LOOK_BACK + 1)
-        except (BadDataid, BadId):
-            return []
-        return [from_ordinal(dataset.partition, number) for number in range(low, last + 1)]
-
-    def _first(self, name: str) -> str | None:
-        ends = self._store.ends_given([(name, FIRST_KEY, LAST_KEY)])
-        return ends[0].first_dataid
+        for name, known in absent(self._store.views, self._catalogue, self._windows).items():
+            for sign in SIGNS:
+                for dataid in known.of(sign):
+                    self._put(name, sign, dataid)
 
     def _partition(self, name: str) -> Partition:
         return self._catalogue.datasets[name].partition
@@ -251,8 +218,8 @@ class _Known:
             return [self._cells(type_name, scale, lines)]
         return self._text_blocks(type_name, lines, width)
 
-    def _line(self, name: str) -> Line:
-        ends: Ends = self._ends[name]
+    def _line(self, name: str) -> MatrixRow:
+        ends: FirstAndLast = self._ends[name]
         signs = self._keys.get(name, {})
         counts = {sign: len(keys) for sign, keys in signs.items() if keys}
         if not self._is_all:
@@ -261,7 +228,7 @@ class _Known:
             counts[STALE] = stale
         producer = self._catalogue.producer_id(name)
         malformed = self._malformed.get(name, 0)
-        return Line(name, producer, ends.first_dataid, ends.last_dataid, counts, not self._is_all, (), malformed)
+        return MatrixRow(name, producer, ends.first_dataid, ends.last_dataid, counts, not self._is_all, (), malformed)
 
     def _ordinal_axis(self, type_name: str, names: Sequence[str], width: int) -> Axis | None:
         """From the first chunk to the last of all these datasets, also of those on other pages, so that pages compare."""
@@ -275,12 +242,12 @@ class _Known:
         numbers += _whole(type_name, self._period)
         return axis(type_name, min(numbers), max(numbers), width) if numbers else None
 
-    def _text_blocks(self, type_name: str, lines: Sequence[Line], width: int) -> list[Block]:
+    def _text_blocks(self, type_name: str, lines: Sequence[MatrixRow], width: int) -> list[Block]:
         there: dict[str, dict[str, str]] = {}
         positions: dict[str, str] = {}
         for line in lines:
             _, low, high = self._span(line.datasetid)
-            found = self._store.chunks_between(line.datasetid, low, high, width + 1)
+            found = self._store.views.chunks_between(line.datasetid, low, high, width + 1)
             if len(found) <= width:
                 there[line.datasetid] = {each.dataid: each.status for each in found}
                 positions |= {each.dataid: each.sort_key for each in found}
@@ -298,7 +265,7 @@ class _Known:
         rest = [line for line in lines if line.datasetid not in there or not positions]
         return [*blocks, Block(type_name, "", (), tuple(rest), False)] if rest else blocks
 
-    def _cells(self, type_name: str, scale: Axis, lines: Sequence[Line]) -> Block:
+    def _cells(self, type_name: str, scale: Axis, lines: Sequence[MatrixRow]) -> Block:
         if scale.is_single:
             return self._single_cells(type_name, scale, lines)
         key_of = TYPES[type_name].sort_key
@@ -306,8 +273,8 @@ class _Known:
         flat = [(line.datasetid, *ends) for line in lines for ends in keys]
         inside = sum(column.size for column in scale.columns) * len(lines)
         most = _MOST_IN_CELL * 1000 if inside <= _COUNTED else 1
-        totals = iter(self._store.span_chunks(flat, most))
-        counted = iter(self._store.span_counts(flat, _MOST_IN_CELL)) if not self._is_all else None
+        totals = iter(self._store.views.span_chunks(flat, most))
+        counted = iter(self._store.views.span_counts(flat, _MOST_IN_CELL)) if not self._is_all else None
         shown = []
         for line in lines:
             signs = self._keys.get(line.datasetid, {})
@@ -320,10 +287,10 @@ class _Known:
             shown.append(_with(line, cells, most > 1))
         return Block(type_name, scale.each, scale.columns, tuple(shown), most > 1)
 
-    def _single_cells(self, type_name: str, scale: Axis, lines: Sequence[Line]) -> Block:
+    def _single_cells(self, type_name: str, scale: Axis, lines: Sequence[MatrixRow]) -> Block:
         keys = [TYPES[type_name].sort_key(column.first) for column in scale.columns]
         spans = [(line.datasetid, keys[0], keys[-1]) for line in lines]
-        found = self._store.chunks_within(spans, 2 * len(lines) * len(scale.columns) + 1)
+        found = self._store.views.chunks_within(spans, 2 * len(lines) * len(scale.columns) + 1)
         there = {(row.datasetid, row.dataid): row.status for row in found}
         shown = []
         for line in lines:
@@ -338,7 +305,7 @@ class _Known:
 
 
 def _whole(type_name: str, period: str) -> list[int]:
-    """The first and the last ordinal of a period that somebody looks into: all of it is shown, whatever there is."""
+    """The first and the last ordinal of a chosen period: all of it is shown, whatever there is."""
     fine = TYPES[type_name]
     for coarse in TYPES.values():
         if coarse.width and coarse.width == len(period) and coarse.width < fine.width and fine.is_time:
@@ -365,7 +332,7 @@ def _cell(counts: Mapping[str, int], total: int, is_counted: bool) -> Cell:
     return Cell(READY if total else None, total if is_counted else 0, total if is_counted else None)
 
 
-def _with(line: Line, cells: Sequence[Cell], is_counted: bool) -> Line:
+def _with(line: MatrixRow, cells: Sequence[Cell], is_counted: bool) -> MatrixRow:
     """The line with its cells, and with what is READY where they were counted."""
     counts = dict(line.counts)
     if is_counted:

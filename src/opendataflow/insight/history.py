@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from ..errors import UnknownDataset, UnknownJob, UsageError
 from ..model import FAILED, HOLD, PENDING, RESUBMIT, check_dataid, dataids
 from ..model.selector import Selector, Subject
-from ..shapes import NamedTuple, dataclass
-from ..store import Filter, Store, Stretch, Told
+from ..store import Store
+from ..store.views import Filter, HistoryLine, Stretch
 from .selection import ChunkId, Scope, scope
 
 # Every kind of event, in words.
@@ -24,7 +26,7 @@ KINDS = {
     "rescued": "lease ran out",
     "lost": "lost its chunk",
     "cancelled": "cancelled",
-    "stopped": "stopped with its worker",
+    "stopped": "stopped",
     "announced": "announced",
     "resubmitted": "resubmitted",
     "held": "held",
@@ -42,6 +44,7 @@ KINDS = {
     "resumed": "job resumed",
     "pool set": "slots changed",
 }
+_MARKED = "marked as bad"  # a failure without a run
 _OFTEN = ("claimed", "admitted", "published", "announced")
 _RARE = tuple(kind for kind in KINDS if kind not in _OFTEN)
 _ONLY_RARELY = {FAILED, RESUBMIT, HOLD, PENDING}
@@ -82,7 +85,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryPage:
     """A page of history. older is where the next page begins, if there may be one.
 
     partly is the event before which claims, publishes and announcements were not looked at, where nothing else was named.
@@ -96,7 +99,7 @@ class History:
 class _Look(NamedTuple):
     """What one look found, and the event after which nothing is left to be found."""
 
-    events: list[Told]
+    events: list[HistoryLine]
     floor: int
 
 
@@ -105,13 +108,11 @@ _Way = Callable[[Stretch], _Look]
 
 def history(
     store: Store, selector: Selector, *, kinds: Sequence[str] = (), n: int = 50, before: int | None = None
-) -> History:
+) -> HistoryPage:
     """The newest n events that are meant, before a given one."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise UsageError(f"there is no kind of event {kind[:60]!r}", hint=f"There are: {', '.join(KINDS)}.")
+    kinds = [_kind_of(kind) for kind in kinds]
     meant = _scope(store, selector)
-    newest = min(store.newest_event() + 1, before if before is not None else _LAST)
+    newest = min(store.views.newest_event() + 1, before if before is not None else _LAST)
     stretch = _stretch(store, selector, newest)
     found = {each.eventid: each for each in _told_late(store, meant, kinds, stretch, newest)}
     partly: int | None = None
@@ -133,19 +134,19 @@ def history(
         older = page[-1].eventid if page[-1].eventid > stretch.floor + 1 else None
     else:
         older = floor + 1 if floor > stretch.floor else None
-    return History(tuple(map(_happened, page)), older, partly)
+    return HistoryPage(tuple(map(_happened, page)), older, partly)
 
 
-def subject_of(event: Told) -> Subject:
+def subject_of(event: HistoryLine) -> Subject:
     """An event as a selector sees it."""
     said = (event.outcome, event.after, event.why)
     return Subject(event.datasetid, event.dataid, event.jobid, event.after, event.at, event.who, said)
 
 
-def _happened(event: Told) -> Happened:
+def _happened(event: HistoryLine) -> Happened:
     what = KINDS.get(event.kind, event.kind)
     if event.kind == "failed" and event.runid is None:
-        what = "marked as bad"
+        what = _MARKED
     # How a run ended is said where it ended, not where it began.
     outcome = event.outcome if event.kind in ("failed", "rescued", "lost", "cancelled", "stopped") else None
     return Happened(
@@ -154,31 +155,41 @@ def _happened(event: Told) -> Happened:
     )
 
 
+def _kind_of(word: str) -> str:
+    """A kind of event by its name, or by the words in which it is printed."""
+    if word in KINDS:
+        return word
+    for kind, words in (*KINDS.items(), ("failed", _MARKED)):
+        if word == words:
+            return kind
+    raise UsageError(f"there is no kind of event {word[:60]!r}", hint=f"There are: {', '.join(KINDS)}.")
+
+
 def _scope(store: Store, selector: Selector) -> Scope:
     """What a selector can mean; a dataset or a job that is no longer there still has its history."""
     try:
         return scope(store, selector)
     except UnknownDataset:
-        if selector.is_by_flow or not store.told_of_datasets(Stretch(_LAST), selector.datasets, 1):
+        if selector.is_by_flow or not store.views.history_of_datasets(Stretch(_LAST), selector.datasets, 1):
             raise
     except UnknownJob:
-        if selector.is_by_flow or not any(store.runs(jobid=jobid, n=1) for jobid in selector.jobs):
+        if selector.is_by_flow or not any(store.views.runs(jobid=jobid, n=1) for jobid in selector.jobs):
             raise
     return Scope(selector, store.catalogue(), frozenset(selector.datasets) or None)
 
 
 def _stretch(store: Store, selector: Selector, newest: int) -> Stretch:
     """The part of history that a span of time lies in; times rise with numbers, but for changes by SQL, told later."""
-    top = min(newest, store.event_before(selector.until) + 1) if selector.until else newest
-    floor = max(store.event_before(selector.since) - _MARGIN, 0) if selector.since else 0
+    top = min(newest, store.views.event_before(selector.until) + 1) if selector.until else newest
+    floor = max(store.views.event_before(selector.since) - _MARGIN, 0) if selector.since else 0
     return Stretch(top, min(floor, top - 1))
 
 
-def _told_late(store: Store, meant: Scope, kinds: Sequence[str], stretch: Stretch, newest: int) -> list[Told]:
+def _told_late(store: Store, meant: Scope, kinds: Sequence[str], stretch: Stretch, newest: int) -> list[HistoryLine]:
     """Changes by SQL of the span of time that were folded in after it."""
     if stretch.before >= newest or (kinds and "sql" not in kinds):
         return []
-    late = store.told_of_kinds(Stretch(newest, stretch.before - 1), ("sql",), _LOOK)
+    late = store.views.history_of_kinds(Stretch(newest, stretch.before - 1), ("sql",), _LOOK)
     return [event for event in late if meant.matches(subject_of(event))]
 
 
@@ -244,14 +255,14 @@ def _outputs(meant: Scope) -> list[str]:
 
 
 def _by_chunks(store: Store, chunks: Sequence[ChunkId]) -> _Way:
-    return lambda stretch: _cut(store.told_of_chunks(stretch, chunks, _LOOK), stretch, _LOOK)
+    return lambda stretch: _cut(store.views.history_of_chunks(stretch, chunks, _LOOK), stretch, _LOOK)
 
 
 def _by_datasets(store: Store, datasets: Sequence[str], jobs: Sequence[str]) -> _Way:
     def look(stretch: Stretch) -> _Look:
-        found = _cut(store.told_of_datasets(stretch, datasets, _LONG_LOOK), stretch, _LONG_LOOK)
+        found = _cut(store.views.history_of_datasets(stretch, datasets, _LONG_LOOK), stretch, _LONG_LOOK)
         if jobs:  # what is said of a job itself is about no dataset
-            found.events.extend(store.told_of_kinds(stretch._replace(floor=found.floor), _OF_JOBS, _LOOK))
+            found.events.extend(store.views.history_of_kinds(stretch._replace(floor=found.floor), _OF_JOBS, _LOOK))
         return found
 
     return look
@@ -259,7 +270,7 @@ def _by_datasets(store: Store, datasets: Sequence[str], jobs: Sequence[str]) -> 
 
 def _by_kinds(store: Store, kinds: Sequence[str]) -> _Way:
     def look(stretch: Stretch) -> _Look:
-        events = store.told_of_kinds(stretch, kinds, _LOOK)
+        events = store.views.history_of_kinds(stretch, kinds, _LOOK)
         cut = [stretch.floor]
         for kind in kinds:
             own = [event.eventid for event in events if event.kind == kind]
@@ -278,10 +289,10 @@ def _one_by_one(store: Store, meant: Scope, kinds: Sequence[str], n: int) -> _Wa
 
     def look(stretch: Stretch) -> _Look:
         part = stretch._replace(floor=max(stretch.floor, stretch.before - 1 - _STRETCH))
-        return _cut(store.told(part, wanted, most), part, most)
+        return _cut(store.views.history(part, wanted, most), part, most)
 
     return look
 
 
-def _cut(events: list[Told], stretch: Stretch, most: int) -> _Look:
+def _cut(events: list[HistoryLine], stretch: Stretch, most: int) -> _Look:
     return _Look(events, events[-1].eventid - 1 if len(events) >= most else stretch.floor)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
 from ..errors import OdfError
 from ..model import READY, Catalogue, Job, Mapping, Partition, Pause
-from ..model.cause import cause_key
+from ..model.decision.cause import cause_key
 from ..project import Project, code_of
-from ..run.declared import mentioned_in
-from ..shapes import dataclass
-from ..store import Attempted, Run, Store
+from ..run.decorated_jobs import mentioned_in
+from ..store import Run, Store
+from ..store.views import Attempted
 from ..tokens import shown_facts
 from .usual import seconds_so_far, usual_seconds
 from .why.job import about_job
@@ -51,7 +52,7 @@ class Writes:
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class RunningChunk:
     """One chunk that runs: how far it is, as far as earlier runs of its job tell."""
 
     runid: int
@@ -64,12 +65,12 @@ class Going:
 
     @property
     def part(self) -> float | None:
-        """How far it is, from 0 to 1; None when nobody can tell, or when it takes longer than usual."""
+        """How far it is, from 0 to 1; None when there is no estimate, or when it takes longer than usual."""
         return self.seconds / self.usual if self.usual and self.seconds <= self.usual else None
 
     @property
     def left(self) -> float | None:
-        """Seconds until it is over if it takes as long as usual; None when nobody can tell."""
+        """Seconds until it is over if it takes as long as usual; None without an estimate."""
         return self.usual - self.seconds if self.part is not None and self.usual else None
 
 
@@ -109,7 +110,7 @@ class FailedFor:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class JobRuleLine:
     """One rule of a job, as people say it."""
 
     name: str
@@ -125,13 +126,13 @@ class JobSheet:
     writes: tuple[Writes, ...]
     code: str  # the name of its file, within the project
     code_problem: str
-    rules: tuple[Rule, ...]
+    rules: tuple[JobRuleLine, ...]
     items: tuple[str, ...]  # the names of its env items, never their values
     paused: Pause | None
     next: tuple[str, ...]
     claimable: int
     counting_stopped: bool
-    running: tuple[Going, ...]
+    running: tuple[RunningChunk, ...]
     more_running: int
     reasons: tuple[Reason, ...]
     series: tuple[Series, ...]
@@ -144,11 +145,11 @@ def job_sheet(store: Store, project: Project, jobid: str, before: int | None = N
     """The sheet of a job; before turns to older runs."""
     catalogue = store.catalogue()
     job = catalogue.job(jobid)
-    claimable = store.claimable(jobid, _MOST_COUNTED)
+    claimable = store.views.claimable(jobid, _MOST_COUNTED)
     usual = usual_seconds(store, jobid)
-    now = store.clock()
-    running = [run for run in store.running() if run.jobid == jobid]
-    runs = store.runs(jobid=jobid, before=before, n=_RUNS)
+    now = store.views.clock()
+    running = [run for run in store.views.running() if run.jobid == jobid]
+    runs = store.views.runs(jobid=jobid, before=before, n=_RUNS)
     code, problem = _code(project, job)
     return JobSheet(
         jobid,
@@ -159,13 +160,13 @@ def job_sheet(store: Store, project: Project, jobid: str, before: int | None = N
         tuple(_rules(job)),
         tuple(sorted(job.env)),
         catalogue.paused.get(jobid),
-        tuple(store.next_dataids(jobid, _NEXT)),
+        tuple(store.views.next_dataids(jobid, _NEXT)),
         claimable,
         claimable >= _MOST_COUNTED,
         tuple(_going(run, usual, now) for run in running[:_MOST_RUNNING]),
         max(len(running) - _MOST_RUNNING, 0),
         about_job(store, catalogue, job, project).reasons,
-        tuple(_series(store, name) for name in job.outputs[:_MOST_OUTPUTS]),
+        tuple(_series(store, name, usual) for name in job.outputs[:_MOST_OUTPUTS]),
         tuple(_causes(store, job)),
         tuple(runs),
         runs[-1].runid if len(runs) == _RUNS else None,
@@ -226,44 +227,44 @@ def _code(project: Project, job: Job) -> tuple[str, str]:
     return str(path.relative_to(project.folder)) if path.is_relative_to(project.folder) else path.name, ""
 
 
-def _rules(job: Job) -> Iterator[Rule]:
+def _rules(job: Job) -> Iterator[JobRuleLine]:
     retry = job.retry
     if retry.retries:
         after = f"after {duration(retry.backoff)}, then twice as long each time, at most {duration(retry.backoff_max)}"
         only = f", only after {', '.join(retry.on)}" if retry.on else ""
-        yield Rule("retries", f"{retry.retries:,} {after}{only}")
+        yield JobRuleLine("retries", f"{retry.retries:,} {after}{only}")
     else:
-        yield Rule("retries", "none; a run that only lost its lease is tried twice more")
-    yield Rule("timeout", duration(job.timeout) if job.timeout else "none")
-    yield Rule("lease", duration(job.lease))
-    yield Rule("pool", job.pool or "none")
-    yield Rule("on_new_version", job.on_new_version)
+        yield JobRuleLine("retries", "none; a run that only lost its lease is tried twice more")
+    yield JobRuleLine("timeout", duration(job.timeout) if job.timeout else "none")
+    yield JobRuleLine("lease", duration(job.lease))
+    yield JobRuleLine("pool", job.pool or "none")
+    yield JobRuleLine("on_new_version", job.on_new_version)
     for name, value in sorted(shown_facts(job.options).items()):
         if name != "on_new_version":
-            # A table of settings may hold what is nobody's business: its names are enough.
+            # A table of settings may hold secrets: its names are enough.
             text = ", ".join(sorted(value)) if isinstance(value, dict) else str(value)
-            yield Rule(name, text[:_LONGEST])
+            yield JobRuleLine(name, text[:_LONGEST])
 
 
 # Now ----------------------------------------------------------------------------------------------------------------
 
 
-def _going(run: Run, usual: float | None, now: float) -> Going:
+def _going(run: Run, usual: float | None, now: float) -> RunningChunk:
     left = run.lease_until - now if run.lease_until is not None else None
-    return Going(run.runid, run.dataid, run.owner, run.started, seconds_so_far(run), usual, left)
+    return RunningChunk(run.runid, run.dataid, run.owner, run.started, seconds_so_far(run), usual, left)
 
 
 # Then ---------------------------------------------------------------------------------------------------------------
 
 
-def _series(store: Store, datasetid: str) -> Series:
-    made = store.made_newest(datasetid, _POINTS)[::-1]
+def _series(store: Store, datasetid: str, usual: float | None) -> Series:
+    made = store.views.made_newest(datasetid, _POINTS)[::-1]
     points = tuple(Point(each.dataid, each.status, each.runid, each.seconds, each.rows, each.bytes) for each in made)
     good = [point for point in points if point.status == READY]
     return Series(
         datasetid,
         points,
-        _middle(point.seconds for point in good),
+        usual,
         _middle(point.rows for point in good),
     )
 
@@ -277,10 +278,10 @@ def _causes(store: Store, job: Job) -> list[FailedFor]:
     """Why runs of a job failed lately, and why chunks are FAILED now, grouped by what they say."""
     runs: dict[_Key, list[Attempted]] = {}
     keys = _Keys(job.jobid)
-    for run in store.attempts_failed(job.jobid, _MOST_FAILED):
+    for run in store.views.attempts_failed(job.jobid, _MOST_FAILED):
         runs.setdefault(keys.of(run.dataid, run.outcome or run.status, run.detail), []).append(run)
     now: dict[_Key, list[tuple[str, int | None, datetime | None, str]]] = {}
-    for chunk in store.failed_newest(job.outputs[0], _MOST_FAILED):
+    for chunk in store.views.failed_newest(job.outputs[0], _MOST_FAILED):
         key = keys.of(chunk.dataid, chunk.outcome or "FAILED", chunk.detail)
         now.setdefault(key, []).append((chunk.dataid, chunk.runid, chunk.modified, chunk.detail or ""))
     causes = []

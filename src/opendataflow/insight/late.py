@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ..errors import BadDataid, BadDefinition, BadId
 from ..model import READY, TYPES, Catalogue, Dataset, Partition, from_ordinal, ordinal, sort_key
-from ..model.calendar import zone_of
-from ..model.deadline import Deadline, due, parse_deadline, parse_expected
-from ..shapes import dataclass
+from ..model.definitions.calendar import calendar_filter, zone_of
+from ..model.definitions.deadline import Deadline, due, parse_deadline, parse_expected
 from ..store import Store
-from .absent import MISSING, REFUSED
+from .absent import LOOK_BACK, MISSING, REFUSED
 from .axis import FIRST_KEY, LAST_KEY
-from .holdup import Holdup, Link, left_of
+from .holdup import Holdup, HoldupStep, left_of
+from .seen import StoreViews
 
 LATE = "LATE"  # a sign of the matrix, beside MISSING and REFUSED
-LOOK_BACK = 400  # periods of a dataset: what was never there before them is not looked for
 _MOST = 1000  # chunks that are listed
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """One chunk that is not READY although it is due: LATE, or from outside MISSING, or REFUSED when it came.
+    """One chunk that is not READY although it is due: LATE where a deadline has passed, MISSING or REFUSED where it is not
+    there and either comes from outside or has no deadline.
 
     chain begins with what holds it up and ends with the chunk itself. seconds_left is how long the jobs of the chain
     usually take; expected is the end of that, where the first of them runs or can run now.
@@ -34,12 +35,12 @@ class Late:
     status: str | None
     due: datetime
     seconds_late: float
-    chain: tuple[Link, ...] = ()
+    chain: tuple[HoldupStep, ...] = ()
     seconds_left: float | None = None
     expected: datetime | None = None
 
     @property
-    def root(self) -> Link:
+    def root(self) -> HoldupStep:
         """What holds it up, in the end."""
         return self.chain[0]
 
@@ -111,7 +112,7 @@ def late(
     are read, and of those that were never there only the last LOOK_BACK periods of a dataset are looked at.
     """
     catalogue, zone = store.catalogue(), zone_of(store.catalogue().datasets)
-    now = datetime.fromtimestamp(store.clock(), UTC)
+    now = datetime.fromtimestamp(store.views.clock(), UTC)
     rules = {
         name: rule
         for name, dataset in catalogue.datasets.items()
@@ -127,19 +128,19 @@ def late(
         if last is not None:
             spans[name] = FIRST_KEY, sort_key(catalogue.datasets[name].partition, last)
     with_deadline = {name: span for name, span in spans.items() if not rules[name].only_missing}
-    unsettled = store.unsettled_between([(name, *span) for name, span in with_deadline.items()], most + 1)
+    unsettled = store.views.unsettled_between([(name, *span) for name, span in with_deadline.items()], most + 1)
     more = len(unsettled) > most
     statuses = {(name, dataid): status for name, dataid, status in unsettled[:most]}
     absent = [chunk for name, (_, high) in spans.items() for chunk in _never_there(store, catalogue, name, rules, high)]
-    # What came and was refused is not missing: somebody delivered it.
-    refused = {(event.datasetid, event.dataid) for event in store.refusals()} if absent else set()
+    # What came and was refused is not missing: it was delivered.
+    refused = {(event.datasetid, event.dataid) for event in store.views.refusals()} if absent else set()
     for chunk in [*statuses, *absent]:
         name, dataid = chunk
         status = statuses.get(chunk)
         moment = _due(catalogue.datasets[name].partition, dataid, rules[name].deadline, zone)
         if moment is not None and wanted(name, dataid, status):
-            sign = LATE if status is not None or catalogue.producer_id(name) is not None else MISSING
-            sign = REFUSED if sign == MISSING and chunk in refused else sign
+            is_absent = status is None and (rules[name].only_missing or catalogue.producer_id(name) is None)
+            sign = LATE if not is_absent else REFUSED if chunk in refused else MISSING
             found.append(Late(name, dataid, sign, status, moment, (now - moment).total_seconds()))
     found.sort(key=lambda each: (each.due, each.datasetid, each.dataid))
     more = more or len(found) > most
@@ -187,28 +188,29 @@ def _never_there(
     partition = catalogue.datasets[name].partition
     if not rules[name].is_expected:
         return
-    begin = partition.start or _first(store, name)
+    begin = partition.start or _first(store.views, name)
     if begin is None:
         return
     last = ordinal(partition, high)
     low = max(ordinal(partition, begin), last - LOOK_BACK + 1)
     if low > last:
         return
-    there = {chunk.dataid for chunk in store.chunks_between(name, from_ordinal(partition, low), high, LOOK_BACK + 1)}
-    yield from (
-        (name, dataid)
-        for dataid in (from_ordinal(partition, number) for number in range(low, last + 1))
-        if dataid not in there
+    there = {
+        chunk.dataid for chunk in store.views.chunks_between(name, from_ordinal(partition, low), high, LOOK_BACK + 1)
+    }
+    periods = filter(
+        calendar_filter(catalogue, name), (from_ordinal(partition, number) for number in range(low, last + 1))
     )
+    yield from ((name, dataid) for dataid in periods if dataid not in there)
 
 
-def _first(store: Store, name: str) -> str | None:
+def _first(store: StoreViews, name: str) -> str | None:
     (ends,) = store.ends_given([(name, FIRST_KEY, LAST_KEY)])
     return ends.first_dataid
 
 
 def _with_chain(held: Holdup, each: Late, now: datetime) -> Late:
-    chain: Sequence[Link] = held.chain(each.datasetid, each.dataid)
+    chain: Sequence[HoldupStep] = held.chain(each.datasetid, each.dataid)
     left = left_of(chain)
     expected = now + timedelta(seconds=left) if left is not None and chain[0].goes_on else None
     return Late(
@@ -219,10 +221,23 @@ def _with_chain(held: Holdup, each: Late, now: datetime) -> Late:
     )
 
 
-def missed(catalogue: Catalogue, datasetid: str, dataid: str, status: str | None, now: float) -> datetime | None:
-    """The deadline that a chunk of this status has missed by now; None for one that is READY or not due yet."""
+def missed(store: StoreViews, catalogue: Catalogue, datasetid: str, dataid: str, status: str | None) -> datetime | None:
+    """The deadline that a chunk of this status has missed by now; None for one that is READY, not due or not expected."""
     moment = due_of(catalogue, datasetid, dataid) if status != READY else None
-    return moment if moment is not None and moment.timestamp() <= now else None
+    if moment is None or moment.timestamp() > store.clock():
+        return None
+    return moment if status is not None or _is_expected(store, catalogue, datasetid, dataid) else None
+
+
+def _is_expected(store: StoreViews, catalogue: Catalogue, name: str, dataid: str) -> bool:
+    """Whether a chunk that was never there lies among those that late() looks for, however long ago."""
+    partition, rule = catalogue.datasets[name].partition, _rule(catalogue.datasets[name])
+    begin = partition.start or _first(store, name)
+    if rule is None or not rule.is_expected or begin is None:
+        return False
+    number, end = ordinal(partition, dataid), partition.end
+    is_within = ordinal(partition, begin) <= number and (not end or number <= ordinal(partition, end))
+    return is_within and calendar_filter(catalogue, name)(dataid)
 
 
 def deadlines_missed(store: Store, named: Sequence[str] = ()) -> Lateness | None:

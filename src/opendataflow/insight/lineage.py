@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..errors import UnknownVersion
 from ..model import check_dataid
-from ..shapes import dataclass
-from ..store import Link, Store
+from ..store import LineageLink, Store
 from .flow_of import BOTH_WAYS, Reach
 from .words import count
 
@@ -18,7 +18,7 @@ VersionId = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class VersionNode:
     """One version of a chunk: who made it when, how far it is from the one that was asked for, and whether it still stands."""
 
     id: str
@@ -47,14 +47,14 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class VersionLineage:
     """A version with everything that it was made from and that was made from it, as far as it was followed."""
 
     datasetid: str
     dataid: str
     root: str
     at: datetime | None
-    nodes: tuple[Version, ...]  # the nearest first
+    nodes: tuple[VersionNode, ...]  # the nearest first
     edges: tuple[Edge, ...]
     is_whole: bool  # nothing was left out
     remarks: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class _Walk:
         self._store, self._at = store, at
         self.root = root
         self.distance: dict[VersionId, int] = {root: 0}
-        self.edges: dict[tuple[VersionId, VersionId], Link] = {}
+        self.edges: dict[tuple[VersionId, VersionId], LineageLink] = {}
         self.cut: set[VersionId] = set()
         self.is_full = False
 
@@ -94,23 +94,23 @@ class _Walk:
                 self.edges[_source(link), _target(link)] = link
             frontier = list(found)
 
-    def _links(self, sign: int, versions: Sequence[VersionId], most: int) -> list[Link]:
+    def _links(self, sign: int, versions: Sequence[VersionId], most: int) -> list[LineageLink]:
         if sign < 0:
-            return self._store.links_into(versions)
-        links = self._store.made_of(versions, most)
+            return self._store.views.links_into(versions)
+        links = self._store.views.made_of(versions, most)
         # Nothing is older than what it was made from, so only this direction can leave the time that is asked for.
         return [link for link in links if self._at is None or link.published is None or link.published <= self._at]
 
 
-def _source(link: Link) -> VersionId:
+def _source(link: LineageLink) -> VersionId:
     return link.in_datasetid, link.in_dataid, link.in_version
 
 
-def _target(link: Link) -> VersionId:
+def _target(link: LineageLink) -> VersionId:
     return link.datasetid, link.dataid, link.version
 
 
-def _ends(link: Link, sign: int) -> tuple[VersionId, VersionId]:
+def _ends(link: LineageLink, sign: int) -> tuple[VersionId, VersionId]:
     """Where a walk in this direction comes from, and where it goes."""
     return (_source(link), _target(link)) if sign > 0 else (_target(link), _source(link))
 
@@ -122,7 +122,7 @@ def lineage(
     version: int | None = None,
     reach: Reach = BOTH_WAYS,
     at: datetime | None = None,
-) -> Lineage:
+) -> VersionLineage:
     """The versions that really went into a chunk and came out of it: of its current version, or of the one that it was then."""
     walk = _Walk(store, at, (datasetid, dataid, _root(store, datasetid, dataid, version, at)))
     remarks: list[str] = []
@@ -135,13 +135,15 @@ def lineage(
     elif walk.cut:
         remarks.append(f"it goes on beyond {count(reach.depth, 'job')}; --depth N follows it further")
     edges = tuple(Edge(_id(a), _id(b), link.jobid, link.runid) for (a, b), link in walk.edges.items())
-    return Lineage(datasetid, dataid, _id(walk.root), at, _nodes(store, walk, at), edges, not walk.cut, tuple(remarks))
+    return VersionLineage(
+        datasetid, dataid, _id(walk.root), at, _nodes(store, walk, at), edges, not walk.cut, tuple(remarks)
+    )
 
 
 def _root(store: Store, datasetid: str, dataid: str, version: int | None, at: datetime | None) -> int:
     """The version to begin with; named errors for a dataset, a dataid or a version that cannot be."""
     if version is not None:
-        made = store.made([(datasetid, dataid, version)]).get((datasetid, dataid, version))
+        made = store.views.made([(datasetid, dataid, version)]).get((datasetid, dataid, version))
         if made is None or (at is not None and made.at is not None and made.at > at):
             _check(store, datasetid, dataid)
             hint = f"See its versions: odf explain {datasetid} {dataid}"
@@ -150,11 +152,11 @@ def _root(store: Store, datasetid: str, dataid: str, version: int | None, at: da
             )
         return version
     if at is not None:
-        then = store.chunks_then([(datasetid, dataid)], at)[datasetid, dataid]
+        then = store.views.chunks_then([(datasetid, dataid)], at)[datasetid, dataid]
         if not then.is_known:
             _check(store, datasetid, dataid)
         return then.version
-    now = store.current([(datasetid, dataid)]).get((datasetid, dataid))
+    now = store.views.current([(datasetid, dataid)]).get((datasetid, dataid))
     if now is None:
         _check(store, datasetid, dataid)
     return now.version if now else 0
@@ -170,17 +172,17 @@ def _id(version: VersionId) -> str:
     return f"{datasetid}/{dataid}@{number}"
 
 
-def _nodes(store: Store, walk: _Walk, at: datetime | None) -> tuple[Version, ...]:
-    made = store.made(walk.distance)
+def _nodes(store: Store, walk: _Walk, at: datetime | None) -> tuple[VersionNode, ...]:
+    made = store.views.made(walk.distance)
     standing = _standing(store, dict.fromkeys((name, dataid) for name, dataid, _ in walk.distance), at)
     chunks = dict.fromkeys(version[:2] for version in walk.distance)
-    called_back = {each[:3] for each in store.recalled(chunks) if at is None or each.at is None or each.at <= at}
+    called_back = {each[:3] for each in store.views.recalled(chunks) if at is None or each.at is None or each.at <= at}
     nodes = []
     for version, distance in walk.distance.items():
         known = made.get(version)
         status, current = standing.get(version[:2], (None, None))
         nodes.append(
-            Version(
+            VersionNode(
                 _id(version),
                 *version,
                 known.jobid if known else None,
@@ -202,6 +204,6 @@ def _standing(
 ) -> dict[tuple[str, str], tuple[str | None, int | None]]:
     """The status and the version of each chunk that there is, or was then."""
     if at is None:
-        return {chunk: (now.status, now.version) for chunk, now in store.current(chunks).items()}
-    then = store.chunks_then(chunks, at)
+        return {chunk: (now.status, now.version) for chunk, now in store.views.current(chunks).items()}
+    then = store.views.chunks_then(chunks, at)
     return {chunk: (each.status, each.version or None) for chunk, each in then.items() if each.is_known}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from ..errors import BadDataid
 from ..model import (
@@ -22,14 +24,14 @@ from ..model import (
     ordinal,
     sort_key,
 )
-from ..shapes import NamedTuple, dataclass, field
-from ..store import Chunk, Store
+from ..store import Chunk
+from ..store.views import Views
 from .absent import MISSING, REFUSED, SIGNS, Absent, absent, count_within
-from .axis import FIRST_KEY, LAST_KEY, Axis, Column, axis, first_key, last_key, single_columns
+from .axis import FIRST_KEY, LAST_KEY, Axis, AxisColumn, axis, first_key, last_key, single_columns
 from .exceptions import (
     WARNED,
     Exceptions,
-    Reason,
+    RefusalReason,
     chunks_in,
     exceptional_chunks,
     listed_chunks,
@@ -37,7 +39,7 @@ from .exceptions import (
     remarks_on_chunks,
 )
 from .flow import chosen
-from .seen import Seen
+from .seen import StoreViews
 from .stale import STALE, marked, stale_within
 
 # The worst first: what a cell that stands for many chunks shows.
@@ -48,14 +50,14 @@ _COUNTED_IN_CELLS = 100_000
 LONGEST_NAME = 32  # longer names are cut, so that the cells find room
 
 
-class Window(NamedTuple):
+class KeyWindow(NamedTuple):
     """A stretch of a dataset's order: the first and the last key in it."""
 
     low: str = FIRST_KEY
     high: str = LAST_KEY
 
 
-EVERYTHING = Window()
+EVERYTHING = KeyWindow()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MatrixRow:
     """One dataset: where it begins and ends, how many chunks have which status, and its cells."""
 
     datasetid: str
@@ -91,8 +93,8 @@ class Block:
 
     type: str
     each: str
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    columns: tuple[AxisColumn, ...]
+    lines: tuple[MatrixRow, ...]
     is_counted: bool  # the cells know how many chunks they stand for, so that holes show
 
 
@@ -103,14 +105,14 @@ class Overview:
     blocks: tuple[Block, ...]
     exceptions: tuple[Exceptions, ...]
     untouched: tuple[str, ...] = field(default=())  # datasets without any chunk in the window
-    reasons: tuple[Reason, ...] = ()  # why chunks were refused, and the remarks on those that were published
+    reasons: tuple[RefusalReason, ...] = ()  # why chunks were refused, and the remarks on those that were published
     at: datetime | None = None  # the moment that is shown, if it is not now
     not_known: tuple[str, ...] = ()  # for that moment
     more_stale: bool = False  # more chunks may be stale than are marked
 
 
 def overview(
-    store: Seen,
+    store: StoreViews,
     named: Sequence[str] = (),
     *,
     since: str | None = None,
@@ -130,9 +132,11 @@ def overview(
             raise BadDataid(f"no dataset has dataids like {since or until}", hint="See: odf datasets")
     lines = _lines(store, catalogue, names, windows, exact=exact)
     within = {name: windows[name] or EVERYTHING for name in names}
-    known = absent(store, catalogue, within, {name: line.first for name, line in lines.items()})
+    known = absent(store, catalogue, within)
     partitions = {name: catalogue.datasets[name].partition for name in names}
-    stale, more_stale = stale_within(store, within) if isinstance(store, Store) else ({}, False)  # not known of then
+    stale, more_stale = (
+        stale_within(store.store, within) if isinstance(store, Views) else ({}, False)
+    )  # not known of then
     lines = {
         name: _widened(line, partitions[name], known[name], len(stale.get(name, ()))) for name, line in lines.items()
     }
@@ -184,9 +188,9 @@ def _wanted(status: str | None) -> str | None:
     return canonical(status)
 
 
-def _widened(line: Line, partition: Partition, known: Absent, stale: int) -> Line:
+def _widened(line: MatrixRow, partition: Partition, known: Absent, stale: int) -> MatrixRow:
     """The line with its chunks that are not there, counted and inside of its ends."""
-    from ..shapes import replace
+    from dataclasses import replace
 
     counts = {sign: len(known.of(sign)) + (len(known.again) if sign == REFUSED else 0) for sign in SIGNS} | {
         STALE: stale
@@ -197,19 +201,19 @@ def _widened(line: Line, partition: Partition, known: Absent, stale: int) -> Lin
     return replace(line, first=first, last=last, counts={**line.counts, **{sign: n for sign, n in counts.items() if n}})
 
 
-def window(partition: Partition, since: str | None, until: str | None) -> Window | None:
+def window(partition: Partition, since: str | None, until: str | None) -> KeyWindow | None:
     """The window from one dataid or period to another; None when this type has no such dataids."""
     try:
         low = first_key(partition, check_id("dataid", since)) if since else FIRST_KEY
         high = last_key(partition, check_id("dataid", until)) if until else LAST_KEY
     except BadDataid:
         return None
-    return Window(low, high)
+    return KeyWindow(low, high)
 
 
 def _lines(
-    store: Seen, catalogue: Catalogue, names: Sequence[str], windows: dict[str, Window | None], *, exact: bool
-) -> dict[str, Line]:
+    store: StoreViews, catalogue: Catalogue, names: Sequence[str], windows: dict[str, KeyWindow | None], *, exact: bool
+) -> dict[str, MatrixRow]:
     spans = {name: (name, *(windows[name] or EVERYTHING)) for name in names}
     lines = {}
     counted, most = _counted(store, spans, exact=exact)
@@ -222,12 +226,12 @@ def _lines(
         if ready := max(total - sum(by_status.values()), 0):
             by_status = {READY: ready, **by_status}
         producer = catalogue.producer(name)
-        lines[name] = Line(name, producer.jobid if producer else None, *ends, by_status, at_least, (), bad[""])
+        lines[name] = MatrixRow(name, producer.jobid if producer else None, *ends, by_status, at_least, (), bad[""])
     return lines
 
 
 def _counted(
-    store: Seen, spans: dict[str, tuple[str, str, str]], *, exact: bool
+    store: StoreViews, spans: dict[str, tuple[str, str, str]], *, exact: bool
 ) -> tuple[dict[str, dict[str, int]], int]:
     """What each span holds, and where counting stopped: small datasets leave what they do not need to large ones."""
     few = _COUNTED_FIRST
@@ -247,11 +251,11 @@ def _nice(n: int) -> int:
 
 
 def _block(
-    store: Seen,
+    store: StoreViews,
     catalogue: Catalogue,
-    lines: list[Line],
+    lines: list[MatrixRow],
     type_name: str,
-    windows: dict[str, Window | None],
+    windows: dict[str, KeyWindow | None],
     known: dict[str, Absent],
     width: int,
 ) -> Block:
@@ -291,8 +295,8 @@ def _block(
     return Block(type_name, scale.each, scale.columns, _with(lines, cells), most > 1)
 
 
-def _with(lines: list[Line], cells: dict[str, tuple[Cell, ...]]) -> tuple[Line, ...]:
-    from ..shapes import replace
+def _with(lines: list[MatrixRow], cells: dict[str, tuple[Cell, ...]]) -> tuple[MatrixRow, ...]:
+    from dataclasses import replace
 
     return tuple(replace(line, cells=cells[line.datasetid]) for line in lines)
 
@@ -305,7 +309,9 @@ def _cell(counts: dict[str, int], most: int) -> Cell:
     return Cell(READY if total else None, total, total if most > 1 else None)
 
 
-def _single_cells(store: Seen, line: Line, partition: Partition, scale: Axis, known: Absent) -> tuple[Cell, ...]:
+def _single_cells(
+    store: StoreViews, line: MatrixRow, partition: Partition, scale: Axis, known: Absent
+) -> tuple[Cell, ...]:
     low, high = sort_key(partition, scale.columns[0].first), sort_key(partition, scale.columns[-1].first)
     chunks = store.chunks_between(line.datasetid, low, high, len(scale.columns) + 1)
     there = {chunk.dataid: chunk.status for chunk in chunks}
@@ -317,10 +323,10 @@ def _single_cells(store: Seen, line: Line, partition: Partition, scale: Axis, kn
 
 
 def _ordinal_axis(
-    lines: list[Line],
+    lines: list[MatrixRow],
     partitions: dict[str, Partition],
     type_name: str,
-    windows: dict[str, Window | None],
+    windows: dict[str, KeyWindow | None],
     width: int,
 ) -> Axis | None:
     placed = [line for line in lines if line.first is not None and line.last is not None]
@@ -349,10 +355,10 @@ def _not_after(partition: Partition, low: int, high: int, key: str) -> int:
 
 
 def _text_axis(
-    store: Seen,
-    lines: list[Line],
+    store: StoreViews,
+    lines: list[MatrixRow],
     partitions: dict[str, Partition],
-    windows: dict[str, Window | None],
+    windows: dict[str, KeyWindow | None],
     known: dict[str, Absent],
     width: int,
 ) -> Axis | None:
@@ -368,7 +374,7 @@ def _text_axis(
 
 
 def chunk_list(
-    store: Seen,
+    store: StoreViews,
     named: Sequence[str] = (),
     *,
     since: str | None = None,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-
-from ..shapes import NamedTuple
+from typing import NamedTuple
 
 # What surrounds a label, by shape; the class of the same name colours it.
 _SHAPES = {"box": ('["', '"]'), "round": ('(["', '"])')}
@@ -15,7 +14,7 @@ STYLES = {
 }
 
 
-class Box(NamedTuple):
+class MermaidBox(NamedTuple):
     """One node: its own id, the lines of its label, its shape (box or round) and its style, if any."""
 
     id: str
@@ -32,7 +31,7 @@ class Join(NamedTuple):
     label: str = ""
 
 
-def flowchart(boxes: Iterable[Box], joins: Iterable[Join]) -> Iterator[str]:
+def flowchart(boxes: Iterable[MermaidBox], joins: Iterable[Join]) -> Iterator[str]:
     """The lines of a Mermaid flowchart; ids of its own, because what we call things may mean something to Mermaid."""
     numbers: dict[str, str] = {}
     styled: dict[str, list[str]] = {}

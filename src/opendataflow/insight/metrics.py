@@ -9,13 +9,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ..errors import BY_NAME, OdfError
 from ..lineage import DROPPED, SENT
 from ..model import READY
-from ..shapes import NamedTuple, dataclass, field, replace
 from ..store import Store
-from ..store.figures import BUCKETS, Mark, Now, Since
+from ..store.views.counts import BUCKETS, CountsNow, Cursor, Since
+from .absent import refused_chunks
 from .late import Late, late
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
@@ -54,7 +56,7 @@ class Figure:
         return {"name": self.name, "kind": self.kind, "help": self.help, "values": values}
 
 
-class Names:
+class LimitedNames:
     """The first so many names keep their own; those that come later are one."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -67,7 +69,7 @@ class Names:
 
 
 @dataclass
-class History:
+class CountedHistory:
     """What was counted so far: every run and every refusal once."""
 
     claims: Counter[str] = field(default_factory=Counter)
@@ -101,9 +103,9 @@ def _known_outcome(name: str | None) -> str:
 class _Labelled:
     """Values under labels; those whose names are the same in the end are added up."""
 
-    jobs: Names
-    datasets: Names
-    pools: Names
+    jobs: LimitedNames
+    datasets: LimitedNames
+    pools: LimitedNames
 
     def of(self, kind: str, counts: Iterable[tuple[tuple[str, ...], float]], *further: str) -> dict[Labels, float]:
         names = {"job": self.jobs, "dataset": self.datasets, "pool": self.pools}[kind]
@@ -120,9 +122,9 @@ class Metrics:
     def __init__(self, open_it: Callable[[], Store], version: str, most: int = MOST) -> None:
         self._open_it, self._version = open_it, version
         self._store: Store | None = None
-        self._named = _Labelled(Names(most), Names(most), Names(most))
-        self._history = History()
-        self._mark, self._horizon = Mark(), Mark()
+        self._named = _Labelled(LimitedNames(most), LimitedNames(most), LimitedNames(most))
+        self._history = CountedHistory()
+        self._mark, self._horizon = Cursor(), Cursor()
         self._is_counted = False
         self._ready: Mapping[str, int] = {}
         self._late: tuple[Late, ...] = ()
@@ -138,10 +140,10 @@ class Metrics:
         if totals:
             self._count_all(store)
             return [*self._now(store), *self._totals()]
-        newest = store.newest()
-        recent = History()
-        mark = Mark(max(newest.runid - _LAST, 0), max(newest.eventid - _LAST, 0))
-        recent.add(store.figures_since(mark, newest))
+        newest = store.views.newest()
+        recent = CountedHistory()
+        mark = Cursor(max(newest.runid - _LAST, 0), max(newest.eventid - _LAST, 0))
+        recent.add(store.views.figures_since(mark, newest))
         return [*self._now(store), *self._recent(recent)]
 
     def _opened(self) -> Store:
@@ -170,7 +172,7 @@ class Metrics:
             is_counted = self._is_counted  # by now: what is counted meanwhile has its READY chunks in the next look
             if is_counted:
                 horizon = self._horizon
-                self._horizon = store.newest()
+                self._horizon = store.views.newest()
                 self._count(store, horizon)
             return [*self._now(store), *(self._totals() if is_counted else ())]
         except OdfError:
@@ -196,14 +198,14 @@ class Metrics:
             store.close()
 
     def _count_all(self, store: Store) -> None:
-        newest = store.newest()
+        newest = store.views.newest()
         while not self._over.is_set() and not self._count(store, newest, one_page=True):
             pass
         self._horizon, self._is_counted = newest, True
 
-    def _count(self, store: Store, until: Mark, *, one_page: bool = False) -> bool:
+    def _count(self, store: Store, until: Cursor, *, one_page: bool = False) -> bool:
         while True:
-            since = store.figures_since(self._mark, until)
+            since = store.views.figures_since(self._mark, until)
             self._history.add(since)
             self._mark = since.mark
             if since.is_all or one_page:
@@ -214,9 +216,9 @@ class Metrics:
     def _now(self, store: Store) -> Iterator[Figure]:
         named = self._named
         began = time.perf_counter()
-        store.clock()
+        store.views.clock()
         trip = time.perf_counter() - began
-        now, catalogue = store.figures_now(), store.catalogue()
+        now, catalogue = store.views.figures_now(), store.catalogue()
         yield replace(not_up(), values={(): 1})
         yield Figure("odf_build_info", GAUGE, "The version of OpenDataFlow.", {(("version", self._version),): 1})
         yield _one("odf_store_round_trip_seconds", "How long the store took to answer the shortest question.", trip)
@@ -226,37 +228,35 @@ class Metrics:
             "odf_chunks", GAUGE, "Chunks by dataset and status.", named.of("dataset", _floats(chunks), "status")
         )
         yield from self._jobs(now)
-        refusals = store.refusals()
-        known = store.given_chunks([(str(each.datasetid), str(each.dataid)) for each in refusals])
         refused = Counter(
-            (str(each.datasetid), _known_outcome(each.after))
-            for each in refusals
-            if known.get((str(each.datasetid), str(each.dataid))) != READY
+            (name, _known_outcome(event.after))
+            for (name, _), status, event in refused_chunks(store.views, store.views.refusals())
+            if status != READY
         )
-        told = "Chunks whose last delivery or attempt was refused, by the name of the no; at most 1000 are counted."
-        yield Figure("odf_refused", GAUGE, told, named.of("dataset", _floats(list(refused.items())), "name"))
+        meaning = "Chunks whose last delivery or attempt was refused, by the name of the no; at most 1000 are counted."
+        yield Figure("odf_refused", GAUGE, meaning, named.of("dataset", _floats(list(refused.items())), "name"))
         yield from self._lag()
-        slots = [((name,), float(n)) for name in catalogue.pools if (n := store.pool_now(name)[0]) is not None]
+        slots = [((name,), float(n)) for name in catalogue.pools if (n := store.views.pool_now(name)[0]) is not None]
         use = [((name,), 0.0) for name in catalogue.pools]
         use += [((each.pool,), float(each.n)) for each in now.running if each.pool in catalogue.pools]
         yield Figure("odf_pool_slots", GAUGE, "Slots of a pool now, where it has a limit.", named.of("pool", slots))
         yield Figure("odf_pool_slots_used", GAUGE, "Chunks that run in a pool now.", named.of("pool", use))
-        yield _one("odf_jobs_paused", "Jobs that somebody paused.", len(catalogue.paused))
+        yield _one("odf_jobs_paused", "Jobs that are paused.", len(catalogue.paused))
         yield _one("odf_definitions_broken", "Definitions that do not load.", len(catalogue.broken))
         waiting = now.messages.get("WAITING", 0) + now.messages.get("SENDING", 0)
         yield _one("odf_notifications_pending", "Messages to people that were not sent yet.", waiting)
         for what in ("sent", "dropped"):
-            told = f"Messages to people that were {what}."
-            yield Figure(f"odf_notifications_{what}", COUNTER, told, {(): now.messages.get(what.upper(), 0)})
+            meaning = f"Messages to people that were {what}."
+            yield Figure(f"odf_notifications_{what}", COUNTER, meaning, {(): now.messages.get(what.upper(), 0)})
         for what, name in (("sent", SENT), ("dropped", DROPPED)):
-            told = f"OpenLineage events that were {what}, as workers said when they ended."
-            yield Figure(f"odf_openlineage_{what}", COUNTER, told, {(): store.added_up(name)})
+            meaning = f"OpenLineage events that were {what}, as workers said when they ended."
+            yield Figure(f"odf_openlineage_{what}", COUNTER, meaning, {(): store.views.added_up(name)})
 
-    def _jobs(self, now: Now) -> Iterator[Figure]:
+    def _jobs(self, now: CountsNow) -> Iterator[Figure]:
         named = self._named
         claimable = named.of("job", (((name,), float(n)) for name, n in now.claimable.items()))
-        told = "Chunks that a job could take now; counting stops at 10000 for each job."
-        yield Figure("odf_claimable", GAUGE, told, claimable)
+        meaning = "Chunks that a job could take now; counting stops at 10000 for each job."
+        yield Figure("odf_claimable", GAUGE, meaning, claimable)
         deferred = named.of("job", (((name,), float(n)) for name, n in now.deferred.items()))
         yield Figure("odf_deferred", GAUGE, "Chunks that wait until they are tried again.", deferred)
         running = named.of("job", (((each.jobid,), float(each.n)) for each in now.running))
@@ -288,18 +288,18 @@ class Metrics:
     def _each_job(self) -> Iterator[tuple[tuple[str, ...], float]]:
         return (((name,), 0.0) for name in self._history.buckets)
 
-    def _recent(self, recent: History) -> Iterator[Figure]:
+    def _recent(self, recent: CountedHistory) -> Iterator[Figure]:
         """Gauges under names of their own: what looks back a fixed number of rows goes down as well as up."""
         yield from self._counted(recent, "odf_recent_", GAUGE, f"among the last {_LAST} runs or events")
 
-    def _counted(self, history: History, prefix: str, kind: str, when: str) -> Iterator[Figure]:
+    def _counted(self, history: CountedHistory, prefix: str, kind: str, when: str) -> Iterator[Figure]:
         named = self._named
-        for name, told, counts in (
+        for name, meaning, counts in (
             ("claims", "Chunks that were claimed", history.claims),
             ("published", "Runs that published what they made", history.published),
         ):
             values = named.of("job", (((jobid,), float(n)) for jobid, n in counts.items()))
-            yield Figure(f"{prefix}{name}", kind, f"{told}, {when}.", values)
+            yield Figure(f"{prefix}{name}", kind, f"{meaning}, {when}.", values)
         failures = named.of("job", _floats(list(history.failures.items())), "outcome")
         yield Figure(f"{prefix}failures", kind, f"Runs that failed or were lost, by outcome, {when}.", failures)
         refusals: dict[Labels, float | Spread] = {(("name", name),): n for name, n in history.refusals.items()}
@@ -311,8 +311,8 @@ def not_up() -> Figure:
     return _one("odf_up", "Whether the store answered.", 0)
 
 
-def _one(name: str, told: str, value: float) -> Figure:
-    return Figure(name, GAUGE, told, {(): value})
+def _one(name: str, meaning: str, value: float) -> Figure:
+    return Figure(name, GAUGE, meaning, {(): value})
 
 
 def _floats(counts: Iterable[tuple[tuple[str, ...], int]]) -> list[tuple[tuple[str, ...], float]]:
@@ -328,4 +328,4 @@ def _cumulated(counts: Iterable[float]) -> tuple[int, ...]:
 
 
 def _ready_counts(store: Store) -> dict[str, int]:
-    return {name: counts[READY] for name, counts in store.status_counts().items() if READY in counts}
+    return {name: counts[READY] for name, counts in store.views.status_counts().items() if READY in counts}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from statistics import median
 
-from ..shapes import dataclass
 from ..store import Run, Store
+from .usual import usual_of
 
 _PERIOD = 300.0  # seconds
 _MOST_EVENTS = 20_000  # on a busy store the period is shorter
 _MARGIN = 4000  # numbers, by which transactions that overlapped may be out of order
 _LISTED = 50
-_LAST_RUNS = 4000  # among which the usual time is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Activity:
     """What goes on: the runs, the longest first and at most 50 of them, and what could run and waits."""
 
     running: int
@@ -65,12 +64,12 @@ class Now:
     rates: Rates
 
 
-def now(store: Store) -> Now:
+def now(store: Store) -> Activity:
     """What goes on at this moment, in a few looks that cost the same however long the history is."""
-    clock = store.clock()
-    running = sorted(store.running(), key=lambda run: (run.started is None, run.started, run.runid))
-    figures = store.figures_now()
-    return Now(
+    clock = store.views.clock()
+    running = sorted(store.views.running(), key=lambda run: (run.started is None, run.started, run.runid))
+    figures = store.views.figures_now()
+    return Activity(
         len(running),
         sum(_is_lost(run, clock) for run in running),
         tuple(_with_times(store, running[:_LISTED], clock)),
@@ -83,14 +82,14 @@ def now(store: Store) -> Now:
 def rates(store: Store, clock: float) -> Rates:
     """How much was announced, published, failed and refused in the last five minutes, or in less on a busy store."""
     since = datetime.fromtimestamp(clock - _PERIOD, UTC)
-    newest = store.newest_event()
-    floor, begin = max(store.event_before(since) - _MARGIN, 0), since
+    newest = store.views.newest_event()
+    floor, begin = max(store.views.event_before(since) - _MARGIN, 0), since
     if newest - floor > _MOST_EVENTS:
         floor = newest - _MOST_EVENTS
-        first = next(iter(store.events(after=floor, n=1)), None)
+        first = next(iter(store.views.events(after=floor, n=1)), None)
         if first is not None and first.at is not None:
             begin = max(since, first.at)
-    counts = store.event_counts(floor, since)
+    counts = store.views.event_counts(floor, since)
     seconds = max(clock - begin.timestamp(), 1.0)
     return Rates(seconds, *(counts.get(kind, 0) for kind in ("announced", "published", "failed", "refused")))
 
@@ -101,7 +100,7 @@ def _is_lost(run: Run, clock: float) -> bool:
 
 def _with_times(store: Store, runs: Iterable[Run], clock: float) -> list[RunningNow]:
     runs = list(runs)
-    jobs, usual = store.catalogue().jobs, _usual(store, {run.jobid for run in runs})
+    jobs, usual = store.catalogue().jobs, usual_of(store, [run.jobid for run in runs])
     moment = datetime.fromtimestamp(clock, UTC)
     listed = []
     for run in runs:
@@ -124,11 +123,3 @@ def _with_times(store: Store, runs: Iterable[Run], clock: float) -> list[Running
             )
         )
     return listed
-
-
-def _usual(store: Store, jobids: set[str]) -> dict[str, float]:
-    """How long the last good runs of these jobs took, in the middle."""
-    took: dict[str, list[float]] = {}
-    for each in store.took(sorted(jobids), _LAST_RUNS) if jobids else ():
-        took.setdefault(each.jobid, []).append(each.seconds)
-    return {jobid: median(seconds) for jobid, seconds in took.items()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..shapes import replace
 from ..store import Chunk, Store
 from .flow import chosen
-from .matrix import EVERYTHING, Line, Overview, chunk_list, overview, window
-from .then import LOOKED_AT, TODAYS_DEFINITIONS, Then, history_begins
+from .matrix import EVERYTHING, MatrixRow, Overview, chunk_list, overview, window
+from .then import LOOKED_AT, TODAYS_DEFINITIONS, StoreAsOf, history_begins
 
 
 def overview_then(store: Store, at: datetime, named: Sequence[str] = (), **how: Any) -> Overview:
@@ -26,8 +26,8 @@ def chunk_list_then(store: Store, at: datetime, named: Sequence[str] = (), **how
     return chunk_list(_looked(store, at, named, **how), named, **how)
 
 
-def _looked(store: Store, at: datetime, named: Sequence[str], **how: Any) -> Then:
-    then = Then(store, at, most=2**40 if how.get("exact") else LOOKED_AT)
+def _looked(store: Store, at: datetime, named: Sequence[str], **how: Any) -> StoreAsOf:
+    then = StoreAsOf(store, at, most=2**40 if how.get("exact") else LOOKED_AT)
     catalogue = then.catalogue()
     since, until = how.get("since"), how.get("until")
     names = chosen(catalogue, named)
@@ -36,11 +36,11 @@ def _looked(store: Store, at: datetime, named: Sequence[str], **how: Any) -> The
     return then
 
 
-def _cut(then: Then, line: Line) -> Line:
+def _cut(then: StoreAsOf, line: MatrixRow) -> MatrixRow:
     return replace(line, at_least=True) if line.datasetid in then.cut else line
 
 
-def _left_out(then: Then) -> tuple[str, ...]:
+def _left_out(then: StoreAsOf) -> tuple[str, ...]:
     told = [
         TODAYS_DEFINITIONS,
         "what was STALE, and remarks on what was published (WARNED), are not known for that time",

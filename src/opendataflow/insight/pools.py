@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ..shapes import dataclass
+from ..model.moment import written
 from ..store import Store
 
 _MOST = 10_000
@@ -13,7 +14,7 @@ Change = tuple[float, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class PoolUse:
+class PoolUsage:
     """A pool, or a dataset that limits its readers, and its use; slots is None without a limit.
 
     now is how many there are at this moment, by the hours of a pool; changes is when that changes next, and to what.
@@ -48,26 +49,26 @@ def slots_text(slots: int | None) -> str:
 
 
 def change_text(change: Change | None) -> str:
-    """When the number of slots changes next, and to what: 20 from Mon 18:00."""
+    """When the number of slots changes next, and to what: 20 from 2026-11-16 18:00:00+01:00."""
     if change is None:
         return ""
     moment, slots = change
-    return f"{slots_text(slots)} from {datetime.fromtimestamp(moment, UTC).astimezone():%a %H:%M}"
+    return f"{slots_text(slots)} from {written(datetime.fromtimestamp(moment, UTC))}"
 
 
-def pools(store: Store) -> list[PoolUse]:
+def pools(store: Store) -> list[PoolUsage]:
     """All pools with their use, then all datasets that limit their readers."""
     catalogue = store.catalogue()
     uses = []
     for poolid, pool in sorted(catalogue.pools.items()):
         jobs = tuple(sorted(job.jobid for job in catalogue.jobs.values() if job.pool == poolid))
-        now, changes = store.pool_now(poolid)
+        now, changes = store.views.pool_now(poolid)
         lines = pool.options.get("hours")
         uses.append(
-            PoolUse(
+            PoolUsage(
                 poolid,
                 pool.slots,
-                store.slots_taken(poolid),
+                store.views.slots_taken(poolid),
                 *_waiting(store, jobs),
                 jobs,
                 now=now,
@@ -79,11 +80,11 @@ def pools(store: Store) -> list[PoolUse]:
         readers = dataset.options.get("readers")
         if isinstance(readers, int):
             jobs = tuple(sorted(job.jobid for job, _ in catalogue.consumers(datasetid)))
-            taken = store.readers_running(datasetid)
-            uses.append(PoolUse(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
+            taken = store.views.readers_running(datasetid)
+            uses.append(PoolUsage(datasetid, readers, taken, *_waiting(store, jobs), jobs, what="dataset", now=readers))
     return uses
 
 
 def _waiting(store: Store, jobs: tuple[str, ...]) -> tuple[int, bool]:
-    counts = [store.claimable(jobid, _MOST) for jobid in jobs]
+    counts = [store.views.claimable(jobid, _MOST) for jobid in jobs]
     return sum(counts), any(n >= _MOST for n in counts)

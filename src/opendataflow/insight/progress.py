@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
-from ..errors import JobFailed, OdfError
+from ..errors import JobFailed, OdfError, Stopped
 from ..model import CLAIMABLE, DEFERRED, FAILED, READY, WAITING, Limit
-from ..model.cause import cause_key
-from ..run.drained import Drained, Failure, Took
-from ..shapes import NamedTuple, dataclass
+from ..model.decision.cause import cause_key
+from ..run.drain_summary import AttemptDuration, DrainSummary, Failure
 from ..store import Store
 from .axis import LAST_KEY
+from .recovery import waiting
 from .words import duration
 
 _MOST = 100_000
@@ -24,7 +26,7 @@ MOST_LINES = 10  # of one kind at the end of a drain: beyond that they are group
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """One job: what this drain did of it, and what everybody still has to do."""
+    """One job: what this drain did of it, and what is left for all workers."""
 
     jobid: str
     done: int
@@ -34,7 +36,7 @@ class JobProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DrainProgress:
     """A whole drain at one moment; waiting counts what could be claimed, or is tried again later."""
 
     jobs: tuple[JobProgress, ...]
@@ -48,7 +50,7 @@ class Progress:
 
     @property
     def left(self) -> float | None:
-        """Seconds until what waits now is done at this rate; None when nobody can tell."""
+        """Seconds until what waits now is done at this rate; None without a rate."""
         return (self.total("waiting") + self.total("running")) / self.rate if self.rate else None
 
     @property
@@ -79,7 +81,7 @@ class Watch:
         self._limits: tuple[Limit, ...] = ()
         self._seen: deque[_Sight] = deque([_Sight(self._start, 0)])
 
-    def look(self, drained: Drained) -> Progress:
+    def look(self, drained: DrainSummary) -> DrainProgress:
         """How far the drain is now."""
         now = time.monotonic()
         if now >= self._next:
@@ -91,7 +93,7 @@ class Watch:
         while len(self._seen) > 2 and now - self._seen[0].at > _SPAN:
             self._seen.popleft()
         first = self._seen[0]
-        failed = Counter(failure.jobid for failure in drained.failures)
+        failed = Counter(failure.jobid for failure in drained.failures if failure.outcome != Stopped.name)
         jobs = tuple(
             JobProgress(
                 jobid,
@@ -102,25 +104,25 @@ class Watch:
             )
             for jobid in self._jobids
         )
-        return Progress(jobs, self._limits, now - self._start, (done - first.done) / max(now - first.at, 0.001))
+        return DrainProgress(jobs, self._limits, now - self._start, (done - first.done) / max(now - first.at, 0.001))
 
     def _ask(self) -> None:
         catalogue = self._store.catalogue()
         known = [jobid for jobid in self._jobids if jobid in catalogue.jobs]
-        claimable = self._store.claimable_jobs()
-        deferred = self._store.deferred_counts()
+        claimable = self._store.views.claimable_jobs()
+        deferred = self._store.views.deferred_counts()
         self._waiting = {
-            jobid: deferred.get(jobid, 0) + (self._store.claimable(jobid, _MOST) if jobid in claimable else 0)
+            jobid: deferred.get(jobid, 0) + (self._store.views.claimable(jobid, _MOST) if jobid in claimable else 0)
             for jobid in known
         }
-        self._limits = tuple(dict.fromkeys(limit for jobid in known for limit in self._store.limits(jobid)))
+        self._limits = tuple(dict.fromkeys(limit for jobid in known for limit in self._store.views.limits(jobid)))
 
 
 # The end ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureGroup:
     """Failures that look alike, of one job or, in a wide outage, of several: how many, the first one, and which chunks."""
 
     jobs: tuple[str, ...]
@@ -143,23 +145,24 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of a job, whoever began it: chunks that are FAILED, can still run, are deferred, or wait for their inputs."""
+    """What is left of a job, for all workers: chunks that are FAILED, can still run, are deferred, or wait for their inputs."""
 
     jobid: str
     failed: int
     claimable: int
     deferred: int
     waiting: int
+    at_least: bool = False  # more may wait: very many chunks are not READY
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DrainReport:
     """What a drain did, once it is over, and what it left."""
 
     outcomes: dict[str, int]
     seconds: float
-    causes: tuple[Cause, ...]
-    slowest: tuple[Took, ...]
+    causes: tuple[FailureGroup, ...]
+    slowest: tuple[AttemptDuration, ...]
     commands: tuple[str, ...]
     left: tuple[Left, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -168,7 +171,7 @@ class Report:
     def outcome(self) -> str:
         """The name of what went wrong, the worst first; READY when nothing did.
 
-        A chunk that is FAILED counts whoever failed it, until somebody resubmits it or sets it aside.
+        A chunk that is FAILED counts, of this drain or not, until it is resubmitted or set aside.
         """
         failed = any(not cause.example.is_refused for cause in self.causes) or any(job.failed for job in self.left)
         if failed:
@@ -178,22 +181,24 @@ class Report:
 
 def report(
     store: Store,
-    drained: Drained,
+    drained: DrainSummary,
     jobids: Sequence[str] = (),
     refused: Mapping[str, OdfError] = MappingProxyType({}),
-) -> Report:
+) -> DrainReport:
     """The end of a drain: failures by their cause, the slowest chunks, what is left, and what would have it run again.
 
-    jobids: those that it worked for. refused: those that could not run here; one that has work all the same was left out.
+    jobids: the jobs of the drain. refused: jobs that cannot run here. Those of them with work are listed as left out; their
+    FAILED chunks count too.
     """
     broken = store.catalogue().broken
     work = {
-        # Nobody derives the candidates of a broken job: what it has not read yet counts.
-        jobid: store.claimable(jobid, _MOST) or (store.unread(jobid, _MOST) if ("job", jobid) in broken else 0)
+        # The candidates of a broken job are not derived: what it has not read yet counts.
+        jobid: store.views.claimable(jobid, _MOST)
+        or (store.views.unread(jobid, _MOST) if ("job", jobid) in broken else 0)
         for jobid in refused
     }
-    left = tuple(_left(store, jobids))
-    return Report(
+    left = (*_left(store, jobids), *_failed_of(store, [jobid for jobid in refused if jobid not in jobids]))
+    return DrainReport(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
         tuple(causes(drained.failures)),
@@ -208,7 +213,7 @@ def report(
     )
 
 
-def causes(failures: Iterable[Failure]) -> list[Cause]:
+def causes(failures: Iterable[Failure]) -> list[FailureGroup]:
     """Failures that look alike together, the largest group first: those of each job, or of all where that is too long a list."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
@@ -222,22 +227,38 @@ def causes(failures: Iterable[Failure]) -> list[Cause]:
     return sorted(map(_cause, groups.values()), key=lambda cause: -cause.chunks)
 
 
-def _cause(alike: Sequence[Failure]) -> Cause:
+def _cause(alike: Sequence[Failure]) -> FailureGroup:
     jobs = tuple(dict.fromkeys(failure.jobid for failure in alike))
     dataids = tuple(dict.fromkeys(failure.dataid for failure in alike))
-    return Cause(jobs, alike[0].outcome, len(alike), alike[0], dataids[:_NAMED])
+    return FailureGroup(jobs, alike[0].outcome, len(alike), alike[0], dataids[:_NAMED])
 
 
 def _left(store: Store, jobids: Sequence[str]) -> Iterator[Left]:
     catalogue = store.catalogue()
     jobs = [catalogue.jobs[jobid] for jobid in jobids if jobid in catalogue.jobs]
-    candidates = store.candidate_counts()
-    counted = store.span_counts([(job.outputs[0], "", LAST_KEY) for job in jobs], _MOST)
+    candidates = store.views.candidate_counts()
+    counted = store.views.span_counts([(job.outputs[0], "", LAST_KEY) for job in jobs], _MOST)
+    behind = waiting(store)
     for job, counts in zip(jobs, counted, strict=True):
         states = candidates.get(job.jobid, {})
-        some = counts[FAILED], *(states.get(state, 0) for state in (CLAIMABLE, DEFERRED, WAITING))
+        waits = states.get(WAITING, 0)
+        if also := (behind or {}).get(job.jobid):
+            waits += len(also.keys() - {each.dataid for each in store.views.candidates_sample(job.jobid, _MOST)})
+        some = counts[FAILED], states.get(CLAIMABLE, 0), states.get(DEFERRED, 0), waits
         if any(some):
-            yield Left(job.jobid, *some)
+            yield Left(job.jobid, *some, behind is None and waits > 0)
+
+
+def _failed_of(store: Store, refused: Iterable[str]) -> Iterator[Left]:
+    """What is FAILED of jobs that could not run here; what else they have to do, they are left out with."""
+    catalogue = store.catalogue()
+    outputs = {jobid: job.outputs for jobid, job in catalogue.jobs.items()}
+    outputs |= {name: broken.outputs for (what, name), broken in catalogue.broken.items() if what == "job"}
+    written = {jobid: outputs[jobid][0] for jobid in refused if outputs.get(jobid)}
+    counted = store.views.span_counts([(name, "", LAST_KEY) for name in written.values()], _MOST)
+    for jobid, counts in zip(written, counted, strict=True):
+        if counts[FAILED]:
+            yield Left(jobid, counts[FAILED], 0, 0, 0)
 
 
 def _commands(store: Store, failures: Sequence[Failure], left: Sequence[Left]) -> list[str]:
@@ -248,11 +269,15 @@ def _commands(store: Store, failures: Sequence[Failure], left: Sequence[Left]) -
         if failure.jobid in catalogue.jobs
     ]
     failed: dict[str, list[str]] = {}
-    for (datasetid, dataid), status in store.given_chunks(chunks).items():
+    for (datasetid, dataid), status in store.views.given_chunks(chunks).items():
         if status == FAILED:
             failed.setdefault(datasetid, []).append(dataid)
     counts = {name: len(dataids) for name, dataids in failed.items()}
-    counts |= {catalogue.jobs[each.jobid].outputs[0]: each.failed for each in left if each.failed}
+    counts |= {
+        catalogue.jobs[each.jobid].outputs[0]: each.failed
+        for each in left
+        if each.failed and each.jobid in catalogue.jobs
+    }
     commands = []
     for datasetid, n in counts.items():
         dataids = sorted(failed.get(datasetid, []), key=lambda dataid: (len(dataid), dataid))  # 2 before 10

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..errors import DataNotReady, NotValidated, OdfError, WrongData
 from ..model import Catalogue, Dataset, Job
-from ..shapes import dataclass
 from ..store import Chunk, Published
 from .axis import DataidRange, ranges
 
@@ -33,7 +33,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ProofRows:
     """How many rows there are in the source and in what is published, and how many chunks have the same content."""
 
     source: int
@@ -55,7 +55,7 @@ class Proof:
     expected: int
     published: int
     problems: tuple[Problem, ...]
-    rows: Rows | None = None
+    rows: ProofRows | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -88,6 +88,7 @@ class Case:
     wanted: Sequence[str]  # the dataids that are expected, in order
     possible: frozenset[str]  # those whose inputs are all READY
     is_all: bool
+    left_out: int = 0  # periods that no calendar upstream has
 
     def ranges(self, dataids: Iterable[str]) -> tuple[DataidRange, ...]:
         """Dataids in order, as the ranges that they form."""

@@ -27,7 +27,8 @@ from ..model import (
     sort_key,
 )
 from ..model.bounds import BACKWARDS, GAP, OVERLAP, breaks
-from ..model.partition import bounds
+from ..model.definitions.calendar import calendar_filter
+from ..model.definitions.partition import bounds
 from ..project import Environment, Project, misplaced
 from ..project.trust import require
 from ..run.sharding import bounds_of
@@ -61,7 +62,8 @@ def prove(
     case = _case(store, datasetid, first, last)
     for name in (datasetid, *case.sources):
         require(project, case.catalogue.dataset(name), store.applied)
-    notes: list[str] = []
+    left_out = f"{many(case.left_out)} {are(case.left_out)} left out by a calendar that {datasetid} is made from"
+    notes = [left_out] if case.left_out else []
     problems = [
         *_gaps(case),
         *_bounds(case),
@@ -74,7 +76,7 @@ def prove(
         more, rows = reconciled(store, project, case, Counting(spark, password), notes)
         problems += more
     there = sum(1 for dataid in case.wanted if _status(case.chunks, dataid) == READY)
-    if not case.wanted:
+    if not case.wanted and not case.left_out:
         problems.append(
             Problem("empty", f"{datasetid} has no chunks, and nothing says that it should have any", DataNotReady)
         )
@@ -103,29 +105,41 @@ def _case(store: Store, datasetid: str, first: str | None, last: str | None) -> 
     window = _window(dataset, first, last or first) if first is not None else None
     needed = {datasetid: window, **_needed(catalogue, job, window)} if window is not None else None
     keys = _keys(dataset, window) if window is not None else ("",)
-    published = {version.dataid: version for version in store.all_published(datasetid, *keys)}
+    published = {version.dataid: version for version in store.views.all_published(datasetid, *keys)}
     chunks = _chunks(store, dataset, needed)
     sources = {name: _chunks(store, catalogue.dataset(name), needed) for name in read if name != datasetid}
     possible = frozenset(_possible(catalogue, job, sources)) if job else frozenset[str]()
-    wanted = _expected(dataset, {*chunks, *possible}) if window is None else window
-    return Case(catalogue, dataset, job, chunks, published, sources, wanted, possible, window is None)
+    periods = _expected(dataset, {*chunks, *possible}) if window is None else window
+    can_come = calendar_filter(catalogue, datasetid)
+    wanted = [dataid for dataid in periods if dataid in chunks or dataid in possible or can_come(dataid)]
+    return Case(
+        catalogue,
+        dataset,
+        job,
+        chunks,
+        published,
+        sources,
+        wanted,
+        possible,
+        window is None,
+        len(periods) - len(wanted),
+    )
 
 
 def _needed(catalogue: Catalogue, job: Job | None, window: Sequence[str]) -> dict[str, list[str]]:
     """The dataids of each source that the chunks of a window are made from."""
     needed: dict[str, list[str]] = {}
-    for output in window if job else ():
-        for name, dataid in catalogue.inputs_of(job, output) if job else ():
-            needed.setdefault(name, []).append(dataid)
+    for name, dataid in [chunk for output in window for chunk in catalogue.inputs_of(job, output)] if job else ():
+        needed.setdefault(name, []).append(dataid)
     return needed
 
 
 def _chunks(store: Store, dataset: Dataset, needed: Mapping[str, Sequence[str]] | None) -> dict[str, Chunk]:
     """The chunks of a dataset, or those between the first and the last that is needed."""
     if needed is None:
-        return {chunk.dataid: chunk for chunk in store.all_chunks(dataset.datasetid)}
+        return {chunk.dataid: chunk for chunk in store.views.all_chunks(dataset.datasetid)}
     dataids = needed.get(dataset.datasetid, ())
-    found = store.whole_chunks_between(dataset.datasetid, *_keys(dataset, dataids)) if dataids else ()
+    found = store.views.whole_chunks_between(dataset.datasetid, *_keys(dataset, dataids)) if dataids else ()
     return {chunk.dataid: chunk for chunk in found}
 
 
@@ -248,7 +262,7 @@ def _without_source(store: Store, case: Case) -> Iterator[Problem]:
     items = [item for item in case.job.inputs if item.datasetid in case.sources] if case.job else []
     for item in items:
         there = case.sources[item.datasetid]
-        if item.mapping.kind != "identity" or not store.chunks(item.datasetid, n=1):
+        if item.mapping.kind != "identity" or not store.views.chunks(item.datasetid, n=1):
             continue
         extra = [dataid for dataid in case.wanted if _status(case.chunks, dataid) == READY and dataid not in there]
         if extra:

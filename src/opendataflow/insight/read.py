@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadConfig, DataNotReady, InvalidPath, MissingDependency, NotValidated, UsageError, install_command
 from ..gate import place_of_input, validity_of_input
-from ..model import READY, Dataset, InputChunk, Look
+from ..model import READY, DataLook, Dataset, InputChunk
 from ..model.selector import Selector
 from ..project import Project, check_places, find, load, roots_of, without_file
 from ..project.trust import require
 from ..run.context import Vault
-from ..secrets import STORE_CONTEXT, Taken, decrypt, take
+from ..secrets import STORE_CONTEXT, ProcessKey, decrypt, take
 from ..store import Store, open_store
 from .selection import select
 
@@ -68,7 +68,7 @@ def readable(store: Store, project: Project, datasetid: str, words: Sequence[str
     return dataset, chunks
 
 
-def _open(project: Project, taken: Taken) -> Store:
+def _open(project: Project, taken: ProcessKey) -> Store:
     environment = project.environment
     url = taken.store_url or environment.store_url
     password = taken.store_password
@@ -81,7 +81,7 @@ def _open(project: Project, taken: Taken) -> Store:
 
 def _published(store: Store, dataset: Dataset, words: Sequence[str]) -> list[InputChunk]:
     name = dataset.datasetid
-    ready = {chunk.dataid: chunk for chunk in store.all_chunks(name, status=READY)}
+    ready = {chunk.dataid: chunk for chunk in store.views.all_chunks(name, status=READY)}
     wanted = list(ready)
     if words:
         wanted = [
@@ -92,7 +92,7 @@ def _published(store: Store, dataset: Dataset, words: Sequence[str]) -> list[Inp
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         which = f"{', '.join(missing[:3])}{more}" if missing else "no chunk"
         raise DataNotReady(f"dataset {name}: not READY: {which}", hint=f"See what is there: odf status {name}")
-    manifests = {published.dataid: published.manifest for published in store.all_published(name)}
+    manifests = {published.dataid: published.manifest for published in store.views.all_published(name)}
     return [
         InputChunk(name, dataid, ready[dataid].version, manifests.get(dataid), _bounds(ready[dataid]))
         for dataid in wanted
@@ -109,7 +109,7 @@ def _check(project: Project, dataset: Dataset, chunks: Sequence[InputChunk]) -> 
     for chunk in chunks:
         place, validity = place_of_input(project.environment, dataset, chunk), validity_of_input(dataset, chunk)
         for seen, no in ((place, InvalidPath), (validity, NotValidated)):
-            if isinstance(seen, Look) and seen.problem:
+            if isinstance(seen, DataLook) and seen.problem:
                 raise no(seen.problem, hint=f"See: odf explain {chunk.datasetid} {chunk.dataid}")
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import DataNotReady, UsageError, WrongData
 from ..model import Dataset, Input, InputChunk, Job
 from ..project import Project
 from ..run.sharding import check_location
-from ..shapes import NamedTuple, dataclass
 from ..store import Chunk, Published, Store
 from .axis import DataidRange
-from .proof import Case, Problem, Rows, drain
+from .proof import Case, Problem, ProofRows, drain
 from .words import are, count, have, many, ranges_as_arguments
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Source:
 
 def reconciled(
     store: Store, project: Project, case: Case, counting: Counting, notes: list[str]
-) -> tuple[list[Problem], Rows | None]:
+) -> tuple[list[Problem], ProofRows | None]:
     """What differs between the rows of the source and those that are published, and how many there are of each."""
     item = _part(case)
     if case.job is not None and item is None:
@@ -75,7 +75,7 @@ def reconciled(
     if copy is not None or case.job is None:
         differing, same = _compared(case, dataset, contents.chunks, counted)
         problems += differing
-    rows = Rows(
+    rows = ProofRows(
         sum(content.rows for content in contents.chunks.values()) + sum(contents.outside.values()),
         sum(version.manifest.rows or 0 for version in counted.values()),
         sum(_rejected(version) for version in counted.values()),
@@ -105,7 +105,7 @@ def _contents(store: Store, project: Project, case: Case, source: _Source, count
     own = (
         case.published
         if dataset is case.dataset
-        else {version.dataid: version for version in store.all_published(dataset.datasetid)}
+        else {version.dataid: version for version in store.views.all_published(dataset.datasetid)}
     )
     inputs = [
         InputChunk(

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from statistics import median
 
-from ..errors import UsageError
+from ..errors import Stopped, UsageError
 from ..model import FAILED, READY, RUNNING, Catalogue
-from ..model.cause import cause_key
+from ..model.decision.cause import cause_key
 from ..model.moment import moved
 from ..model.printable import one_line
 from ..model.selector import Selector, Subject
-from ..shapes import replace
-from ..store import Attempted, Deed, Store
+from ..store import Store
+from ..store.views import Attempted, OperatorEvent
 from .flow import datasets_in_order
 from .late import due_of, is_declared, late
-from .reported import Cause, Counts, Deeds, JobReport, LateChunk, Report, Rows, Slice
+from .reported import DatasetRows, Deeds, JobReport, LateChunk, PeriodReport, ReportedCause, RunCounts, Slice, is_failed
 from .selection import Scope, scope
 from .words import count, gist
 
@@ -37,13 +38,12 @@ _STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400) 
 _TOP = 10
 _MOST_LATE = 200
 _LONGEST = 300  # characters of a message
-_LOST, _REFUSED = "LOST", "REFUSED"
-_NOT_GOOD = (FAILED, _LOST)
+_REFUSED = "REFUSED"
 
 
-def report(store: Store, selector: Selector = Selector()) -> Report:  # noqa: B008 (it is frozen)
+def report(store: Store, selector: Selector = Selector()) -> PeriodReport:  # noqa: B008 (it is frozen)
     """What happened since and until the moments of the selector, or in the last day, to whatever else it names."""
-    until = selector.until or datetime.fromtimestamp(store.clock(), UTC)
+    until = selector.until or datetime.fromtimestamp(store.views.clock(), UTC)
     since = selector.since or moved(until, -DEFAULT_PERIOD)
     if since >= until:
         raise UsageError("the period would begin after its end", hint="Say another --since, or --until with it.")
@@ -60,7 +60,7 @@ def report(store: Store, selector: Selector = Selector()) -> Report:  # noqa: B0
         remarks.append(f"Of {count(len(jobs), 'job')} the first {_MOST_JOBS:,} are listed.")
     if len(causes) > _MOST_CAUSES:
         remarks.append(f"Of {count(len(causes), 'cause')} the {_MOST_CAUSES:,} most frequent are listed.")
-    return Report(
+    return PeriodReport(
         since,
         until,
         tuple(replace(selector, since=None, until=None).words()),
@@ -84,9 +84,9 @@ def report(store: Store, selector: Selector = Selector()) -> Report:  # noqa: B0
 
 def _attempts(store: Store, meant: Scope, since: datetime, until: datetime, remarks: list[str]) -> list[Attempted]:
     """The runs that started in a period and are meant, newest first."""
-    floor, last = store.run_before(since), store.run_before(until)
+    floor, last = store.views.run_before(since), store.views.run_before(until)
     # The numbers are a little late rather than early: what is too old goes out by its time.
-    found = store.attempts_between(max(floor - _MARGIN, 0), last, _MOST_RUNS + 1)
+    found = store.views.attempts_between(max(floor - _MARGIN, 0), last, _MOST_RUNS + 1)
     if len(found) > _MOST_RUNS:
         found = found[:_MOST_RUNS]
         remarks.append(f"Only the last {count(_MOST_RUNS, 'run')} of the period are counted.")
@@ -107,12 +107,13 @@ def _outputs(catalogue: Catalogue, jobid: str) -> tuple[str, ...]:
     return job.outputs if job is not None else ()
 
 
-def _counts(runs: Iterable[Attempted]) -> Counts:
+def _counts(runs: Iterable[Attempted]) -> RunCounts:
     runs = list(runs)
     statuses = Counter(run.status for run in runs)
-    failed = sum(statuses[status] for status in _NOT_GOOD)
+    failed = sum(is_failed(run) for run in runs)
     forced = sum(run.forced for run in runs)
-    return Counts(len(runs), statuses[READY], failed, statuses[_REFUSED], statuses[RUNNING], forced)
+    stopped = sum(run.outcome == Stopped.name for run in runs)
+    return RunCounts(len(runs), statuses[READY], failed, statuses[_REFUSED], statuses[RUNNING], forced, stopped)
 
 
 def _slices(runs: Sequence[Attempted], since: datetime, until: datetime) -> tuple[Slice, ...]:
@@ -123,10 +124,10 @@ def _slices(runs: Sequence[Attempted], since: datetime, until: datetime) -> tupl
     for run in runs:
         if run.started is not None:
             part = int((run.started - since).total_seconds() / seconds)
-            tallies[min(part, len(tallies) - 1)][run.status] += 1
+            tallies[min(part, len(tallies) - 1)][FAILED if is_failed(run) else run.status] += 1
     slices = []
     for number, tally in enumerate(tallies):
-        failed = sum(tally[status] for status in _NOT_GOOD)
+        failed = tally[FAILED]
         other = tally.total() - tally[READY] - failed
         slices.append(Slice(since + timedelta(seconds=number * seconds), tally[READY], failed, other))
     return tuple(slices)
@@ -144,7 +145,7 @@ def _jobs(runs: Sequence[Attempted], before: Sequence[Attempted]) -> list[JobRep
 
 def _job(jobid: str, runs: Sequence[Attempted], before: Sequence[Attempted]) -> JobReport:
     took, took_before = _took(runs), _took(before)
-    said = Counter(_key(run) for run in runs if run.status in _NOT_GOOD)
+    said = Counter(_key(run) for run in runs if is_failed(run))
     most = said.most_common(1)[0][0] if said else None
     return JobReport(
         jobid,
@@ -154,7 +155,7 @@ def _job(jobid: str, runs: Sequence[Attempted], before: Sequence[Attempted]) -> 
         max(took, default=None),
         sum(run.seconds or 0.0 for run in runs),
         _counts(before).failed,
-        next((_said(run) for run in runs if run.status in _NOT_GOOD and _key(run) == most), ""),
+        next((_said(run) for run in runs if is_failed(run) and _key(run) == most), ""),
         tuple(took[:_POINTS][::-1]),
     )
 
@@ -179,10 +180,10 @@ def _short(text: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def _causes(store: Store, catalogue: Catalogue, runs: Sequence[Attempted]) -> list[Cause]:
+def _causes(store: Store, catalogue: Catalogue, runs: Sequence[Attempted]) -> list[ReportedCause]:
     groups: defaultdict[tuple[str, str], list[Attempted]] = defaultdict(list)
     for run in runs:
-        if run.status in _NOT_GOOD:
+        if is_failed(run):
             groups[_key(run)].append(run)
     is_open = _not_ready(store, catalogue, [run for group in groups.values() for run in group])
     causes = []
@@ -191,7 +192,7 @@ def _causes(store: Store, catalogue: Catalogue, runs: Sequence[Attempted]) -> li
         jobs = tuple(jobid for jobid, _ in Counter(run.jobid for run in group).most_common())
         first, last = group[-1].ended or group[-1].started, group[0].ended or group[0].started
         still = sum(chunk in is_open for chunk in chunks)
-        causes.append(Cause(outcome, _said(group[0]), len(group), len(chunks), still, jobs, first, last))
+        causes.append(ReportedCause(outcome, _said(group[0]), len(group), len(chunks), still, jobs, first, last))
     return sorted(causes, key=lambda cause: (-cause.still_open, -cause.runs, cause.example))
 
 
@@ -199,7 +200,7 @@ def _not_ready(store: Store, catalogue: Catalogue, failed: Sequence[Attempted]) 
     """The chunks among these, by job and dataid, that are not READY now; of very many only the newest are looked up."""
     chunks = list(dict.fromkeys((run.jobid, run.dataid) for run in failed))[:_MOST_CHUNKS]
     outputs = [(name, dataid) for jobid, dataid in chunks for name in _outputs(catalogue, jobid)]
-    now = store.given_chunks(outputs)
+    now = store.views.given_chunks(outputs)
     return {
         (jobid, dataid)
         for jobid, dataid in chunks
@@ -230,13 +231,18 @@ def _late(
         found = dict(list(found.items())[-_MOST_LATE:])
     again = {chunk for chunk, each in found.items() if _was_there(store, each)}
     waiting = [] if until else late(store, lambda *chunk: _is_meant_chunk(meant, *chunk), chains=False).late
-    still = [LateChunk(each.datasetid, each.dataid, each.due, None, each.status, each.seconds_late) for each in waiting]
+    still = [
+        LateChunk(each.datasetid, each.dataid, each.due, None, each.status, each.seconds_late, each.sign)
+        for each in waiting
+    ]
     return (*still, *(each for chunk, each in found.items() if chunk not in again))
 
 
 def _was_there(store: Store, each: LateChunk) -> bool:
     """Whether a chunk was published in time, and once more later."""
-    published = [version.published for version in store.manifests(each.datasetid, each.dataid) if version.published]
+    published = [
+        version.published for version in store.views.manifests(each.datasetid, each.dataid) if version.published
+    ]
     return any(moment <= each.due for moment in published)
 
 
@@ -262,14 +268,14 @@ def _deeds(
     store: Store, meant: Scope, since: datetime, until: datetime, remarks: list[str]
 ) -> tuple[tuple[Deeds, ...], tuple[Deeds, ...]]:
     """What people did in a period, and what was refused at the door."""
-    floor, last = max(store.event_before(since) - _MARGIN, 0), store.event_before(until)
+    floor, last = max(store.views.event_before(since) - _MARGIN, 0), store.views.event_before(until)
     if last - floor > _MOST_EVENTS:
         floor = last - _MOST_EVENTS
         remarks.append(f"What people did is told from the last {count(_MOST_EVENTS, 'event')} of the period.")
-    found = store.deeds_between(floor, last, _MOST_DEEDS)
+    found = store.views.deeds_between(floor, last, _MOST_DEEDS)
     if len(found) == _MOST_DEEDS:
         remarks.append(f"What people did is told from the last {_MOST_DEEDS:,} times that they did something.")
-    groups: defaultdict[tuple[str, str, str], list[Deed]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[OperatorEvent]] = defaultdict(list)
     for deed in found:
         if deed.at is not None and since <= deed.at < until and _is_meant_deed(meant, deed):
             groups[_group(deed)].append(deed)
@@ -278,14 +284,14 @@ def _deeds(
     return deeds, tuple(each for key, each in told if key[0] == "refused")[:_MOST_GROUPS]
 
 
-def _is_meant_deed(meant: Scope, deed: Deed) -> bool:
+def _is_meant_deed(meant: Scope, deed: OperatorEvent) -> bool:
     said = (deed.after, deed.why)
     return meant.selector.is_empty or meant.matches(
         Subject(deed.datasetid, deed.dataid, deed.jobid, deed.after, deed.at, deed.who, said)
     )
 
 
-def _group(deed: Deed) -> tuple[str, str, str]:
+def _group(deed: OperatorEvent) -> tuple[str, str, str]:
     """What makes two deeds one line: the same, by the same person, for the same reason."""
     if deed.kind == "refused":
         return "refused", deed.datasetid or "", f"{deed.after} {cause_key(deed.why, (deed.dataid or '',))}"
@@ -293,7 +299,7 @@ def _group(deed: Deed) -> tuple[str, str, str]:
     return what, _person(deed.who), deed.why or ""
 
 
-def _told(key: tuple[str, str, str], group: Sequence[Deed]) -> Deeds:
+def _told(key: tuple[str, str, str], group: Sequence[OperatorEvent]) -> Deeds:
     newest = group[0]
     names = _names(deed.datasetid or deed.jobid or "" for deed in group)
     what = newest.after or key[0] if key[0] == "refused" else key[0]
@@ -315,7 +321,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 def _rows(
     store: Store, meant: Scope, runs: Sequence[Attempted], until: datetime, remarks: list[str]
-) -> tuple[Rows, ...]:
+) -> tuple[DatasetRows, ...]:
     catalogue = meant.catalogue
     active = {name for jobid in {run.jobid for run in runs} for name in _outputs(catalogue, jobid)}
     names = [name for name in datasets_in_order(catalogue) if _is_about(meant, name)]
@@ -325,12 +331,14 @@ def _rows(
         names = [name for name in names if name in kept]
     found = []
     for name in names:
-        counts = [row for row in store.newest_rows(name, 2 * _POINTS) if not row.published or row.published < until]
+        counts = [
+            row for row in store.views.newest_rows(name, 2 * _POINTS) if not row.published or row.published < until
+        ]
         points = counts[:_POINTS][::-1]
         if points:
             rows = tuple(int(row.rows) for row in points)
             usual = median(rows[:-1]) if len(rows) > 1 else None
-            found.append(Rows(name, tuple(row.dataid for row in points), rows, usual))
+            found.append(DatasetRows(name, tuple(row.dataid for row in points), rows, usual))
     return tuple(found)
 
 

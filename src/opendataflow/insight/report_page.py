@@ -9,7 +9,7 @@ from html import escape
 from ..model.printable import one_line
 from .page_style import STYLE
 from .plots import columns, line
-from .reported import Cause, Deeds, JobReport, LateChunk, Report, Rows
+from .reported import DatasetRows, Deeds, JobReport, LateChunk, PeriodReport, ReportedCause
 from .words import change, count, duration, length, took
 
 _SHOWN = 3  # names in a cell
@@ -19,12 +19,12 @@ _CELL = tuple[str, str]  # what stands in it, as HTML, and its classes
 Address = Callable[..., str]  # of "job" and its id, "dataset" and its id, or "chunk" and both its ids
 
 
-def page(report: Report, about: Mapping[str, str], zone: tzinfo) -> str:
+def page(report: PeriodReport, about: Mapping[str, str], zone: tzinfo) -> str:
     """The page: about says whose report it is, zone in which time zone its times are."""
     return _Page(report, about, zone).html()
 
 
-def contents(report: Report, zone: tzinfo, address: Address) -> str:
+def contents(report: PeriodReport, zone: tzinfo, address: Address) -> str:
     """What the page tells below its heading, for whoever has a heading, a style and pages of his own.
 
     address says where the page of a job, a dataset or a chunk is.
@@ -32,13 +32,15 @@ def contents(report: Report, zone: tzinfo, address: Address) -> str:
     return _Page(report, {}, zone, address).contents()
 
 
-def period(report: Report, zone: tzinfo) -> str:
+def period(report: PeriodReport, zone: tzinfo) -> str:
     """From when to when, and what it is compared with, as HTML."""
     return _Page(report, {}, zone).period()
 
 
 class _Page:
-    def __init__(self, report: Report, about: Mapping[str, str], zone: tzinfo, address: Address | None = None) -> None:
+    def __init__(
+        self, report: PeriodReport, about: Mapping[str, str], zone: tzinfo, address: Address | None = None
+    ) -> None:
         self._report, self._about, self._zone, self._address = report, about, zone, address
 
     def html(self) -> str:
@@ -132,7 +134,7 @@ class _Page:
         drawn = columns(stacks, ("good", "bad", "other"), "Runs over the period", told)
         return _section("Runs", f'{legend}<div class="plot">{drawn}<div class="marks">{marks}</div></div>')
 
-    def _causes(self, causes: Sequence[Cause]) -> str:
+    def _causes(self, causes: Sequence[ReportedCause]) -> str:
         if not causes:
             return _section("What failed", '<p class="none">Nothing failed.</p>')
         rows = [
@@ -157,7 +159,7 @@ class _Page:
             [
                 (self._link(f"{each.datasetid} {each.dataid}", "chunk", each.datasetid, each.dataid), "main"),
                 (self._at(each.due), "when wide"),
-                (self._at(each.ready) if each.ready else f"<strong>{_text(each.status or 'MISSING')}</strong>", "when"),
+                (self._at(each.ready) if each.ready else f"<strong>{_text(each.status or each.sign)}</strong>", "when"),
                 (duration(each.seconds_late), "n warn"),
             ]
             for each in late
@@ -212,12 +214,12 @@ class _Page:
             return ""
         return f"<details><summary>All {count(len(jobs), 'job')} that ran</summary>{self._job_table(jobs)}</details>"
 
-    def _rows(self, datasets: Sequence[Rows]) -> str:
+    def _rows(self, datasets: Sequence[DatasetRows]) -> str:
         if not datasets:
             return _section("Rows", '<p class="none">No dataset knows how many rows its chunks have.</p>')
         return _section("Rows", f'<ul class="plots">{"".join(map(self._plot, datasets))}</ul>')
 
-    def _plot(self, each: Rows) -> str:
+    def _plot(self, each: DatasetRows) -> str:
         last = f"{each.rows[-1]:,} rows in {each.dataids[-1]}"
         usual = f", usually {each.usual:,.0f}" if each.usual is not None else ""
         span = f"{count(len(each.rows), 'chunk')} from {each.dataids[0]} to {each.dataids[-1]}"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from ..shapes import dataclass
+from ..errors import Stopped
+from ..model import FAILED
+from ..store.views import Attempted, RunSpan
+
+
+def is_failed(run: Attempted | RunSpan) -> bool:
+    """Whether a run failed or lost its chunk; one that was stopped gave it back."""
+    return run.status in (FAILED, "LOST") and run.outcome != Stopped.name
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How the runs of a period ended; those that lost their chunk count as failed."""
+class RunCounts:
+    """How the runs of a period ended; those that lost their chunk count as failed, those that were stopped do not."""
 
     runs: int = 0
     ready: int = 0
@@ -17,6 +25,7 @@ class Counts:
     refused: int = 0
     running: int = 0
     forced: int = 0
+    stopped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class JobReport:
     """The runs of one job: how they ended, and how long the good ones took, in the middle, beside the period before."""
 
     jobid: str
-    counts: Counts
+    counts: RunCounts
     seconds: float | None
     seconds_before: float | None
     longest: float | None
@@ -52,7 +61,7 @@ class JobReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ReportedCause:
     """Failures that say the same but for numbers and names; still_open counts the chunks that are not READY now."""
 
     outcome: str
@@ -67,7 +76,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """What somebody did, and to how many chunks."""
+    """What a person did, and to how many chunks."""
 
     what: str
     who: str
@@ -88,10 +97,11 @@ class LateChunk:
     ready: datetime | None
     status: str | None  # while it is not READY
     seconds_late: float
+    sign: str = ""  # LATE, MISSING or REFUSED, while it is not READY, as odf late has it
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DatasetRows:
     """How many rows the last chunks of a dataset have, in order; usual is the middle of all but the last."""
 
     datasetid: str
@@ -106,21 +116,21 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PeriodReport:
     """One period, and where it says so the period of the same length before it."""
 
     since: datetime
     until: datetime
     selected: tuple[str, ...]  # the words that narrow it down
-    counts: Counts
-    before: Counts
+    counts: RunCounts
+    before: RunCounts
     slices: tuple[Slice, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[ReportedCause, ...]
     late: tuple[LateChunk, ...]
     failing: tuple[JobReport, ...]  # the most often failing ones
     slowest: tuple[JobReport, ...]
     jobs: tuple[JobReport, ...]
     deeds: tuple[Deeds, ...]
     refused: tuple[Deeds, ...]  # deliveries that were not taken
-    rows: tuple[Rows, ...]
+    rows: tuple[DatasetRows, ...]
     remarks: tuple[str, ...]  # what was left out

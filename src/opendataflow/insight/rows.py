@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from ..errors import DataNotReady, InvalidPath, MissingDependency, UsageError, install_command
 from ..gate import place_of_input
-from ..model import READY, InputChunk, check_dataid, check_id
+from ..model import READY, DataLook, InputChunk, check_dataid, check_id
+from ..model.definitions.dataset import table_location, table_name
 from ..project import Project
-from ..shapes import dataclass
 from ..store import Store
 from .read import readable
 from .words import state
@@ -24,7 +27,7 @@ _UNPACK: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkPlace:
     """The version of a chunk that jobs read now, and where it is."""
 
     datasetid: str
@@ -35,28 +38,31 @@ class Place:
     rows: int | None
 
 
-def published(store: Store, project: Project, datasetid: str, dataid: str) -> Place:
+def published(store: Store, project: Project, datasetid: str, dataid: str) -> ChunkPlace:
     """Where a READY chunk lies, inside the roots of this environment."""
     dataset = store.catalogue().dataset(check_id("dataset", datasetid))
     check_dataid(dataset.partition, dataid, datasetid)
-    chunk = store.chunk(datasetid, dataid)
+    chunk = store.views.chunk(datasetid, dataid)
     if chunk is None or chunk.status != READY:
         raise DataNotReady(
             f"{datasetid} {dataid} {state(chunk.status if chunk else None)}",
             hint=f"See: odf explain {datasetid} {dataid}",
         )
-    version = store.manifest(datasetid, dataid, chunk.version)
+    version = store.views.manifest(datasetid, dataid, chunk.version)
     manifest = version.manifest if version else None
     looked = place_of_input(project.environment, dataset, InputChunk(datasetid, dataid, chunk.version, manifest))
-    if isinstance(looked, str):
+    if isinstance(looked, DataLook) and looked.problem:
+        raise InvalidPath(f"{datasetid} {dataid}: {looked.problem}", hint=f"See: odf explain {datasetid} {dataid}")
+    if dataset.tablename and not (manifest and manifest.location):  # a script loaded it
+        location = table_location(dataset) if dataset.hostname else table_name(dataset)
+    elif isinstance(looked, DataLook):
+        location = str(looked.evidence["location"])
+    else:
         raise UsageError(
             f"dataset {datasetid} has no location: it is only tracked", hint=f"See: odf datasets {datasetid}"
         )
-    if looked.problem:
-        raise InvalidPath(f"{datasetid} {dataid}: {looked.problem}", hint=f"See: odf explain {datasetid} {dataid}")
-    location = str(looked.evidence["location"])
     kind = (manifest.format if manifest else "") or dataset.format
-    return Place(datasetid, dataid, chunk.version, location, kind, manifest.rows if manifest else None)
+    return ChunkPlace(datasetid, dataid, chunk.version, location, kind, manifest.rows if manifest else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,11 @@ def head(store: Store, project: Project, datasetid: str, dataid: str, n: int) ->
     if dataset.format and dataset.format not in _COLUMNAR:
         options: Any = dataset.options.get("options") or {}
         header = int(dataset.format == "csv" and str(options.get("header", True)).lower() == "true")
-        first = islice(_lines(paths[0]), header)  # beside the rows, and not again for each file
-        rows = (line for path in paths for line in islice(_lines(path), header, None))
-        return Head((), (), (*first, *islice(rows, n)))
+        read = partial(_csv_rows, options) if dataset.format == "csv" else _lines
+        first = islice(read(paths[0]), header)  # beside the rows, and not again for each file
+        rows = (row for path in paths for row in islice(read(path), header, None))
+        lines = (line for row in (*first, *islice(rows, n)) for line in row.split("\n"))
+        return Head((), (), tuple(lines))
     try:
         from pyarrow import dataset as arrow
     except ImportError:
@@ -106,3 +114,25 @@ def _lines(path: str) -> Iterator[str]:
     with unpack(path, "rt", encoding="utf-8", errors="replace") as file:
         while line := file.readline(_LONGEST_LINE):
             yield line.rstrip("\n")
+
+
+def _csv_rows(options: Mapping[str, object], path: str) -> Iterator[str]:
+    """The rows of a csv file as they are written; one with a line break inside quotes takes several lines."""
+    quote, escape = str(options.get("quote", '"')), str(options.get("escape", '"'))
+    form: Any = {"delimiter": str(options.get("sep", options.get("delimiter", ","))), "quotechar": quote}
+    form |= {} if escape == quote else {"escapechar": escape}
+    read: list[str] = []
+
+    def with_ends() -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield f"{line}\n"
+
+    lines = _lines(path)
+    try:
+        for _ in csv.reader(with_ends(), **form):
+            yield "\n".join(read)
+            read.clear()
+    except (csv.Error, TypeError):  # options or fields that Python does not know: line by line
+        yield from read
+        yield from lines

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from ..errors import OdfError
 from ..model import RUNNING, Answer, Catalogue, Job
 from ..project import Project
 from ..run.context import variable_names
-from ..run.declared import foreseen_on_spark
-from ..shapes import NamedTuple, dataclass
+from ..run.decorated_jobs import expected_on_spark
 from ..store import Event, Run, Store
 from .run_log import spark_ui
 from .usual import seconds_so_far, usual_seconds
@@ -30,7 +31,7 @@ class RunChunk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnswerLine:
     """One of the five questions: the answer that let the run in, or kept it out, with its evidence in words."""
 
     question: str
@@ -42,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class VariableNames:
     """The names of environment variables that are about one dataset, or about the run itself; never their values."""
 
     datasetid: str  # empty for those of the run
@@ -57,12 +58,12 @@ class RunSheet:
     outputs: tuple[RunChunk, ...]
     verdict: str
     asked_at: datetime | None
-    asked: tuple[Asked, ...]
+    asked: tuple[AnswerLine, ...]
     seconds: float | None
     usual: float | None
     lease_left: float | None  # while it runs; negative when it ran out
     attempts: tuple[Run, ...]  # all at the same chunk, this one included, newest first
-    environment: tuple[Names, ...]  # as the job is declared now
+    environment: tuple[VariableNames, ...]  # as the job is declared now
     on_spark: bool
     spark_ui: str
 
@@ -81,7 +82,7 @@ class RunSheet:
 
 def run_sheet(store: Store, project: Project, runid: int) -> RunSheet:
     """The sheet of a run, or UnknownRun."""
-    run = store.run(runid)
+    run = store.views.run(runid)
     catalogue = store.catalogue()
     job = catalogue.jobs.get(run.jobid)
     receipt = _receipt(store, job.outputs[0], run) if job else None
@@ -94,24 +95,24 @@ def run_sheet(store: Store, project: Project, runid: int) -> RunSheet:
         tuple(map(asked, receipt.receipt.answers)) if receipt and receipt.receipt else (),
         seconds_so_far(run) if is_running else _took(run),
         usual_seconds(store, run.jobid),
-        run.lease_until - store.clock() if is_running and run.lease_until is not None else None,
-        tuple(store.runs(jobid=run.jobid, dataid=run.dataid, n=_MOST_ATTEMPTS)),
+        run.lease_until - store.views.clock() if is_running and run.lease_until is not None else None,
+        tuple(store.views.runs(jobid=run.jobid, dataid=run.dataid, n=_MOST_ATTEMPTS)),
         _environment(catalogue, run.jobid),
         job is not None and _is_on_spark(project, job),
         spark_ui(store, project, run),
     )
 
 
-def asked(answer: Answer) -> Asked:
+def asked(answer: Answer) -> AnswerLine:
     """An answer in words."""
     told = tuple(evidence(answer.evidence))
-    return Asked(answer.question, question_text(answer.question), answer.word, answer.refusal, answer.why, told)
+    return AnswerLine(answer.question, question_text(answer.question), answer.word, answer.refusal, answer.why, told)
 
 
 def _outputs(store: Store, names: tuple[str, ...], run: Run) -> list[RunChunk]:
     found = []
     for name in names:
-        chunk = store.chunk(name, run.dataid)
+        chunk = store.views.chunk(name, run.dataid)
         is_of_run = chunk is not None and chunk.version == run.epoch and run.status == "READY"
         found.append(RunChunk(name, run.dataid, chunk.status if chunk else None, is_of_run))
     return found
@@ -120,7 +121,7 @@ def _outputs(store: Store, names: tuple[str, ...], run: Run) -> list[RunChunk]:
 def _receipt(store: Store, datasetid: str, run: Run) -> Event | None:
     """What was answered before the run began: the last receipt that is about it."""
     until = (run.ended or datetime.now(UTC)) + _MARGIN
-    events = store.events_until(datasetid, run.dataid, until, _LOOK_BACK)
+    events = store.views.events_until(datasetid, run.dataid, until, _LOOK_BACK)
     mine = [event for event in events if event.runid == run.runid and event.receipt is not None]
     return next((event for event in mine if event.kind in ("admitted", "refused")), mine[0] if mine else None)
 
@@ -131,11 +132,11 @@ def _took(run: Run) -> float | None:
 
 def _is_on_spark(project: Project, job: Job) -> bool:
     try:
-        return foreseen_on_spark(project, job)
+        return expected_on_spark(project, job)
     except OdfError:
         return False  # its code is not to be found: the page of the job says so
 
 
-def _environment(catalogue: Catalogue, jobid: str) -> tuple[Names, ...]:
+def _environment(catalogue: Catalogue, jobid: str) -> tuple[VariableNames, ...]:
     job = catalogue.jobs.get(jobid)
-    return tuple(Names(*each) for each in variable_names(catalogue, job).items()) if job else ()
+    return tuple(VariableNames(*each) for each in variable_names(catalogue, job).items()) if job else ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ..errors import BadId, UnknownRun
 from ..model import TODAY, Catalogue, check_id
-from ..shapes import dataclass
 from ..store import Store
 from .axis import FIRST_KEY, LAST_KEY
 from .matrix import window
@@ -67,7 +67,7 @@ def _found(store: Store, catalogue: Catalogue, text: str, words: list[str], n: i
 
 def _run(store: Store, number: int) -> Iterator[Hit]:
     try:
-        run = store.run(number) if number <= _LARGEST else None
+        run = store.views.run(number) if number <= _LARGEST else None
     except UnknownRun:
         return
     if run is not None:
@@ -109,13 +109,13 @@ def _chunks(store: Store, catalogue: Catalogue, words: list[str], n: int) -> Ite
     except BadId:
         return
     if len(words) == 1:
-        yield from (_chunk(*row) for row in store.chunks_of_dataid(dataid, n))
+        yield from (_chunk(*row) for row in store.views.chunks_of_dataid(dataid, n))
         return
     if len(words) != 2:
         return
     meant = [hit.name for hit in _names(catalogue, words[0]) if hit.kind == DATASET]
     meant = [name for name in meant if name == words[0]] or meant[:_NAMES]
-    there = store.given_chunks([(name, dataid) for name in meant])
+    there = store.views.given_chunks([(name, dataid) for name in meant])
     yield from (_chunk(name, dataid, there[name, dataid]) for name in meant if (name, dataid) in there)
     yield from _within(store, catalogue, meant, dataid, n)
 
@@ -127,7 +127,8 @@ def _within(store: Store, catalogue: Catalogue, names: Iterable[str], period: st
         span = window(dataset.partition, period, period) if dataset else None
         if span is not None and span != (FIRST_KEY, LAST_KEY):
             yield from (
-                _chunk(name, each.dataid, each.status) for each in store.chunks_between(name, span.low, span.high, n)
+                _chunk(name, each.dataid, each.status)
+                for each in store.views.chunks_between(name, span.low, span.high, n)
             )
 
 

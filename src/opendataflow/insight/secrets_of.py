@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from .. import secrets
 from ..errors import BadConfig, UsageError
 from ..model import Catalogue, Dataset
-from ..model.address import address_of
+from ..model.definitions.address import address_of
 from ..project import Project
-from ..project.hosts import vouched
-from ..shapes import dataclass, replace
+from ..project.hosts import is_vouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Rekeyed:
     is_vouched: bool
 
 
-def keys(taken: secrets.Taken, *, same: bool) -> tuple[secrets.Key, secrets.Key]:
+def keys(taken: secrets.ProcessKey, *, same: bool) -> tuple[secrets.Key, secrets.Key]:
     """The old key from PASSKEY… and the new one from NEW_PASSKEY…, or the same one twice where that is asked for."""
     old, new = taken.require_key("rekey"), taken.new_key
     names = [secrets.NEW + name for name in secrets.KEY_VARIABLES]
@@ -52,5 +52,5 @@ def rekeyed(
 def _rekeyed(project: Project, dataset: Dataset, old: secrets.Key, new: secrets.Key) -> Rekeyed:
     token = dataset.encryptedpass
     renewed = replace(dataset, encryptedpass=secrets.rekey(token, old, new, secrets.dataset_context(dataset)))
-    is_vouched = secrets.is_bound(token) or vouched(project, dataset)
-    return Rekeyed(dataset.datasetid, secrets.form_of(token), renewed, str(address_of(dataset)), is_vouched)
+    vouched = secrets.is_bound(token) or is_vouched(project, dataset)
+    return Rekeyed(dataset.datasetid, secrets.form_of(token), renewed, str(address_of(dataset)), vouched)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ..model import Catalogue
-from ..store import Chunk, Ends, Event, InputRow, Position, Published, Recalled, Remarked, Run
+from ..store import Chunk, Event, FirstAndLast, InputRow, Position, Published, Recalled, Remarked, Run
+from ..store.views import ChunkStatus
 
 
-class Seen(Protocol):
+class StoreViews(Protocol):
     """The answers that the matrix, the flow and an explanation are made of."""
 
     def catalogue(self) -> Catalogue:
@@ -29,11 +30,14 @@ class Seen(Protocol):
     def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The statuses of these chunks."""
 
-    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[Ends]:
+    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[FirstAndLast]:
         """The first and the last dataid of each span."""
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions."""
+
+    def chunks_within(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[ChunkStatus]:
+        """At most so many chunks of these spans, with their statuses."""
 
     def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
         """How many chunks each span has, in all (under "") and by status other than READY."""
@@ -57,7 +61,7 @@ class Seen(Protocol):
         """Every job's relation to one chunk."""
 
     def recalled(self, chunks: Iterable[tuple[str, str]]) -> list[Recalled]:
-        """The versions of these chunks that somebody called back."""
+        """The versions of these chunks that were recalled."""
 
     def readers_running(self, datasetid: str) -> int | None:
         """How many running chunks read a dataset; None where that is not known."""

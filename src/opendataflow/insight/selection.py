@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import BadDataid, UsageError
 from ..model import READY, TYPES, Catalogue, check_dataid, check_id, dataids, sort_key
 from ..model.selector import End, Selector, Subject
-from ..shapes import NamedTuple, dataclass
-from ..store import LastChange, Store
+from ..store import Store
+from ..store.views import LastChange
 from .axis import LAST_KEY
 from .exceptions import chunks_in
 from .flow import datasets_in_order
@@ -197,13 +199,13 @@ def along_lineage(store: Store, chunks: Sequence[ChunkId], *, up: bool) -> froze
                 f"more than {_MOST_REACHED:,} chunks are {'up' if up else 'down'}stream",
                 hint="Follow the dataset instead: leave out the dataid.",
             )
-        now = store.current(pending)
+        now = store.views.current(pending)
         if up:
-            links = store.links_into([(*chunk, each.version) for chunk, each in now.items()])
+            links = store.views.links_into([(*chunk, each.version) for chunk, each in now.items()])
             reached = {(link.in_datasetid, link.in_dataid) for link in links}
         else:
-            links = store.links_from(pending)
-            made = store.current({(link.datasetid, link.dataid) for link in links})
+            links = store.views.links_from(pending)
+            made = store.views.current({(link.datasetid, link.dataid) for link in links})
             reached = {
                 chunk
                 for link in links
@@ -228,7 +230,7 @@ def _with_status(store: Store, datasetid: str, statuses: Iterable[str], selector
     chunks = [
         chunk
         for status in statuses
-        for chunk in chunks_in(store, datasetid, "", LAST_KEY, status=status, n=_EVERYTHING)
+        for chunk in chunks_in(store.views, datasetid, "", LAST_KEY, status=status, n=_EVERYTHING)
         if status != READY or selector.has_moment(chunk.modified)
     ]
     return [chunk.dataid for chunk in sorted(chunks, key=lambda chunk: (chunk.sort_key, chunk.dataid))]
@@ -240,11 +242,11 @@ def _by_facts(store: Store, datasetid: str, named: Sequence[str], selector: Sele
     for start in range(0, len(named), _BATCH):
         batch = named[start : start + _BATCH]
         if not (selector.causes or selector.who or selector.since or selector.until):
-            statuses: Mapping[ChunkId, str] = store.given_chunks([(datasetid, dataid) for dataid in batch])
+            statuses: Mapping[ChunkId, str] = store.views.given_chunks([(datasetid, dataid) for dataid in batch])
             kept += [dataid for dataid in batch if statuses.get((datasetid, dataid)) in selector.statuses]
             continue
         facts = Selector((), (), (), selector.statuses, selector.causes, selector.since, selector.until, selector.who)
-        known = store.last_changes([(datasetid, dataid) for dataid in batch])
+        known = store.views.last_changes([(datasetid, dataid) for dataid in batch])
         kept += [
             dataid
             for dataid in batch
@@ -271,7 +273,7 @@ def _dataids(store: Store, catalogue: Catalogue, datasetid: str, word: str, *, n
     named = dataids(partition, check_id("dataid", first), check_id("dataid", last))
     if not new_ones:
         low, high = sort_key(partition, first), sort_key(partition, last)
-        return [chunk.dataid for chunk in chunks_in(store, datasetid, low, high, n=_EVERYTHING)]
+        return [chunk.dataid for chunk in chunks_in(store.views, datasetid, low, high, n=_EVERYTHING)]
     listed = []
     for dataid in named:
         listed.append(dataid)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..model import IGNORE, READY, Catalogue, Partition, check_dataid, sort_key
 from ..model.selector import Selector
-from ..shapes import dataclass, replace
-from ..store import Above, Chunk, Descendant, StaleChunk, Store
+from ..store import Chunk, Descendant, InputNow, StaleChunk, Store
 from .axis import FIRST_KEY, LAST_KEY
 from .flow import datasets_in_order
 
@@ -30,7 +30,7 @@ ChunkId = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Hanging:
+class DownstreamChunk:
     """One chunk that was made from another: which version from which version, by which job and run, and when.
 
     depth is its distance from the chunk that was asked about; is_again says that it stands in the tree before.
@@ -58,7 +58,7 @@ class Impact:
     status: str | None
     version: int | None
     is_stale: bool
-    made: tuple[Hanging, ...]
+    made: tuple[DownstreamChunk, ...]
     chunks: int
     stale: int
     more: bool  # there is more than is listed
@@ -66,7 +66,7 @@ class Impact:
 
 def stale_chunks(store: Store, n: int = _MOST) -> dict[ChunkId, StaleChunk]:
     """The READY chunks that are stale, upstream first, each dataset in its order; of very many, only some."""
-    found = [row for row in store.stale(n) if row.status == READY]
+    found = [row for row in store.views.stale(n) if row.status == READY]
     if not found:
         return {}
     order = {name: index for index, name in enumerate(datasets_in_order(store.catalogue()))}
@@ -82,7 +82,7 @@ def stale_selected(store: Store, selector: Selector) -> list[ChunkId]:
     meant = scope(store, selector)
     found = []
     for start in range(0, len(chunks), _BATCH):
-        known = store.last_changes(chunks[start : start + _BATCH])
+        known = store.views.last_changes(chunks[start : start + _BATCH])
         found += [chunk for chunk, last in known.items() if meant.matches(subject_of(last))]
     order = {chunk: index for index, chunk in enumerate(chunks)}
     return sorted(found, key=order.__getitem__)
@@ -90,9 +90,9 @@ def stale_selected(store: Store, selector: Selector) -> list[ChunkId]:
 
 def why_stale(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
     """Why a chunk is stale, in words; empty when it is not."""
-    if datasetid in _ignoring(store.catalogue()) or not store.has_stale():
+    if datasetid in _ignoring(store.catalogue()) or not store.views.has_stale():
         return ()
-    direct = store.stale_marks([(datasetid, dataid)])
+    direct = store.views.stale_marks([(datasetid, dataid)])
     if direct:
         return tuple(map(str, direct))
     return _from_above(store, (datasetid, dataid))
@@ -101,17 +101,17 @@ def why_stale(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
 def stale_among(store: Store, chunks: Iterable[ChunkId]) -> set[ChunkId]:
     """Those of these chunks that are stale: looked for upstream of them, so that it costs the same whatever else is stale."""
     asked = {*chunks}
-    if not asked or not store.has_stale():
+    if not asked or not store.views.has_stale():
         return set()
     below: dict[ChunkId, set[ChunkId]] = {}
     near: list[ChunkId] = []
     for level, links in _levels(store, asked):
         if len(below) > _NEAR + len(asked):  # a chain as long as its history: from the marks down it is shorter
-            return asked & {(row.datasetid, row.dataid) for row in store.stale(_MOST)}
+            return asked & {(row.datasetid, row.dataid) for row in store.views.stale(_MOST)}
         near += level
         for link in links:
             below.setdefault((link.in_datasetid, link.in_dataid), set()).add((link.datasetid, link.dataid))
-    found = {(mark.datasetid, mark.dataid) for mark in store.stale_marks(near)}
+    found = {(mark.datasetid, mark.dataid) for mark in store.views.stale_marks(near)}
     pending = list(found)
     while pending:
         further = below.get(pending.pop(), set()) - found
@@ -120,13 +120,13 @@ def stale_among(store: Store, chunks: Iterable[ChunkId]) -> set[ChunkId]:
     return asked & found
 
 
-def _levels(store: Store, chunks: Iterable[ChunkId]) -> Iterator[tuple[list[ChunkId], list[Above]]]:
+def _levels(store: Store, chunks: Iterable[ChunkId]) -> Iterator[tuple[list[ChunkId], list[InputNow]]]:
     """Level by level upstream: chunks, and what they were made from; not what ignores it."""
     ignored = _ignoring(store.catalogue())
     level = [chunk for chunk in chunks if chunk[0] not in ignored]
     seen = {*level}
     while level:
-        links = store.inputs_now(level)
+        links = store.views.inputs_now(level)
         yield level, links
         above = dict.fromkeys((link.in_datasetid, link.in_dataid) for link in links)
         level = [chunk for chunk in above if chunk not in seen and chunk[0] not in ignored]
@@ -141,7 +141,7 @@ def _from_above(store: Store, chunk: ChunkId) -> tuple[str, ...]:
     """The nearest chunk upstream that is stale itself, and why."""
     met = 0
     for level, links in _levels(store, [chunk]):
-        if marks := store.stale_marks(level):
+        if marks := store.views.stale_marks(level):
             return tuple(f"it was made from {mark.datasetid} {mark.dataid}, and {mark}" for mark in marks)
         is_far, met = met <= _NEAR < met + len(links), met + len(links)
         if met > _MOST or (is_far and not stale_among(store, [chunk])):
@@ -151,16 +151,16 @@ def _from_above(store: Store, chunk: ChunkId) -> tuple[str, ...]:
 
 def stale_of_outputs(store: Store, outputs: Iterable[str]) -> tuple[list[ChunkId], bool]:
     """The stale chunks of these datasets, in order, and whether they are all; where very many are stale, the last are looked at."""
-    if not store.has_stale():
+    if not store.views.has_stale():
         return [], True
-    if not store.has_stale(_FEW):
+    if not store.views.has_stale(_FEW):
         return [chunk for chunk in stale_chunks(store) if chunk[0] in {*outputs}], True
     asked = [
         (name, dataid)
         for name in outputs
-        for dataid in reversed(store.newest_dataids(name, FIRST_KEY, LAST_KEY, _LAST))
+        for dataid in reversed(store.views.newest_dataids(name, FIRST_KEY, LAST_KEY, _LAST))
     ]
-    ready = {chunk for chunk, status in store.given_chunks(asked).items() if status == READY}
+    ready = {chunk for chunk, status in store.views.given_chunks(asked).items() if status == READY}
     stale = stale_among(store, ready)
     return [chunk for chunk in asked if chunk in stale], False
 
@@ -224,10 +224,10 @@ def _count(keys: list[str], low: str, high: str) -> int:
 def impact(store: Store, datasetid: str, dataid: str, most: int = _LISTED) -> Impact:
     """Everything that stands now and was really made from a chunk, at any distance, with what of it is stale; at most so much."""
     catalogue = store.catalogue()
-    chunk = store.chunk(datasetid, dataid)
+    chunk = store.views.chunk(datasetid, dataid)
     if chunk is None:
         check_dataid(catalogue.dataset(datasetid).partition, dataid, datasetid)
-    found = store.descendants(datasetid, dataid, most)
+    found = store.views.descendants(datasetid, dataid, most)
     stale = stale_among(store, [(datasetid, dataid), *((row.datasetid, row.dataid) for row in found)])
     return hanging_on(catalogue, (datasetid, dataid), chunk, found, stale, len(found) >= most)
 
@@ -254,13 +254,15 @@ def hanging_on(
     )
 
 
-def _tree(catalogue: Catalogue, root: ChunkId, found: Iterable[Descendant], stale: Set[ChunkId]) -> list[Hanging]:
+def _tree(
+    catalogue: Catalogue, root: ChunkId, found: Iterable[Descendant], stale: Set[ChunkId]
+) -> list[DownstreamChunk]:
     """The lines of the tree; what was made from several chunks stands where it is met first, and is named at the others."""
     order = {name: index for index, name in enumerate(datasets_in_order(catalogue))}
     below: dict[ChunkId, list[Descendant]] = {}
     for row in found:
         below.setdefault((row.in_datasetid, row.in_dataid), []).append(row)
-    lines: list[Hanging] = []
+    lines: list[DownstreamChunk] = []
     met: set[ChunkId] = set()
     pending = [(row, 1) for row in _ordered(below.get(root, ()), order)[::-1]]
     while pending:
@@ -268,7 +270,7 @@ def _tree(catalogue: Catalogue, root: ChunkId, found: Iterable[Descendant], stal
         chunk = (row.datasetid, row.dataid)
         is_again = chunk in met
         lines.append(
-            Hanging(
+            DownstreamChunk(
                 *chunk,
                 row.version,
                 row.status,

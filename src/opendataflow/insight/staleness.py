@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ..errors import BadDataid, BadId
 from ..model import READY, Catalogue, Consumed, Input, Job, latest_bound, sort_key
-from ..shapes import NamedTuple
 from ..store import Chunk, Store
 
 ChunkId = tuple[str, str]
@@ -29,9 +29,9 @@ class Staleness:
     def __init__(self, store: Store, catalogue: Catalogue, *, by_chunk: bool = False) -> None:
         self._store, self._catalogue, self._by_chunk = store, catalogue, by_chunk
         self._datasets: dict[str, _Known] = {}
-        direct = [(row.datasetid, row.dataid) for row in store.stale(_MOST) if row.is_direct]
+        direct = [(row.datasetid, row.dataid) for row in store.views.stale(_MOST) if row.is_direct]
         self._marks: dict[ChunkId, str] = {}
-        for mark in store.stale_marks(direct) if direct else ():
+        for mark in store.views.stale_marks(direct) if direct else ():
             self._marks.setdefault((mark.datasetid, mark.dataid), str(mark))
         self.causes: dict[ChunkId, str] = {}  # of every chunk that was looked at; empty where it is not stale
 
@@ -63,8 +63,8 @@ class Staleness:
 
     def _known(self, datasetid: str) -> _Known:
         if datasetid not in self._datasets:
-            chunks = {chunk.dataid: chunk for chunk in self._store.all_chunks(datasetid)}
-            made_from = {each.dataid: each.manifest.inputs for each in self._store.all_published(datasetid)}
+            chunks = {chunk.dataid: chunk for chunk in self._store.views.all_chunks(datasetid)}
+            made_from = {each.dataid: each.manifest.inputs for each in self._store.views.all_published(datasetid)}
             ready = sorted((chunk.sort_key, chunk.dataid) for chunk in chunks.values() if chunk.status == READY)
             self._datasets[datasetid] = _Known(chunks, made_from, ready)
         return self._datasets[datasetid]
@@ -73,7 +73,7 @@ class Staleness:
         if not self._catalogue.producer(datasetid):
             return ()  # only announced: its inputs are not known
         if self._by_chunk:
-            published = self._store.manifest(datasetid, dataid)
+            published = self._store.views.manifest(datasetid, dataid)
             return published.manifest.inputs if published else ()
         return self._known(datasetid).made_from.get(dataid, ())
 

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from ..errors import BadDataid, BadId
 from ..model import DONE, FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue, sort_key
-from ..store import Chunk, ChunkThen, Ends, Event, InputRow, Position, Published, Recalled, Remarked, Run, Store
+from ..store import Chunk, Event, FirstAndLast, InputRow, Position, Published, Recalled, Remarked, Run, Store
+from ..store.views import ChunkStatus, ChunkThen
 from .axis import FIRST_KEY, LAST_KEY
-from .seen import Seen
+from .seen import StoreViews
 from .words import when
 
 LOOKED_AT = 5_000  # chunks of one look, over all datasets
@@ -21,20 +22,20 @@ _NOT_READY = (RUNNING, FAILED, RESUBMIT, HOLD, PENDING)
 TODAYS_DEFINITIONS = "datasets, jobs and mappings are those of today: what was declared then is not kept"
 
 
-def seen_at(store: Store, at: datetime | None) -> Seen:
+def seen_at(store: Store, at: datetime | None) -> StoreViews:
     """The store as it was then, or as it is now."""
-    return store if at is None else Then(store, at)
+    return store.views if at is None else StoreAsOf(store, at)
 
 
 def history_begins(store: Store, at: datetime) -> tuple[str, ...]:
     """That nothing is known of a moment, where the history begins later."""
-    first = store.first_event()
+    first = store.views.first_event()
     if first is None:
         return ("nothing is known of that time: this store has no history",)
     return (f"nothing is known of that time: the history begins at {when(first)}",) if at < first else ()
 
 
-class Then:
+class StoreAsOf:
     """What a store would have answered at a moment, from its history; definitions are those of today."""
 
     def __init__(self, store: Store, at: datetime, *, most: int = LOOKED_AT) -> None:
@@ -54,30 +55,30 @@ class Then:
 
     def chunk(self, datasetid: str, dataid: str) -> Chunk | None:
         """One chunk as it was; None when it was not there, or nothing is known of it."""
-        then = self._store.chunks_then([(datasetid, dataid)], self.at)[datasetid, dataid]
+        then = self._store.views.chunks_then([(datasetid, dataid)], self.at)[datasetid, dataid]
         return _chunk(then, then.status, then.sort_key) if then.status is not None else None
 
     def given_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The statuses of these chunks, without those that were not there."""
-        then = self._store.chunks_then(chunks, self.at)
+        then = self._store.views.chunks_then(chunks, self.at)
         return {chunk: each.status for chunk, each in then.items() if each.status is not None}
 
     def manifests(self, datasetid: str, dataid: str) -> list[Published]:
         """The manifests of a chunk that were published by then, newest first."""
-        published = self._store.manifests(datasetid, dataid)
+        published = self._store.views.manifests(datasetid, dataid)
         return [each for each in published if each.published is None or each.published <= self.at]
 
     def runs(self, *, jobid: str | None = None, dataid: str | None = None, n: int = 20) -> list[Run]:
         """The attempts that had started by then, newest first; one that ended later was running."""
         return [
             as_running(run) if run.ended is not None and run.ended > self.at else run
-            for run in self._store.runs(jobid=jobid, dataid=dataid, n=n)
+            for run in self._store.views.runs(jobid=jobid, dataid=dataid, n=n)
             if run.started is None or run.started <= self.at
         ]
 
     def last_events(self, datasetid: str, dataid: str, n: int = 100) -> list[Event]:
         """The last events of one chunk by then, newest first."""
-        return self._store.events_until(datasetid, dataid, self.at, n)
+        return self._store.views.events_until(datasetid, dataid, self.at, n)
 
     def readers(self, datasetid: str, dataid: str) -> list[InputRow]:
         """The jobs that had made something of the version of then."""
@@ -85,15 +86,15 @@ class Then:
         if chunk is None or not chunk.version:
             return []
         readers: dict[str, InputRow] = {}
-        for link in self._store.made_of([(datasetid, dataid, chunk.version)], _READERS):
+        for link in self._store.views.made_of([(datasetid, dataid, chunk.version)], _READERS):
             if link.jobid and link.published is not None and link.published <= self.at:
                 made = (link.published, link.version, link.in_version, link.runid)
                 readers[link.jobid] = InputRow(datasetid, dataid, link.jobid, DONE, *made)
         return list(readers.values())
 
     def recalled(self, chunks: Iterable[tuple[str, str]]) -> list[Recalled]:
-        """The versions of these chunks that somebody had called back by then."""
-        return [each for each in self._store.recalled(chunks) if each.at is None or each.at <= self.at]
+        """The versions of these chunks that were recalled by then."""
+        return [each for each in self._store.views.recalled(chunks) if each.at is None or each.at <= self.at]
 
     def readers_running(self, datasetid: str) -> int | None:
         """Not known."""
@@ -110,23 +111,23 @@ class Then:
         most = max(self._most // len(windows), _AT_LEAST)
         tops: dict[str, str] = {}
         dataids: dict[str, dict[str, str]] = {name: {} for name in windows}
-        moved = self._store.moved_before(list(windows), self.at)
-        for name, dataid in [*moved, *self._store.gone_since(self.at)]:
+        moved = self._store.views.moved_before(list(windows), self.at)
+        for name, dataid in [*moved, *self._store.views.gone_since(self.at)]:
             key = _key(catalogue, name, dataid) if name in windows else None
             if key is not None and windows[name][0] <= key <= windows[name][1]:
                 dataids[name][dataid] = key
                 tops[name] = max(key, tops.get(name, key))
         for name, (low, high) in windows.items():
-            newest = self._store.newest_dataids(name, low, high, most)
+            newest = self._store.views.newest_dataids(name, low, high, most)
             if len(newest) == most:  # those that are newest now may all have come later
                 self.cut.add(name)
-                newest += self._store.newest_dataids(name, low, tops.get(name, high), most)
+                newest += self._store.views.newest_dataids(name, low, tops.get(name, high), most)
             for dataid in newest:
                 key = _key(catalogue, name, dataid)
                 if key is not None:
                     dataids[name][dataid] = key
         asked = [(name, dataid) for name, some in dataids.items() for dataid in some]
-        then = self._store.chunks_then(asked, self.at)
+        then = self._store.views.chunks_then(asked, self.at)
         for name, keys in dataids.items():
             there = [(each, keys[each.dataid]) for dataid in keys if (each := then[name, dataid]).status is not None]
             chunks = [_chunk(each, str(each.status), key) for each, key in there]
@@ -150,15 +151,23 @@ class Then:
             if (chunk.sort_key, chunk.dataid) > begin and status in (None, chunk.status)
         ][:n]
 
-    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[Ends]:
+    def ends_given(self, spans: Sequence[tuple[str, str, str]]) -> list[FirstAndLast]:
         """For each (datasetid, first key, last key): the first and the last dataid."""
         found = [self._within(*span) for span in spans]
-        return [Ends(chunks[0].dataid, chunks[-1].dataid) if chunks else Ends(None, None) for chunks in found]
+        return [
+            FirstAndLast(chunks[0].dataid, chunks[-1].dataid) if chunks else FirstAndLast(None, None)
+            for chunks in found
+        ]
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
         """At most n chunks between two positions."""
         chunks = self._within(datasetid, from_key, to_key)[:n]
         return [Position(chunk.dataid, chunk.sort_key, chunk.status) for chunk in chunks]
+
+    def chunks_within(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[ChunkStatus]:
+        """At most so many chunks of these spans, with their statuses."""
+        found = [chunk for each in spans for chunk in self._within(*each)]
+        return [ChunkStatus(chunk.datasetid, chunk.dataid, chunk.status) for chunk in found[:most]]
 
     def span_counts(self, spans: Sequence[tuple[str, str, str]], most: int) -> list[dict[str, int]]:
         """How many chunks each span has, in all (under "") and by status other than READY."""
@@ -175,7 +184,7 @@ class Then:
 
     def refusals(self) -> list[Event]:
         """Chunks whose last delivery or attempt by then was refused."""
-        return self._store.refusals_until(self.at)
+        return self._store.views.refusals_until(self.at)
 
     def remarked(self) -> list[Remarked]:
         """Not known."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from math import ceil
 
 from ..errors import UsageError
-from ..model import FAILED, READY, RUNNING, Consumed
-from ..shapes import dataclass
-from ..store import Stint, Store
+from ..model import READY, RUNNING, Consumed
+from ..store import Store
+from ..store.views import RunSpan
+from .reported import is_failed
 from .words import count
 
 DEFAULT_PERIOD = timedelta(hours=1)
@@ -29,7 +31,6 @@ _LOOK_BACK = 7000  # runs before the period, some of which may still run in it
 _MOST_CELLS = 600  # of all lanes, where bars are drawn together
 _CELLS = (15, 200)  # parts of the period, at least and at most
 _PARTS = 120  # in which those that wait are counted
-_NOT_GOOD = (FAILED, "LOST")
 _REST = "others"
 
 _Full = Mapping[str, Sequence[tuple[datetime, datetime]]]  # when all slots of a pool were taken
@@ -112,17 +113,20 @@ def timeline(
     """The runs that ran between two moments, or in the last hour, of all jobs or of one."""
     if by not in BY:
         raise UsageError(f"{by} is no kind of row", hint=f"Say one of {', '.join(BY)}.")
-    now = datetime.fromtimestamp(store.clock(), UTC)
+    now = datetime.fromtimestamp(store.views.clock(), UTC)
     until = min(until, now) if until else now
     since = since or until - DEFAULT_PERIOD
     if since >= until:
         raise UsageError("the period would begin after its end", hint="Say another since, or until with it.")
     if until - since > LONGEST_PERIOD:
         raise UsageError("the period is too long", hint=f"Say at most {LONGEST_PERIOD.days} days.")
+    catalogue = store.catalogue()
+    # What a job that is gone ran stays in the history.
+    if jobid and ("job", jobid) not in catalogue.broken and not store.views.runs(jobid=jobid, n=1):
+        catalogue.job(jobid)
     remarks: list[str] = []
     found = [stint for stint in _stints(store, since, until, remarks) if not jobid or stint.jobid == jobid]
     bars = [_Bar(stint, since, until) for stint in found]
-    catalogue = store.catalogue()
     is_together = len(bars) > _MOST_BARS
     queues: _Queues | None = None
     if not is_together:
@@ -167,7 +171,7 @@ class _Bar:
 
     __slots__ = ("begin", "end", "stint", "wait")
 
-    def __init__(self, stint: Stint, since: datetime, until: datetime) -> None:
+    def __init__(self, stint: RunSpan, since: datetime, until: datetime) -> None:
         self.stint = stint
         self.begin = max(stint.started or since, since)
         self.end = max(min(stint.ended or until, until), self.begin)
@@ -181,18 +185,18 @@ class _Bar:
 
     @property
     def is_failed(self) -> bool:
-        return self.stint.status in _NOT_GOOD
+        return is_failed(self.stint)
 
 
-def _stints(store: Store, since: datetime, until: datetime, remarks: list[str]) -> list[Stint]:
+def _stints(store: Store, since: datetime, until: datetime, remarks: list[str]) -> list[RunSpan]:
     """The runs of a period, the first one first."""
-    floor, last = max(store.run_before(since) - _LOOK_BACK, 0), store.run_before(until)
+    floor, last = max(store.views.run_before(since) - _LOOK_BACK, 0), store.views.run_before(until)
     # In the embedded store times are texts, of which equal moments may differ: what is too much goes out below.
-    found = store.stints_between(since - _SECOND, until + _SECOND, floor=floor, last=last, n=_MOST_RUNS + 1)
+    found = store.views.stints_between(since - _SECOND, until + _SECOND, floor=floor, last=last, n=_MOST_RUNS + 1)
     if len(found) > _MOST_RUNS:
         found = found[:_MOST_RUNS]
         remarks.append(f"Only the last {count(_MOST_RUNS, 'run')} of the period are shown.")
-    known = {stint.runid: stint for stint in [*found, *store.stints_running(_MOST_RUNNING)]}
+    known = {stint.runid: stint for stint in [*found, *store.views.stints_running(_MOST_RUNNING)]}
     inside = (
         stint
         for stint in known.values()
@@ -201,7 +205,7 @@ def _stints(store: Store, since: datetime, until: datetime, remarks: list[str]) 
     return sorted(inside, key=lambda stint: (stint.started, stint.runid))
 
 
-def _end(stint: Stint, otherwise: datetime) -> datetime:
+def _end(stint: RunSpan, otherwise: datetime) -> datetime:
     if stint.ended is None:
         return otherwise
     # A run that took no time at all is still seen in the moment in which it ran.
@@ -219,7 +223,7 @@ def _waits(store: Store, bars: Sequence[_Bar], full: _Full) -> None:
         asked += bar.stint.inputs or ()
         if len(asked) > _MOST_INPUTS:
             break
-    published = store.published_given(asked[:_MOST_INPUTS])
+    published = store.views.published_given(asked[:_MOST_INPUTS])
     for bar in first:
         inputs, started = bar.stint.inputs or (), bar.stint.started
         if started is None or not all(each in published for each in inputs):

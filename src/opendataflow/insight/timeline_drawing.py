@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from html import escape
+from typing import NamedTuple
 
 from ..model.printable import one_line
-from ..shapes import NamedTuple
 from .timeline import Bar, Lane, Queue, Timeline
 from .words import count, duration, took
 
@@ -74,7 +74,7 @@ def queue(of: Queue) -> str:
     return f'<svg class="queue" role="img" width="100%" height="{_QUEUE}"><title>{told}</title>{"".join(drawn)}</svg>'
 
 
-def told(bar: Bar, zone: tzinfo) -> str:
+def bar_text(bar: Bar, zone: tzinfo) -> str:
     """A bar in words."""
     when = f"{bar.begin.astimezone(zone):%H:%M:%S}"
     if bar.runid is None:
@@ -122,8 +122,9 @@ def _x(drawn: Timeline, at: datetime) -> float:
 def _bar(drawn: Timeline, bar: Bar, high: int, links: Links, zone: tzinfo) -> str:
     y = 4 + bar.row * (high + 4)
     left, wide = _across(drawn, bar)
-    words = escape(one_line(told(bar, zone)))
+    words = escape(one_line(bar_text(bar, zone)))
     kind = _KINDS.get(bar.status, "other")
+    kind = "other" if kind == "bad" and not bar.failed else kind  # it was stopped
     more = 2 if kind == "bad" else 0  # which is seen without colours
     rect = f'<rect class="{kind}" x="{left:g}%" y="{y - more}" width="{wide:g}%" height="{high + 2 * more}"/>'
     wait = ""
@@ -148,7 +149,7 @@ def _column(drawn: Timeline, bar: Bar, part: float, links: Links, zone: tzinfo) 
         for kind, below, high in (("bad", 0, bad), ("good", bad, tall - bad))
         if high
     )
-    words, href = escape(one_line(told(bar, zone))), escape(links.period(bar.begin, bar.end))
+    words, href = escape(one_line(bar_text(bar, zone))), escape(links.period(bar.begin, bar.end))
     return f'<a href="{href}" tabindex="-1"><title>{words}</title>{rects}</a>'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..errors import NothingToDo
@@ -26,8 +27,8 @@ from ..model import (
     may_read,
     sort_key,
 )
-from ..shapes import dataclass
-from ..store import ChunkThen, Event, Run, Store
+from ..store import Event, Run, Store
+from ..store.views import ChunkThen
 from .axis import FIRST_KEY
 from .decided import Decision
 from .then import TODAYS_DEFINITIONS, as_running, history_begins
@@ -64,8 +65,8 @@ def why_then(store: Store, jobid: str, dataid: str | None, at: datetime) -> WhyT
 
 
 def _about_job(store: Store, job: Job, at: datetime) -> WhyThen:
-    running = [as_running(run) for run in store.running_at(job.jobid, at)]
-    stored = store.receipts_until(job.jobid, at, n=100)
+    running = [as_running(run) for run in store.views.running_at(job.jobid, at)]
+    stored = store.views.receipts_until(job.jobid, at, n=100)
     last: dict[str, Event] = {}
     for event in stored:
         last.setdefault(event.dataid or "", event)
@@ -75,7 +76,7 @@ def _about_job(store: Store, job: Job, at: datetime) -> WhyThen:
         text = f"{many(len(running))} of {job.jobid} {'was' if are(len(running)) == 'is' else 'were'} running"
         reasons.append(Reason(RUNNING, text, (), told[:SHOWN]))
     name = job.outputs[0]
-    then = store.chunks_then([(name, dataid) for dataid in last if dataid], at)
+    then = store.views.chunks_then([(name, dataid) for dataid in last if dataid], at)
     ready = [dataid for dataid in last if dataid and then[name, dataid].status == READY]
     open_ones = {dataid: event for dataid, event in last.items() if dataid and dataid not in ready}
     stood = [_stood(then[name, dataid], event) for dataid, event in list(open_ones.items())[:SHOWN]]
@@ -137,7 +138,7 @@ def _about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, at: 
                 f"{job.jobid} reads all of {item.datasetid}: whether all was there is not known for that time"
             )
     outputs = [(name, dataid) for name in job.outputs]
-    then = store.chunks_then([*needed, *outputs], at)
+    then = store.views.chunks_then([*needed, *outputs], at)
     facts = Facts(
         job.jobid,
         dataid,
@@ -159,9 +160,9 @@ def _about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, at: 
     if not reasons:
         text = f"nothing stood in the way of {job.jobid} {dataid}, as far as the history knows"
         reasons.append(Reason(YES, text))
-    events = store.events_until(job.outputs[0], dataid, at, 500)
+    events = store.views.events_until(job.outputs[0], dataid, at, 500)
     stored = next((event for event in events if event.receipt is not None), None)
-    running = [run for run in store.runs(jobid=job.jobid, dataid=dataid, n=100) if _ran(run, at)]
+    running = [run for run in store.views.runs(jobid=job.jobid, dataid=dataid, n=100) if _ran(run, at)]
     return WhyThen(
         job.jobid,
         dataid,
@@ -196,6 +197,6 @@ def _latest(
     """The newest chunk that was READY then and is not after a dataid, among the newest ones that there are now."""
     partition = catalogue.datasets[item.datasetid].partition
     until = sort_key(partition, latest_bound(partition, catalogue.output_partition(job), dataid))
-    dataids = store.newest_dataids(item.datasetid, FIRST_KEY, until, _LOOKED_AT)
-    then = store.chunks_then([(item.datasetid, each) for each in dataids], at)
+    dataids = store.views.newest_dataids(item.datasetid, FIRST_KEY, until, _LOOKED_AT)
+    then = store.views.chunks_then([(item.datasetid, each) for each in dataids], at)
     return next((chunk for chunk, each in then.items() if may_read(each.status)), None)

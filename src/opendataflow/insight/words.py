@@ -55,7 +55,7 @@ def gist(detail: str | None, most: int = 200) -> str:
 
 
 def said(text: str | None, most: int = 300) -> str:
-    """What somebody reads as a cause, in one line: of a script its last line, of anything else all of it."""
+    """What is shown as a cause, in one line: of a script its last line, of anything else all of it."""
     if _HOW_A_SCRIPT_ENDED.match(text or ""):
         return gist(text, most)
     line = one_line(text or "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..project import Project
     from ..secrets import Hidden, Key
     from ..store import Store
-    from .teller import Teller
+    from .teller import LineageEvents
 
 SENT, DROPPED = "lineage sent", "lineage dropped"  # the figures that workers add up
 _OURS = "OPENLINEAGE_PARENT_", "OPENLINEAGE_ROOT_", "OPENLINEAGE_CLIENT_"  # say nothing about where events go
@@ -34,10 +34,10 @@ def is_in_environment() -> bool:
 
 def teller_of(
     project: Project, store: Store, key: Key | None, hidden: Hidden, say: Callable[[str], None]
-) -> Teller | None:
+) -> LineageEvents | None:
     """Whom a worker tells; None where nobody wants to know, which costs nothing."""
     if not is_configured(project):
         return None
-    from .teller import Teller
+    from .teller import LineageEvents
 
-    return Teller(project, store, key, hidden, say)
+    return LineageEvents(project, store, key, hidden, say)

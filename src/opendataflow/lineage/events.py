@@ -7,15 +7,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import OdfError
 from ..model import Catalogue, InputChunk, Manifest
-from ..model.ddl import columns_of
-from ..model.partition import span
+from ..model.definitions.ddl import columns_of
+from ..model.definitions.partition import span
 from ..model.timezone import time_zone
 from ..project import Environment
-from ..shapes import NamedTuple
 from ..store import Claim
 from .naming import Name, name_of
 
@@ -56,7 +55,7 @@ class Parent(NamedTuple):
         return {"run": {"runId": self.run}, "job": {"namespace": self.namespace, "name": self.name}}
 
 
-class Step(NamedTuple):
+class RunStep(NamedTuple):
     """One step of a run, as its worker tells it; everything else is made of it beside the run."""
 
     kind: str
@@ -96,7 +95,7 @@ class Events:
         self.drain: Parent | None = None
         self.outer: Parent | None = None
 
-    def text(self, step: Step) -> str:
+    def text(self, step: RunStep) -> str:
         """The event of one step, as JSON; what the start of a run said of it is not made again for its end."""
         at = datetime.fromtimestamp(step.at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         head = f'{{"eventType":"{step.kind}","eventTime":"{at}",{self._head}'
@@ -118,7 +117,7 @@ class Events:
             run_text = f'{run_text[:-2]},"errorMessage":{_json(error)}}}}}'
         return f'{head},"run":{run_text},"job":{self._job(claim.jobid)},"inputs":{inputs},"outputs":{outputs}}}'
 
-    def _drain_parts(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _drain_parts(self, step: RunStep) -> tuple[dict[str, Any], dict[str, Any]]:
         assert self.drain is not None
         facets: dict[str, Any] = dict(self._engine)
         self._add_parent(facets, self.outer)
@@ -127,7 +126,7 @@ class Events:
         job = {"namespace": self._namespace, "name": self.drain.name, "facets": self._drain_facets}
         return {"runId": self.drain.run, "facets": facets}, job
 
-    def _run(self, step: Step, claim: Claim) -> dict[str, Any]:
+    def _run(self, step: RunStep, claim: Claim) -> dict[str, Any]:
         facets: dict[str, Any] = dict(self._engine)
         self._add_parent(facets, self.drain or self.outer)
         if times := self._nominal(step, claim):
@@ -142,7 +141,7 @@ class Events:
         }
         return {"runId": run_uuid(self._identity, claim.runid), "facets": facets}
 
-    def _error(self, step: Step) -> dict[str, Any] | None:
+    def _error(self, step: RunStep) -> dict[str, Any] | None:
         if not step.message or step.kind not in (FAIL, ABORT):
             return None
         return self._facet("errorMessage", message=step.message, programmingLanguage="PYTHON")
@@ -153,7 +152,7 @@ class Events:
             self._jobs[jobid] = _json(job)
         return self._jobs[jobid]
 
-    def _announced(self, step: Step, claim: Claim) -> str:
+    def _announced(self, step: RunStep, claim: Claim) -> str:
         """The outputs of a run that has not made them yet: the same for every run of a job."""
         self._keep(step.catalogue)
         if claim.outputs not in self._outputs:
@@ -170,7 +169,7 @@ class Events:
             root = self.outer or parent
             facets["parent"] = self._facet("parent", **parent.to_data(), root=root.to_data())
 
-    def _nominal(self, step: Step, claim: Claim) -> dict[str, Any] | None:
+    def _nominal(self, step: RunStep, claim: Claim) -> dict[str, Any] | None:
         dataset = step.catalogue.datasets.get(claim.outputs[0]) if step.catalogue and claim.outputs else None
         if dataset is None or dataset.partition.type not in ("hour", "day", "month", "year"):
             return None
@@ -197,7 +196,7 @@ class Events:
             self._names[datasetid] = name_of(self._environment, dataset, self._namespace) if dataset else own
         return self._names[datasetid]
 
-    def _inputs(self, step: Step, claim: Claim) -> list[dict[str, Any]]:
+    def _inputs(self, step: RunStep, claim: Claim) -> list[dict[str, Any]]:
         versions: dict[str, list[str]] = {}
         for datasetid, dataid, version in claim.inputs:
             versions.setdefault(datasetid, []).append(f"{dataid}:{version}")
@@ -211,7 +210,7 @@ class Events:
             found.append(entry)
         return found
 
-    def _output(self, step: Step, claim: Claim, datasetid: str) -> dict[str, Any]:
+    def _output(self, step: RunStep, claim: Claim, datasetid: str) -> dict[str, Any]:
         if step.kind != COMPLETE:
             return self._dataset(step, datasetid, "", None)
         manifest = (step.manifests or {}).get(datasetid) or _NOTHING_KNOWN
@@ -224,7 +223,7 @@ class Events:
             entry["outputFacets"] = {"outputStatistics": self._facet("outputStatistics", **known)}
         return entry
 
-    def _dataset(self, step: Step, datasetid: str, version: str, manifest: Manifest | None) -> dict[str, Any]:
+    def _dataset(self, step: RunStep, datasetid: str, version: str, manifest: Manifest | None) -> dict[str, Any]:
         name = self._name(step.catalogue, datasetid)
         facets: dict[str, Any] = {}
         if version:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from ..errors import OdfError
 from ..model import Dataset
-from ..model.address import split_host
-from ..model.dataset import POSTGRES
+from ..model.definitions.address import split_host
+from ..model.definitions.dataset import POSTGRES
 from ..project import Environment
 from ..project.locations import absolute
-from ..shapes import NamedTuple
+from ..tokens import without_secrets
 
 _url = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(/.*)?").fullmatch
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}  # as file systems say it → as lineage servers know it
@@ -25,20 +26,24 @@ class Name(NamedTuple):
 
 def name_of(environment: Environment, dataset: Dataset, namespace: str) -> Name:
     """The name of a dataset: its table or its folder of chunks; what is only tracked has the namespace of its jobs."""
+    return Name(*map(without_secrets, _name_of(environment, dataset, namespace)))
+
+
+def _name_of(environment: Environment, dataset: Dataset, namespace: str) -> Name:
     try:
         if dataset.kind == "table" or dataset.tablename:
             return _table(dataset) or Name(namespace, dataset.datasetid)
         if dataset.location:
             return _files(environment, dataset)
     except OdfError:
-        pass  # an address that nobody can read names nothing
+        pass  # an address that cannot be parsed names nothing
     return Name(namespace, dataset.datasetid)
 
 
 def _table(dataset: Dataset) -> Name | None:
     url = str(dataset.options.get("url", ""))
     if dataset.format in POSTGRES and not url:
-        host = split_host(dataset.hostname.split(",")[0], str(dataset.options.get("port", "")))
+        host = split_host(_without_user(dataset.hostname.split(",")[0]), str(dataset.options.get("port", "")))
         where = host.name if host.name and not host.name.startswith(("/", "@")) else "localhost"
         named = f"[{where}]" if ":" in where else where
         name = ".".join((dataset.database or "postgres", dataset.schemaname or "public", dataset.tablename))

@@ -25,7 +25,7 @@ _TIMEOUT = 5.0
 Event = str  # as JSON
 
 
-class Place(Protocol):
+class EventTarget(Protocol):
     """Where events go."""
 
     name: str
@@ -38,7 +38,7 @@ class Place(Protocol):
         """Send some; what raises means that they are lost."""
 
 
-class File:
+class EventFile:
     """A file of lines, each an event; many processes may write it."""
 
     is_dear = False
@@ -95,10 +95,10 @@ def transport_of_environment() -> Any:
     return OpenLineageClient().transport
 
 
-class Sender:
+class EventSender:
     """Takes events without ever waiting, and sends them from a thread of its own."""
 
-    def __init__(self, place: Place, say: Callable[[str], None], most: int = MOST) -> None:
+    def __init__(self, place: EventTarget, say: Callable[[str], None], most: int = MOST) -> None:
         self._place, self._say, self._most = place, say, most
         self._queue: deque[Callable[[], Event]] = deque()
         self._lock = threading.Lock()

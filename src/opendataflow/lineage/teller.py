@@ -1,4 +1,4 @@
-"""The teller: what a worker says of its runs, handed to whoever sends it."""
+"""The teller: what a worker says of its runs, handed to its senders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..model import Catalogue, InputChunk, Manifest
 from ..project import Project
 from ..secrets import Hidden, Key, decrypt, lineage_context, required
 from ..store import Claim, Store
+from ..tokens import without_secrets
 from . import DROPPED, SENT, is_in_environment
-from .events import ABORT, COMPLETE, FAIL, START, Events, Parent, Step
-from .sending import Client, File, Place, Sender, http_transport, transport_of_environment
+from .events import ABORT, COMPLETE, FAIL, START, Events, Parent, RunStep
+from .sending import Client, EventFile, EventSender, EventTarget, http_transport, transport_of_environment
 
 _LAST_WAIT = 2.0
 _LAST_OPENING = 20.0
@@ -25,7 +26,7 @@ _ENDPOINT = "api/v1/lineage"
 _ABORTED = (Cancelled.name, Stopped.name, LeaseLost.name, StoreUnreachable.name)
 
 
-class Teller:
+class LineageEvents:
     """Tells of runs; no method waits, and none raises."""
 
     def __init__(
@@ -36,15 +37,15 @@ class Teller:
         self.catalogue: Catalogue | None = None  # the last one that a run went by: a store that is away is not asked
         hidden.add(os.environ.get("OPENLINEAGE_API_KEY", ""))
         self._identity = store.identity()
-        self._senders = [Sender(place, say) for place in self._places()]
+        self._senders = [EventSender(place, say) for place in self._places()]
 
-    def _places(self) -> list[Place]:
-        places: list[Place] = []
+    def _places(self) -> list[EventTarget]:
+        places: list[EventTarget] = []
         for to in self._project.lineage.to:
             if to.startswith(("http://", "https://")):
                 places.append(Client(to, lambda to=to: self._http(to)))  # type: ignore[misc]
             else:
-                places.append(File(self._project.folder / to))
+                places.append(EventFile(self._project.folder / to))
         if is_in_environment():
             places.append(Client("the place that OPENLINEAGE_… names", lambda: _needed(transport_of_environment)))
         return places
@@ -74,18 +75,18 @@ class Teller:
     def started(self, claim: Claim, catalogue: Catalogue, inputs: Sequence[InputChunk]) -> None:
         """A run begins its work."""
         self.catalogue = catalogue
-        self._tell(Step(START, time.time(), claim, catalogue, inputs))
+        self._tell(RunStep(START, time.time(), claim, catalogue, inputs))
 
     def published(
         self, claim: Claim, catalogue: Catalogue, inputs: Sequence[InputChunk], manifests: Mapping[str, Manifest]
     ) -> None:
         """A run published what it made."""
-        self._tell(Step(COMPLETE, time.time(), claim, catalogue, inputs, manifests))
+        self._tell(RunStep(COMPLETE, time.time(), claim, catalogue, inputs, manifests))
 
     def failed(self, claim: Claim, outcome: str, message: str) -> None:
         """A run failed, or was stopped."""
         kind = ABORT if outcome in _ABORTED else FAIL
-        self._tell(Step(kind, time.time(), claim, self.catalogue, message=f"{outcome}: {message}"))
+        self._tell(RunStep(kind, time.time(), claim, self.catalogue, message=f"{outcome}: {message}"))
 
     # Drains -------------------------------------------------------------------------------------------------------
 
@@ -97,25 +98,25 @@ class Teller:
     def drain_began(self) -> None:
         """From now on runs belong to a drain."""
         self._drain_run = str(uuid.uuid4())
-        self._tell(Step(START, time.time(), None))
+        self._tell(RunStep(START, time.time(), None))
 
     def drain_ended(self, problem: BaseException | None = None) -> None:
         """No more runs of the drain will come."""
         if problem is None:
-            self._tell(Step(COMPLETE, time.time(), None))
+            self._tell(RunStep(COMPLETE, time.time(), None))
             return
         kind = FAIL if isinstance(problem, Exception) else ABORT
         told = problem.message if isinstance(problem, OdfError) else type(problem).__name__
-        self._tell(Step(kind, time.time(), None, message=told))
+        self._tell(RunStep(kind, time.time(), None, message=told))
 
     # The way out --------------------------------------------------------------------------------------------------
 
-    def _tell(self, step: Step) -> None:
+    def _tell(self, step: RunStep) -> None:
         made: list[str] = []
 
         def make() -> str:
             if not made:  # once for all places, unless two of them ask at the same moment
-                told = step._replace(message=self._hidden.redact(step.message)) if step.message else step
+                told = step._replace(message=without_secrets(self._hidden.redact(step.message)))
                 made.append(self._events.text(told))
             return made[0]
 

@@ -1,20 +1,15 @@
-"""True without clock, disk or network: datasets, jobs, dataids and their order, statuses, mappings, checks."""
+"""Define datasets, jobs, dataids, statuses, mappings, checks and decisions as pure data, without clock, disk or network."""
 
 from __future__ import annotations
 
-from .broken import Broken, BrokenDefinition
-from .catalogue import Catalogue, no_beginning, takes_all, without_beginning
-from .checks import Check, checks_to_data, parse_checks
-from .dataid import TYPES, DataidType
-from .dataset import TODAY, Dataset
-from .decision import (
+from .decision.decide import (
     CLAIMABLE,
     DEFERRED,
     WAITING,
+    DataLook,
     Facts,
     InputFact,
     Limit,
-    Look,
     OutputFact,
     ReadFact,
     Unresolved,
@@ -25,27 +20,9 @@ from .decision import (
     locked_by,
     validation,
 )
-from .duration import seconds
-from .ids import ID_PATTERN, check_id
-from .job import IGNORE, RERUN, Input, Job, Pause, Pool, Retry
-from .manifest import CheckResult, Consumed, File, InputChunk, Manifest
-from .mapping import IDENTITY, Mapping, check_mapping, inputs, is_same, latest_bound, outputs, resolve, touches
-from .partition import (
-    Partition,
-    check_dataid,
-    check_form,
-    checked_positions,
-    comparable,
-    dataids,
-    fitting,
-    from_ordinal,
-    ordinal,
-    positions,
-    sort_key,
-    span,
-)
-from .receipt import NOT_ASKED, QUESTIONS, YES, Answer, Question, Receipt
-from .status import (
+from .decision.manifest import CheckResult, Consumed, InputChunk, Manifest, ManifestFile
+from .decision.receipt import NOT_ASKED, QUESTIONS, YES, Answer, Question, Receipt
+from .decision.status import (
     DONE,
     FAILED,
     HOLD,
@@ -65,6 +42,39 @@ from .status import (
     may_produce,
     may_read,
 )
+from .definitions.broken import Broken, BrokenDefinition
+from .definitions.catalogue import Catalogue, no_beginning, takes_all, without_beginning
+from .definitions.checks import Check, checks_to_data, parse_checks
+from .definitions.dataid import TYPES, DataidType
+from .definitions.dataset import TODAY, Dataset
+from .definitions.ids import ID_PATTERN, check_id
+from .definitions.job import IGNORE, RERUN, Input, Job, Pause, Pool, RetryRule
+from .definitions.mapping import (
+    IDENTITY,
+    Mapping,
+    check_mapping,
+    inputs,
+    is_same,
+    latest_bound,
+    outputs,
+    resolve,
+    touches,
+)
+from .definitions.partition import (
+    Partition,
+    check_dataid,
+    check_form,
+    checked_positions,
+    comparable,
+    dataids,
+    fitting,
+    from_ordinal,
+    ordinal,
+    positions,
+    sort_key,
+    span,
+)
+from .duration import seconds
 
 __all__ = [
     "CLAIMABLE",
@@ -98,18 +108,18 @@ __all__ = [
     "Check",
     "CheckResult",
     "Consumed",
+    "DataLook",
     "DataidType",
     "Dataset",
     "Facts",
-    "File",
     "InLock",
     "Input",
     "InputChunk",
     "InputFact",
     "Job",
     "Limit",
-    "Look",
     "Manifest",
+    "ManifestFile",
     "Mapping",
     "OutLock",
     "OutputFact",
@@ -119,7 +129,7 @@ __all__ = [
     "Question",
     "ReadFact",
     "Receipt",
-    "Retry",
+    "RetryRule",
     "Unresolved",
     "answer_all",
     "answer_reader",

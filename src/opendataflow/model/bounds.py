@@ -1,6 +1,6 @@
-"""Bounds: half-open ranges [lower, upper) of keys as text, what comes right after a key, and whether ranges cover a line.
+"""Compare bounds of half-open key ranges [lower, upper), find the bound after a key, and check ranges for gaps.
 
-A kind says how the text of a key is compared: whole, decimal(s), float, double, date, timestamp (an instant, in UTC),
+A kind says how keys compare as text: whole, decimal(s), float, double, date, timestamp (an instant, in UTC),
 timestamp_ntz, text (by its bytes), char(n) or uuid.
 """
 
@@ -9,25 +9,25 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..errors import BadDefinition
-from ..shapes import NamedTuple, dataclass
 
 GAP, OVERLAP, BACKWARDS = "gap", "overlap", "backwards"
 LAST_DAY, LAST_MOMENT = "9999-12-31", "9999-12-31T23:59:59.999999"
 
 _MICROSECOND = timedelta(microseconds=1)
-# PostgreSQL has no NUL in its texts, so that nothing it holds lies between a key and the key with this behind it.
+# PostgreSQL text cannot contain NUL, so no stored key lies between a key and the same key followed by it.
 _NEXT_CHARACTER = "\x01"
 
 
 class Range(NamedTuple):
-    """Which keys a chunk holds."""
+    """The keys that a chunk holds."""
 
     dataid: str
     lower: str
@@ -36,7 +36,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a chunk is to be: so many of them, or so many rows or bytes each; as large as the others if none is set."""
+    """The target size of chunks: their number, or rows or bytes of each; with none set, that of the existing chunks."""
 
     count: int | None = None
     rows: int | None = None
@@ -47,7 +47,7 @@ EVEN = Size()
 
 
 class Break(NamedTuple):
-    """Where ranges do not follow one another: the keys in question, and the chunks before and after."""
+    """A gap or overlap between two ranges: the bounds, and the chunks before and after it."""
 
     what: str
     lower: str
@@ -57,13 +57,13 @@ class Break(NamedTuple):
 
 
 def after(kind: str, key: str) -> str:
-    """The bound right above a key: the key lies below it, and no other key of its type in between."""
+    """The bound just above a key: no other key of its type lies between them."""
     try:
         return _AFTER[kind.partition("(")[0]](key, kind)
     except (OverflowError, ValueError, InvalidOperation):
         raise BadDefinition(
-            f"the greatest key {key!r} is the last possible one: no bound can be written above it",
-            hint="Give that row an ordinary key, or shard by another column: --by COLUMN.",
+            f"the greatest key {key!r} is the maximum of its type: no bound lies above it",
+            hint="Change the key of that row, or shard by another column: --by COLUMN.",
         ) from None
 
 
@@ -90,7 +90,7 @@ def _after_double(key: str, kind: str) -> str:
 def _after_float(key: str, kind: str) -> str:
     bits = struct.unpack("<i", struct.pack("<f", float(key)))[0]
     step = 1 if bits >= 0 else -1
-    bits = 1 if bits == -(2**31) else bits + step  # what follows -0.0 is what follows 0.0
+    bits = 1 if bits == -(2**31) else bits + step  # -0.0 has the same successor as 0.0
     return _plain(struct.unpack("<f", struct.pack("<i", bits))[0])
 
 
@@ -101,7 +101,7 @@ def _plain(number: float) -> str:
 
 
 def _after_date(key: str, kind: str) -> str:
-    # What follows the last day that can be written is only a moment later; every reader compares it as one.
+    # The bound after the maximum date is a later moment, which compares as greater than the date.
     return LAST_MOMENT if key == LAST_DAY else (datetime.fromisoformat(key) + timedelta(days=1)).date().isoformat()
 
 
@@ -114,7 +114,7 @@ def _after_text(key: str, kind: str) -> str:
 
 
 def _after_char(key: str, kind: str) -> str:
-    # PostgreSQL compares it without the blanks at its end, Spark with them.
+    # PostgreSQL ignores trailing blanks when it compares, Spark does not.
     return key.ljust(_number_in(kind)) + _NEXT_CHARACTER
 
 
@@ -137,9 +137,9 @@ _AFTER: dict[str, Callable[[str, str], str]] = {
 
 
 def even(rows: Sequence[int], parts: int) -> list[int]:
-    """Where to begin each of at most `parts` even chunks, as indexes in a row of buckets with so many rows each.
+    """The first buckets of at most `parts` even chunks, given the number of rows in each bucket.
 
-    A bucket is never cut: one that is heavier than a chunk makes fewer chunks. Empty ones begin nothing.
+    Buckets are not split, so a bucket larger than a chunk means fewer chunks; no chunk begins at an empty bucket.
     """
     total = sum(rows)
     begins: list[int] = []
@@ -153,7 +153,7 @@ def even(rows: Sequence[int], parts: int) -> list[int]:
 
 
 def order_of(texts: Iterable[str]) -> Callable[[str], Any]:
-    """How these bounds compare: as numbers if all are numbers, as moments if all are moments, else by their bytes."""
+    """The sort key of these bounds: numbers if all are numbers, moments if all are moments, otherwise bytes."""
     listed = list(texts)
     for read in (_number, _instant):
         try:
@@ -178,7 +178,7 @@ def _instant(text: str) -> datetime:
 
 
 def order_by(kind: str) -> Callable[[str], Any]:
-    """How the bounds of keys of this kind compare."""
+    """The sort key for bounds of this kind."""
     name = kind.partition("(")[0]
     if name in ("whole", "decimal", "float", "double"):
         return _number
@@ -186,13 +186,13 @@ def order_by(kind: str) -> Callable[[str], Any]:
 
 
 def ends(ranges: Sequence[Range]) -> tuple[str, str]:
-    """The least lower and the greatest upper bound."""
+    """The lowest lower and the highest upper bound."""
     order = order_of(bound for part in ranges for bound in part[1:])
     return min((part.lower for part in ranges), key=order), max((part.upper for part in ranges), key=order)
 
 
 def breaks(ranges: Sequence[Range]) -> list[Break]:
-    """Every gap and overlap between ranges, from the least key to the greatest; none when they cover one line once."""
+    """Every gap and overlap between the ranges, in key order; empty if they cover the whole range exactly once."""
     order = order_of(bound for part in ranges for bound in part[1:])
     broken = []
     reach: Range | None = None

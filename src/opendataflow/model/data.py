@@ -1,20 +1,19 @@
-"""Data: facts as JSON has them. Every door shows the same ones."""
+"""Convert results of the store to JSON data, the same for terminal, pages and API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..shapes import fields, is_dataclass
-
 _OF_THE_STORE = "opendataflow.store."
-_LEFT_OUT = "sort_key"  # how the store orders dataids is nobody else's business
+_LEFT_OUT = "sort_key"  # internal: the store's order of dataids
 
 
 def plain(value: Any) -> Any:
-    """Anything the store hands out, as JSON data."""
+    """A result of the store as JSON data."""
     if hasattr(value, "to_data"):
         return plain(value.to_data())
     if isinstance(value, tuple) and is_named(type(value)):
@@ -35,11 +34,11 @@ def plain(value: Any) -> Any:
 
 
 def is_named(kind: type) -> bool:
-    """Whether a tuple of this kind is shown as an object with its names: what the store hands out is."""
+    """Whether a tuple of this type is shown as an object with field names."""
     return issubclass(kind, tuple) and kind.__module__.startswith(_OF_THE_STORE)
 
 
 def names_of(kind: type) -> list[str]:
-    """The names under which a dataclass or a named tuple shows its parts."""
+    """The field names of a dataclass or named tuple in JSON data."""
     every = [each.name for each in fields(kind)] if is_dataclass(kind) else list(getattr(kind, "_fields", ()))
     return [name for name in every if name != _LEFT_OUT]

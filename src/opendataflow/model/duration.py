@@ -1,4 +1,4 @@
-"""Durations: 90s, 15m, 36h, 7d."""
+"""Parse durations: 90s, 15m, 36h, 7d."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 
 from ..errors import BadDefinition
-from .ids import shown
+from .definitions.ids import shown
 from .plain import within
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -14,7 +14,7 @@ PATTERN = r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([smhdw])"
 
 
 def seconds(duration: object, where: str = "") -> float:
-    """How many seconds a duration lasts; a bare number already is one of seconds."""
+    """The seconds of a duration; a plain number is in seconds."""
     if isinstance(duration, (int, float)) and not isinstance(duration, bool) and 0 < duration <= sys.float_info.max:
         return float(duration)
     parts = re.fullmatch(PATTERN, duration) if isinstance(duration, str) else None

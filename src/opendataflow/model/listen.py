@@ -1,24 +1,24 @@
-"""Addresses to listen at: a host and a port, as people write them."""
+"""Parse addresses to listen at, as host and port."""
 
 from __future__ import annotations
 
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from ..errors import UsageError
-from ..shapes import NamedTuple
 
 LOOPBACK = "127.0.0.1"
 
 
-class Address(NamedTuple):
-    """Where something listens."""
+class ListenAddress(NamedTuple):
+    """A host and a port to listen at."""
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str, example: int = 8080) -> Address:
-        """HOST:PORT, [HOST]:PORT, or a port alone, which is on this machine only."""
+    def parse(cls, text: str, example: int = 8080) -> ListenAddress:
+        """Parse HOST:PORT, [HOST]:PORT, or a port alone, which means the loopback address."""
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
         if not (port.isascii() and port.isdigit() and int(port) < 65536) or (":" in host and f"[{host}]" not in text):
@@ -28,7 +28,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can connect to it."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:

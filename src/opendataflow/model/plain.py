@@ -1,4 +1,4 @@
-"""Plain data: what survives a round trip through JSON."""
+"""Validate data that survives a round trip through JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from datetime import date, time
 
 from ..errors import BadDefinition
-from .ids import shown
+from .definitions.ids import shown
 
-DEEPEST = 50  # lists and tables inside one another
-_SIMPLE = frozenset({str, int, bool, type(None)})  # what is plain as it is
+DEEPEST = 50  # nesting depth
+_SIMPLE = frozenset({str, int, bool, type(None)})  # valid without conversion
 
 
 def plain(value: object, where: str, depth: int = 0) -> object:
-    """A copy of the value as JSON data; dates and times become ISO text, anything else is BadDefinition."""
+    """A copy of the value as JSON data, with dates and times as ISO text; BadDefinition for any other type."""
     if type(value) in _SIMPLE or value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, (list, tuple)):
@@ -37,7 +37,7 @@ def plain(value: object, where: str, depth: int = 0) -> object:
 
 
 def plain_table(table: object, where: str, depth: int = 0) -> dict[str, object]:
-    """The same for a table, whose keys must be text."""
+    """A copy of a table as JSON data; its keys must be text."""
     if not isinstance(table, (dict, Mapping)):
         raise BadDefinition(f"{where}: expected a table, not {shown(table)}")
     _check_depth(depth, where)
@@ -46,7 +46,7 @@ def plain_table(table: object, where: str, depth: int = 0) -> dict[str, object]:
         if not isinstance(key, str):
             raise BadDefinition(f"{where}: the key {shown(key)} is not text")
         if type(value) in _SIMPLE:
-            copy[key] = value  # by far the most common case: every receipt has a dozen
+            copy[key] = value  # the most common case
         else:
             copy[key] = plain(value, f"{where}.{key}" if where else key, depth + 1)
     return copy
@@ -58,5 +58,5 @@ def _check_depth(depth: int, where: str) -> None:
 
 
 def within(where: str) -> str:
-    """The beginning of a message about something that was declared there."""
+    """The prefix of a message about a declaration."""
     return f"{where}: " if where else ""

@@ -1,20 +1,23 @@
-"""Roots: how the location of a version is kept, so that it is still right when everything moves together."""
+"""Store locations relative to named roots, so that they stay valid when a project moves."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-STORE = "store:"  # the folder of the store's file, for whoever has no project file and so no roots
+from .decision.manifest import Manifest
+from .definitions.dataset import Dataset, is_table_location
+
+STORE = "store:"  # the folder of the store's file, if no project file declares roots
 _KEPT = r"(store:|root[0-9]+:|)(?!/)(.*)"
 _URL = r"[A-Za-z][A-Za-z0-9+.-]*:/"
 
 
 class Roots:
-    """The roots of an environment, by the names that kept locations give them.
+    """The roots of an environment and their names in stored locations.
 
-    `clean/1/v000001` lies in the first root, `root2:clean/1/v000001` in the second, and so on. What lies in none of
-    them is kept as it is, and so is a location that could be taken for another one.
+    `clean/1/v000001` is in the first root, `root2:clean/1/v000001` in the second. A location outside all roots, or one that
+    would be ambiguous, is stored unchanged.
     """
 
     def __init__(self, roots: Sequence[str] = (), store_folder: str = "") -> None:
@@ -23,7 +26,7 @@ class Roots:
             self._roots[STORE] = store_folder
 
     def kept(self, location: str) -> str:
-        """An absolute location as the store keeps it: relative to the innermost root that it lies in."""
+        """The stored form of an absolute location: relative to the innermost root that contains it."""
         around = [(len(root), name) for name, root in self._roots.items() if _below(root, location)]
         if not around:
             return location
@@ -32,9 +35,9 @@ class Roots:
         return relative if self.found(relative) == location else location
 
     def found(self, kept: str) -> str:
-        """The location that is meant by what the store keeps; without a known root it stays as it is.
+        """The absolute location of a stored one; unchanged if its root is unknown.
 
-        Nothing is resolved here: whoever follows it asks first whether it leads outside.
+        Does not resolve links: callers check whether the location leads outside the root.
         """
         match = re.fullmatch(_KEPT, kept, re.DOTALL)
         if not match or not match[2] or re.match(_URL, match[2]) or match[1] not in self._roots:
@@ -42,9 +45,17 @@ class Roots:
         root = self._roots[match[1]].rstrip("/")
         return (root or "/") if match[2] == "." else f"{root}/{match[2]}"
 
+    def located(self, manifest: Manifest, dataset: Callable[[], Dataset | None]) -> Manifest:
+        """A manifest with its absolute location; names of tables are not relative to a root."""
+        found = manifest.at(self.found)
+        if found is manifest or not is_table_location(manifest.location):
+            return found
+        known = dataset()
+        return manifest if known is not None and known.kind == "table" else found
+
 
 def _below(root: str, location: str) -> str | None:
-    """The rest of a location below a root, by its letters alone; `.` for the root itself, None when it is elsewhere."""
+    """The part of a location below a root, by text only; `.` for the root itself, None if it is elsewhere."""
     root = root.rstrip("/")
     if location == (root or "/"):
         return "."

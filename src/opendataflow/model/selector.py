@@ -1,4 +1,4 @@
-"""Selectors: which chunks, runs or events somebody means. One grammar for every verb, and for rules in dataflow.toml."""
+"""Select chunks, runs or events with one grammar for every verb and for rules in dataflow.toml."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..errors import BadDataid, BadDefinition, BadId, UsageError
-from ..shapes import NamedTuple
-from .cause import cause_key
-from .ids import check_id, shown
-from .partition import Partition, sort_key
+from .decision.cause import cause_key
+from .decision.status import canonical
+from .definitions.ids import check_id, shown
+from .definitions.partition import Partition, sort_key
 from .plain import within
-from .status import canonical
 
 _RANGE = ".."
-_AT = ":"  # between a dataset and a dataid; no id has one
+_AT = ":"  # separates dataset and dataid; invalid in ids
 
 
 class Subject(NamedTuple):
-    """One chunk or event, as a selector sees it; causes are the name of an outcome and what was said."""
+    """The facts about a chunk or event that a selector matches; causes are an outcome and its messages."""
 
     datasetid: str | None = None
     dataid: str | None = None
@@ -32,24 +32,24 @@ class Subject(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a flow is followed from: a dataset, or one chunk of it."""
+    """The start of a flow selection: a dataset, or one of its chunks."""
 
     datasetid: str
     dataid: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> End:
-        """DATASET or DATASET:DATAID."""
+        """Parse DATASET or DATASET:DATAID."""
         datasetid, colon, dataid = text.partition(_AT)
         return cls(check_id("dataset", datasetid), check_id("dataid", dataid) if colon else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What somebody named. What is empty means any; several of one kind mean either, different kinds mean both.
+    """A selection. Empty fields match anything; several values of one field are alternatives; all fields must match.
 
-    dataids are dataids and ranges FROM..TO. since and until are about the last change; until itself is not in. upstream_of
-    and downstream_of are DATASET or DATASET:DATAID. everything says that nothing more is meant to narrow it down.
+    dataids are dataids and ranges FROM..TO. since and until are about the last change; until is exclusive. upstream_of
+    and downstream_of are DATASET or DATASET:DATAID. everything confirms that an empty selection is intended.
     """
 
     datasets: tuple[str, ...] = ()
@@ -80,23 +80,23 @@ class Selector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all was named."""
+        """Whether nothing is selected by name."""
         return replace(self, everything=False) == Selector()
 
     @property
     def is_by_facts(self) -> bool:
-        """Whether it asks for what happened to a chunk, and not only which one it is."""
+        """Whether it selects by what happened to a chunk, not only by its name."""
         return bool(self.statuses or self.causes or self.who or self.since or self.until)
 
     @property
     def is_by_flow(self) -> bool:
-        """Whether it follows the flow from somewhere."""
+        """Whether it selects by position in the flow."""
         return bool(self.upstream_of or self.downstream_of)
 
     def matches(self, subject: Subject, partition: Partition | None = None) -> bool:
-        """Whether a chunk or an event is meant, as far as it says so itself: where it stands in the flow is not asked.
+        """Whether a chunk or an event matches by its own facts; upstream_of and downstream_of are not evaluated.
 
-        A range needs the partition of the dataset.
+        Ranges need the partition of the dataset.
         """
         return (
             (not self.datasets or subject.datasetid in self.datasets)
@@ -109,7 +109,7 @@ class Selector:
         )
 
     def has_dataid(self, dataid: str | None, partition: Partition | None = None) -> bool:
-        """Whether a dataid is named, or lies in a range."""
+        """Whether a dataid is selected, by name or in a range."""
         if dataid is None:
             return False
         for word in self.dataids:
@@ -119,29 +119,29 @@ class Selector:
         return False
 
     def has_moment(self, at: datetime | None) -> bool:
-        """Whether something happened in the span of time."""
+        """Whether a moment is in the selected time span."""
         if at is None:
             return self.since is None and self.until is None
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
 
     def has_author(self, who: str | None) -> bool:
-        """Whether somebody is named: by user, user@host, or how that begins."""
+        """Whether an author is selected, by user, user@host, or a prefix of these."""
         return who is not None and any(who.startswith(name) for name in self.who)
 
     def has_cause(self, *said: str | None) -> bool:
-        """Whether one of these is the name of the outcome, or says the same but for numbers and names."""
+        """Whether an outcome or a message matches a selected cause, ignoring numbers and names."""
         known = [each for each in said if each]
         return any(cause.upper() in known or any(_says(each, cause) for each in known) for cause in self.causes)
 
     def words(self) -> list[str]:
-        """The same as words of a command line."""
+        """The selector as words of a command line."""
         words = [*self.datasets, *self.dataids]
         for option, values in (
             ("--job", self.jobs),
             ("--status", self.statuses),
             ("--cause", self.causes),
             ("--since", _moments(self.since)),
-            ("--until", _moments(self.until)),
+            ("--until", _moments(self.until, end=True)),
             ("--by", self.who),
             ("--upstream-of", self.upstream_of),
             ("--downstream-of", self.downstream_of),
@@ -151,32 +151,32 @@ class Selector:
 
     @classmethod
     def from_data(cls, table: object, where: str = "") -> Selector:
-        """A selector of a file: the words of the command line, each with a text or a list of texts."""
+        """A selector from a file: the options of the command line as keys, each with a text or a list of texts."""
         if not isinstance(table, Mapping):
             raise BadDefinition(f"{within(where)}expected a table, not {shown(table)}")
         named: dict[str, tuple[str, ...]] = {}
         for key, value in table.items():
             if key not in KEYS:
                 raise BadDefinition(
-                    f"{within(where)}{shown(key)} selects nothing", hint=f"What selects is: {', '.join(KEYS)}."
+                    f"{within(where)}{shown(key)} is not a selector", hint=f"The selectors are: {', '.join(KEYS)}."
                 )
             texts = [value] if isinstance(value, str) else value
             if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(text, str) for text in texts):
                 raise BadDefinition(f"{within(where)}{key} must be a text or a list of texts, not {shown(value)}")
             named[KEYS[key]] = tuple(texts)
         if "dataids" in named and len(named.get("datasets", ())) + len(named.get("jobs", ())) == 0:
-            raise BadDefinition(f"{within(where)}dataid needs a dataset or a job beside it")
+            raise BadDefinition(f"{within(where)}dataid needs a dataset or a job")
         return cls(**named)  # type: ignore[arg-type]
 
     def to_data(self) -> dict[str, object]:
-        """The same as plain data, without what is not set; moments as text."""
+        """Plain data without unset fields; moments as text."""
         data: dict[str, object] = {key: list(getattr(self, name)) for key, name in KEYS.items() if getattr(self, name)}
         moments = {"since": self.since, "until": self.until}
         data |= {name: moment.isoformat() for name, moment in moments.items() if moment}
         return data | ({"all": True} if self.everything else {})
 
 
-# What selects in a file, and which part of a selector it is.
+# Keys in a file, and the fields that they set.
 KEYS = {
     "dataset": "datasets",
     "dataid": "dataids",
@@ -189,17 +189,21 @@ KEYS = {
 }
 
 
-def _moments(moment: datetime | None) -> tuple[str, ...]:
-    return () if moment is None else (moment.isoformat(timespec="seconds"),)
+def _moments(moment: datetime | None, *, end: bool = False) -> tuple[str, ...]:
+    if moment is None:
+        return ()
+    # An end with seconds is read as the end of its second; one on the minute is exact.
+    on_the_minute = end and moment.second == moment.microsecond == 0
+    return (moment.isoformat(timespec="minutes" if on_the_minute else "seconds"),)
 
 
 def _says(text: str, cause: str) -> bool:
     key = _folded(cause)
-    # A cause that is nothing but numbers and names is looked for as it stands.
+    # A cause of only numbers and names is compared as written.
     return key in _folded(text) if any(map(str.isalpha, key)) else cause in text
 
 
-@lru_cache(maxsize=10_000)  # many failures say the same
+@lru_cache(maxsize=10_000)  # many failures have the same message
 def _folded(text: str) -> str:
     return cause_key(text).casefold()
 
@@ -208,5 +212,5 @@ def _is_between(partition: Partition, first: str, dataid: str, last: str) -> boo
     try:
         low, here, high = (sort_key(partition, each) for each in (first, dataid, last))
     except (BadDataid, BadId):
-        return False  # a dataid of another type, typed by a person
+        return False  # a dataid of another type, written by SQL
     return low <= here <= high

@@ -1,4 +1,4 @@
-"""Shards: a key space, from lower to upper, cut into even parts."""
+"""Split a key range from lower to upper into even shards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_day(text: str | None) -> bool:
 
 
 def is_backwards(lower: str | None, upper: str | None) -> bool:
-    """Whether both bounds are understood and nothing lies between them."""
+    """Whether both bounds are valid and the range between them is empty."""
     integers, moments = _integers(lower, upper), _moments(lower, upper)
     if integers:
         return integers[0] >= integers[1]
@@ -48,9 +48,9 @@ def is_backwards(lower: str | None, upper: str | None) -> bool:
 
 
 def shard(n: int, count: int | None, lower: str | None, upper: str | None) -> tuple[str, str] | None:
-    """The n-th of count even parts, [lower, upper) as text; None where the bounds are neither numbers nor times.
+    """The n-th of `count` even parts as [lower, upper) in text; None if the bounds are neither numbers nor times.
 
-    Days are cut between days, timestamps between microseconds.
+    Dates are split between days, timestamps between microseconds.
     """
     if count is None:
         return None

@@ -1,18 +1,18 @@
-"""Sizes: 512KiB, 64MiB, 2GiB."""
+"""Parse sizes: 512KiB, 64MiB, 2GiB."""
 
 from __future__ import annotations
 
 import re
 
 from ..errors import BadDefinition
-from .ids import shown
+from .definitions.ids import shown
 
 _BYTES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _is_written = re.compile(r"([0-9]{1,12}) ?(|B|KiB|MiB|GiB)").fullmatch
 
 
 def bytes_of(size: object, where: str) -> int:
-    """How many bytes a size is; a bare number already is one of bytes."""
+    """The bytes of a size; a plain number is in bytes."""
     if is_size(size):
         parts = _is_written(str(size))
         return int(parts[1]) * _BYTES[parts[2]] if parts else 0
@@ -20,7 +20,7 @@ def bytes_of(size: object, where: str) -> int:
 
 
 def is_size(value: object) -> bool:
-    """Whether this is a size of at least one byte."""
+    """Whether a value is a size of at least one byte."""
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         return False
     parts = _is_written(str(value))

@@ -1,4 +1,4 @@
-"""Time zones by name: the only lookup there is."""
+"""Look up time zones by name."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from datetime import UTC, tzinfo
 from functools import cache
 
 from ..errors import BadDefinition
-from .ids import shown
+from .definitions.ids import shown
 
 
 @cache
 def time_zone(name: str, where: str = "") -> tzinfo:
-    """The time zone of this name; BadDefinition, with who asks for it, when there is none."""
+    """The time zone of this name; BadDefinition, prefixed by `where`, if it does not exist."""
     if name == "UTC":
         return UTC
-    from zoneinfo import ZoneInfo  # here, since few need another zone and all import the model
+    from zoneinfo import ZoneInfo  # imported here: only few zones need it
 
     try:
         return ZoneInfo(name)

@@ -11,7 +11,7 @@ from ..project import Project
 from ..secrets import Hidden, Key
 from ..store import Store
 from .looking import look
-from .sending import Sender
+from .sending import MessageSender
 
 _BETWEEN = 2.0  # seconds between two looks, however much happens
 _AT_LEAST = 10.0  # seconds until the next look where nothing is said to have happened
@@ -20,7 +20,7 @@ PATIENCE = 3.0  # seconds that whoever ends waits for what is being sent
 _TO_GIVE_BACK = 1.0  # seconds to leave to others what was being sent
 
 
-class Teller:
+class BackgroundNotifier:
     """Tells people of what happens meanwhile, by a thread and a connection of its own."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Teller:
         self._open_store, self._project, self._key, self._hidden = open_store, project, key, hidden
         self._say, self._with_late = say, with_late
         self._stirred, self._finishing, self._ended = threading.Event(), threading.Event(), threading.Event()
-        self._sender: Sender | None = None
+        self._sender: MessageSender | None = None
         self._unsent = ""
         self._thread = threading.Thread(target=self._loop, name="notify", daemon=True)
 
@@ -64,7 +64,7 @@ class Teller:
     def _loop(self) -> None:
         try:
             with self._open_store() as store:
-                self._sender = Sender(store, self._project, self._key, self._hidden)
+                self._sender = MessageSender(store, self._project, self._key, self._hidden)
                 self._work(store, self._sender)
         except Exception as problem:  # whatever it is, it is nobody else's problem
             self._unsent = _named(problem)
@@ -80,7 +80,7 @@ class Teller:
             return _named(problem)
         return ""
 
-    def _work(self, store: Store, sender: Sender) -> None:
+    def _work(self, store: Store, sender: MessageSender) -> None:
         late_due = 0.0 if self._with_late else float("inf")
         is_last = False
         while not is_last:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
 
 from ..errors import OdfError
 from ..insight.selection import Scope, scope
-from ..model.hours import next_change, slots_at
+from ..model.definitions.hours import next_change, slots_at
 from ..model.selector import Subject
 from ..model.timezone import time_zone
 from ..project import Project
-from ..project.notify import DEFAULT_REMIND, RECOVERED, Rule
-from ..shapes import NamedTuple
+from ..project.notify import DEFAULT_REMIND, RECOVERED, NotifyRule
 from ..store import Store
-from ..store.notices import (
+from ..store.incidents import (
     DROPPED,
     OPENED,
     OVER,
@@ -23,15 +23,15 @@ from ..store.notices import (
     Incident,
     Member,
     Message,
+    OpenIncident,
     Outgoing,
-    Standing,
 )
 
 
 class Rules(NamedTuple):
     """The rules of one environment, each with what it is for; those that name what there is not are left out, and said."""
 
-    rules: Sequence[tuple[Rule, Scope]]
+    rules: Sequence[tuple[NotifyRule, Scope]]
     zone: tzinfo
     problems: tuple[str, ...] = ()
 
@@ -40,7 +40,7 @@ class Rules(NamedTuple):
         """What anybody wants to be told of."""
         return {kind for rule, _ in self.rules for kind in rule.on}
 
-    def outgoing(self, standing: Sequence[Standing], now: float) -> list[Outgoing]:
+    def outgoing(self, standing: Sequence[OpenIncident], now: float) -> list[Outgoing]:
         """The messages that have to be written about these incidents, as they stand."""
         return [message for each in standing for message in self._about(each, now)]
 
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
         """Whether a rule of this project has this said to this target: a row of the store alone decides nothing."""
         return target in self._targets(incident, members, what)
 
-    def _about(self, standing: Standing, now: float) -> Iterator[Outgoing]:
+    def _about(self, standing: OpenIncident, now: float) -> Iterator[Outgoing]:
         incident, members, messages = standing
         if incident.closed is not None:
             for target, rule in self._targets(incident, members, OVER).items():
@@ -69,9 +69,9 @@ class Rules(NamedTuple):
                 wait = _not_before(rule, self.zone, now)
                 yield Outgoing(incident.incidentid, target, REMINDER, number, incident.chunks, wait)
 
-    def _targets(self, incident: Incident, members: Sequence[Member], what: str) -> dict[str, Rule]:
+    def _targets(self, incident: Incident, members: Sequence[Member], what: str) -> dict[str, NotifyRule]:
         """Who is told of this, each by the first rule that says so."""
-        found: dict[str, Rule] = {}
+        found: dict[str, NotifyRule] = {}
         first = Member(incident.datasetid, incident.dataid, incident.jobid or None, None)
         for rule, meant in self.rules:
             if what == OVER:
@@ -106,7 +106,7 @@ def _is_meant(meant: Scope, incident: Incident, member: Member) -> bool:
     return meant.matches(Subject(member.datasetid, member.dataid, member.jobid, member.status, causes=causes))
 
 
-def _wants_reminder(rule: Rule, incident: Incident, own: Sequence[Message], now: float) -> bool:
+def _wants_reminder(rule: NotifyRule, incident: Incident, own: Sequence[Message], now: float) -> bool:
     """While it lasts: every `remind` where the rule says so; else once an hour where its number of chunks has changed."""
     last = own[-1]
     if last.ended is None:
@@ -117,7 +117,7 @@ def _wants_reminder(rule: Rule, incident: Incident, own: Sequence[Message], now:
     return since >= (rule.remind if rule.remind is not None else DEFAULT_REMIND)
 
 
-def _not_before(rule: Rule, zone: tzinfo, now: float) -> float:
+def _not_before(rule: NotifyRule, zone: tzinfo, now: float) -> float:
     """The moment from which it may be said: now, or when the quiet hours end."""
     if slots_at(None, rule.quiet, zone, now) is None:
         return 0.0

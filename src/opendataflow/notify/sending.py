@@ -15,16 +15,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import BadKey, OdfError
 from ..insight.behind import waiting_behind
 from ..model.timezone import time_zone
-from ..project import Project
-from ..project.notify import Target
+from ..project import Project, refuse_foreign
+from ..project.notify import NotifyTarget
 from ..secrets import Hidden, Key, child_environment, decrypt, notify_context
-from ..shapes import NamedTuple
 from ..store import Store
-from ..store.notices import DROPPED, OPENED, OVER, SENT, Message
+from ..store.incidents import DROPPED, OPENED, OVER, SENT, Message
 from .rules import Rules, rules_of
 from .wording import About, Text, text_of, trial
 
@@ -43,7 +43,7 @@ class Sent(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-class Sender:
+class MessageSender:
     """Sends what is due, for whoever can be told from here."""
 
     def __init__(self, store: Store, project: Project, key: Key | None, hidden: Hidden) -> None:
@@ -64,7 +64,7 @@ class Sender:
         rules = rules_of(self._store, self._project)
         if rules is None or self._project.notify is None:
             return Sent()
-        waiting = {message.target for message in self._store.unsent()}
+        waiting = {message.target for message in self._store.incidents.unsent()}
         sent, problems = 0, list(rules.problems)
         for name in sorted(waiting & set(self._project.notify.targets)):
             target = self._project.notify.targets[name]
@@ -76,44 +76,49 @@ class Sender:
             problems += [f"{name}: {problem}"] if problem else []
         return Sent(sent, tuple(problems))
 
-    def try_out(self, target: Target) -> str:
+    def try_out(self, target: NotifyTarget) -> str:
         """Send a message that only says that it arrives; empty when it was delivered, else why not."""
         return self._deliver(target, trial(target.name, self._project.name, self._project.environment.name))
 
-    def _send_to(self, target: Target, rules: Rules) -> tuple[int, str]:
+    def _send_to(self, target: NotifyTarget, rules: Rules) -> tuple[int, str]:
         sent = 0
-        while not self._stopped.is_set() and (message := self._store.take_message(target.name, LEASE)) is not None:
+        while (
+            not self._stopped.is_set()
+            and (message := self._store.incidents.take_message(target.name, LEASE)) is not None
+        ):
             text = self._text(message, rules)
             if text is None:
                 continue
             problem = self._deliver(target, text)
             if problem:
                 pause = 0.0 if self._stopped.is_set() else _FIRST_PAUSE * 2 ** min(message.tries - 1, 10)
-                self._store.give_back_message(message, problem, min(pause, _LONGEST_PAUSE))
+                self._store.incidents.give_back_message(message, problem, min(pause, _LONGEST_PAUSE))
                 return sent, problem
-            self._store.end_message(message, SENT)
+            self._store.incidents.end_message(message, SENT)
             sent += 1
         return sent, ""
 
     def _text(self, message: Message, rules: Rules) -> Text | None:
         """What a message says now; None where there is nothing more to say, which is marked."""
         store = self._store
-        incident = store.incident(message.incidentid)
-        members = store.incident_members(message.incidentid, _MEMBERS) if incident is not None else []
+        incident = store.incidents.incident(message.incidentid)
+        members = store.incidents.incident_members(message.incidentid, _MEMBERS) if incident is not None else []
         if incident is None:
-            store.end_message(message, DROPPED, "there is no such incident")
+            store.incidents.end_message(message, DROPPED, "there is no such incident")
             return None
         if message.what != OVER and incident.closed is not None:
-            store.end_message(message, DROPPED, "it was over before it was told")
+            store.incidents.end_message(message, DROPPED, "the incident closed before the message was sent")
             return None
         if message.what == OVER and self._was_never_told(message):
-            store.end_message(message, DROPPED, "its beginning was not told")
+            store.incidents.end_message(message, DROPPED, "its beginning was not told")
             return None
         if not rules.sends(incident, members, message.what, message.target):
             if datetime.now(UTC) - message.written > _KEPT:
-                store.end_message(message, DROPPED, "no rule of the project sends it")
+                store.incidents.end_message(message, DROPPED, "no rule of the project sends it")
             else:
-                store.give_back_message(message, "no rule of the project as it is there sends it", _LONGEST_PAUSE)
+                store.incidents.give_back_message(
+                    message, "no rule of the project as it is there sends it", _LONGEST_PAUSE
+                )
             return None
         chunks = [(member.datasetid, member.dataid) for member in members]
         behind = len(waiting_behind(store, chunks)) if message.what != OVER else None
@@ -121,11 +126,13 @@ class Sender:
         return text_of(incident, members, message.what, about, datetime.now(UTC))
 
     def _was_never_told(self, message: Message) -> bool:
-        own = [each for each in self._store.messages_about(message.incidentid) if each.target == message.target]
+        own = [
+            each for each in self._store.incidents.messages_about(message.incidentid) if each.target == message.target
+        ]
         opened = [each for each in own if each.what == OPENED]
         return bool(opened) and all(each.state == DROPPED for each in opened)
 
-    def _deliver(self, target: Target, text: Text) -> str:
+    def _deliver(self, target: NotifyTarget, text: Text) -> str:
         try:
             if target.command:
                 return self._run_command(target, text)
@@ -135,7 +142,7 @@ class Sender:
         except OSError as problem:
             return f"it cannot be started: {problem.strerror}"
 
-    def _address(self, target: Target) -> str:
+    def _address(self, target: NotifyTarget) -> str:
         if not target.encrypted:
             return target.url
         if self._key is None:
@@ -155,8 +162,9 @@ class Sender:
             code, problem = 1, ""
         return str(problem) if code == 0 else _ending(code)
 
-    def _run_command(self, target: Target, text: Text) -> str:
+    def _run_command(self, target: NotifyTarget, text: Text) -> str:
         path = self._project.folder / target.command
+        refuse_foreign(path, self._project.folder)
         facts = text.facts
         own = {
             "ODF_NOTIFY_TARGET": target.name,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from ..insight.words import are, count, duration, many
 from ..model.printable import clean, one_line
 from ..project.notify import FAILED, LATE, RECALLED, REFUSED
-from ..shapes import dataclass
-from ..store.notices import OPENED, OVER, REMINDER, Incident, Member
+from ..store.incidents import OPENED, OVER, REMINDER, Incident, Member
 
 _LONGEST_SUBJECT = 160
 _LONGEST_REASON = 600
 _NAMED = 5
-# What chats take for a call to everybody; a log must not be able to make one.
+# What chats take for a call to all members; a log must not be able to make one.
 _CALL = re.compile(r"<!|<@|@(?=(?:everyone|here|channel|all)\b)")
 
 _STATES = {FAILED: "FAILED", LATE: "late", REFUSED: "refused", RECALLED: "recalled"}
@@ -40,7 +40,6 @@ class About:
     environment: str
     zone: tzinfo
     behind: int | None = None  # chunks that wait
-    see_recover: bool = False
 
 
 def text_of(incident: Incident, members: Sequence[Member], what: str, about: About, now: datetime) -> Text:
@@ -107,7 +106,7 @@ def trial(name: str, project: str, environment: str) -> Text:
 
 
 def harmless(text: str) -> str:
-    """The text without calls to everybody in a chat."""
+    """The text without calls to all members of a chat."""
     return _CALL.sub(lambda call: call[0][0] + "​" + call[0][1:], text)
 
 

@@ -1,11 +1,12 @@
-"""Reads dataflow.toml and finds job code by name."""
+"""Reads dataflow.toml, finds job code by name, and decides which definitions are trusted."""
 
 from __future__ import annotations
 
-from .declared import Environment, Project, Trust
-from .jobcode import code_of, is_for_spark
-from .loading import find, load, without_file
+from .config import refuse_foreign
+from .job_code import code_of, is_for_spark
+from .loader import find, load, without_file
 from .locations import check_places, is_inside, leads_outside, location_of, misplaced, resolve_location, roots_of
+from .settings import Environment, Project, Trust
 
 __all__ = [
     "Environment",
@@ -20,6 +21,7 @@ __all__ = [
     "load",
     "location_of",
     "misplaced",
+    "refuse_foreign",
     "resolve_location",
     "roots_of",
     "without_file",

@@ -1,26 +1,25 @@
-"""[dataset.X]: one dataset as a project file declares it."""
+"""Reads the tables [dataset.X] of a project file."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from posixpath import splitext
 from typing import Any
 
 from ..errors import BadDefinition, UnknownDataset
 from ..model import TODAY, Check, Dataset, Partition, check_id, parse_checks
-from ..model.calendar import parse_calendar
-from ..model.dataid import TYPES
-from ..model.dataset import AUTH, KINDS, POSTGRES
-from ..model.ids import shown
+from ..model.definitions.calendar import parse_calendar
+from ..model.definitions.dataid import TYPES
+from ..model.definitions.dataset import AUTH, KINDS, POSTGRES
+from ..model.definitions.ids import shown
 from ..model.plain import plain
 from ..model.size import is_size
 from ..model.timezone import time_zone
-from ..secrets import holds_secret
-from ..shapes import replace
 from .locations import check_written
 from .section import COUNT, FLAG, SLOTS, TABLE, TEXT, TEXTS, Section, Shape, either, nearest, one_of
 
-# What differs between environments; everything else is the same data everywhere.
+# The keys that an environment may override.
 ADDRESS = ("hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location")
 
 _DECIMAL = Shape(
@@ -37,7 +36,7 @@ def _are_methods(value: object) -> bool:
 def _is_expected(value: object) -> bool:
     if isinstance(value, bool):
         return True
-    from ..model.deadline import parse_expected  # here, since few datasets have one
+    from ..model.definitions.deadline import parse_expected  # lazy: few datasets use it
 
     try:
         return bool(parse_expected(value))
@@ -46,7 +45,7 @@ def _is_expected(value: object) -> bool:
 
 
 def _is_deadline(value: object) -> bool:
-    from ..model.deadline import parse_deadline  # here, since few datasets have one
+    from ..model.definitions.deadline import parse_deadline  # lazy: few datasets use it
 
     try:
         return bool(parse_deadline(value))
@@ -55,7 +54,7 @@ def _is_deadline(value: object) -> bool:
 
 
 def _is_quarantine(value: object) -> bool:
-    from ..files.quarantine import is_quarantine  # here, since few datasets have one
+    from ..files.quarantine import is_quarantine  # lazy: few datasets use it
 
     return is_quarantine(value)
 
@@ -115,13 +114,13 @@ _is_format = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*").fullmatch
 
 
 def read_dataset(section: Section, override: Section | None = None) -> Dataset:
-    """The dataset that a table declares, with its location as the table of an environment changes it."""
+    """The dataset that a table declares, with the overrides of an environment's table."""
     datasetid = section.name
     with section.at():
         check_id("dataset", datasetid)
     if datasetid == TODAY.datasetid:
         raise section.wrong("", "this dataset is built in", "Its time zone is [project] timezone.")
-    section.refuse_passwords("encryptedpass", skip=("checks",))
+    section.refuse_passwords("encryptedpass")
     section.only(KEYS)
     values = {key: section.text(key) for key in ("kind", "format", *ADDRESS) if key in section}
     homes = dict.fromkeys(values, section)
@@ -130,9 +129,6 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
         override.only(ADDRESS)
         values |= {key: override.text(key) for key in override.data}
         homes |= dict.fromkeys(override.data, override)
-    for key in values:
-        if holds_secret(values[key]):
-            raise homes[key].wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
     for home in filter(None, (section, override)):
         home.token("encryptedpass", f"--for {datasetid}")
     values["kind"] = _kind(section, values)
@@ -141,44 +137,46 @@ def read_dataset(section: Section, override: Section | None = None) -> Dataset:
     options = _options(section, values)
     if "deadline" in options and not TYPES[partition.type].is_time:
         raise section.wrong(
-            "deadline", f"a {partition.type} partition has no periods", "Only hour, day, month and year end."
+            "deadline", f"a {partition.type} partition has no periods", "Use an hour, day, month or year partition."
         )
     if "calendar" in options:
         with section.at("calendar"):
             parse_calendar(options["calendar"], partition)
         if checks or any(values.values()):
-            raise section.wrong("calendar", "the chunks of a calendar are only tracked", "Leave out where it lies.")
+            raise section.wrong(
+                "calendar", "the chunks of a calendar are only tracked", "Remove location, table and checks."
+            )
     if not options.get("unsafe_sql"):
         _check_expressions(section, checks)
-    # Everything else is known to be right by now, so what is still wrong is the location.
+    # Everything else is validated: a remaining error concerns the location.
     with homes.get("location", section).at("location"):
         check_written(values.get("location", ""))
         return Dataset(datasetid, partition=partition, checks=checks, options=options, **values)
 
 
 def verified(dataset: Dataset, verify: str | None) -> Dataset:
-    """A dataset as its environment verifies it, unless it says so itself."""
+    """A dataset with the `verify` of its environment, unless it declares its own."""
     if verify is None or dataset.kind != "file" or "verify" in dataset.options:
         return dataset
     return replace(dataset, options={**dataset.options, "verify": verify})
 
 
 def check_complete(section: Section, dataset: Dataset) -> None:
-    """Refuse a dataset that does not say where its data is."""
+    """Refuse a dataset without the location or table that its kind requires."""
     key = {"file": "location", "table": "tablename"}.get(dataset.kind)
     if key and not getattr(dataset, key):
-        raise section.wrong(key, f"a dataset of kind {dataset.kind} needs it")
+        raise section.wrong(key, f"a dataset of kind {dataset.kind} needs this key")
 
 
 def _kind(section: Section, values: dict[str, str]) -> str:
     if "kind" in values:
         if values["kind"] not in KINDS:
-            raise section.wrong("kind", f"there is no kind {shown(values['kind'])}", "It is file or table.")
+            raise section.wrong("kind", f"there is no kind {shown(values['kind'])}", "Write file or table.")
         return values["kind"]
     is_file, is_table = bool(values.get("location")), bool(values.get("tablename"))
     if is_file and is_table:
         raise section.wrong(
-            "kind", "it has a location and a tablename, so it must say what it is", "Is it a file or a table?"
+            "kind", "the dataset has both a location and a tablename", 'Write kind = "file" or kind = "table".'
         )
     return "file" if is_file else "table" if is_table else ""
 
@@ -210,7 +208,7 @@ def _checks(section: Section) -> tuple[Check, ...]:
 def _check_expressions(section: Section, checks: tuple[Check, ...]) -> None:
     expressions = [str(check.params["expression"]) for check in checks if check.kind == "sql"]
     if expressions:
-        from ..model.expression import check_expression
+        from ..model.definitions.expression import check_expression
 
         with section.at("checks"):
             for expression in expressions:
@@ -223,11 +221,11 @@ def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
     for key, shape in OPTIONS.items():
         if key in section:
             value = section.get(key, shape)
-            if key == "url" and holds_secret(value):
-                raise section.wrong(key, "it holds a password in plain text", "Encrypt it with `odf crypt encrypt`.")
             if key in OF_POSTGRES and not is_postgres:
                 raise section.wrong(
-                    key, "only a table of PostgreSQL can have it", "Such a table has a tablename and no format."
+                    key,
+                    "only a PostgreSQL table supports this key",
+                    "Such a table has a tablename and no format.",
                 )
             with section.at(key):
                 if key == "timezone":
@@ -237,7 +235,7 @@ def _options(section: Section, values: dict[str, str]) -> dict[str, Any]:
 
 
 def check_references(section: Section, dataset: Dataset, known: set[str]) -> None:
-    """Refuse a check that compares with a dataset that does not exist."""
+    """Refuse a check that refers to an unknown dataset."""
     for check in dataset.checks:
         other = check.params.get("dataset", dataset.datasetid)
         if other not in known:

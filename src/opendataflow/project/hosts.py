@@ -1,4 +1,4 @@
-"""Hosts: whether a dataset is on those of its environment, and whether anybody vouches for where its password goes."""
+"""Checks the hosts of datasets against the environment, and whether a password may be sent to them."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import os
 
 from ..errors import InvalidPath, UntrustedDefinition
 from ..model import Dataset
-from ..model.address import Host, address_of, hosts_of, split_host
-from ..model.dataset import POSTGRES
+from ..model.definitions.address import Host, address_of, hosts_of, split_host
+from ..model.definitions.dataset import POSTGRES
 from ..tokens import is_bound
-from .declared import Environment, Project
+from .settings import Environment, Project
 
 
 def outside_hosts(environment: Environment, dataset: Dataset) -> str:
-    """Which host of a dataset is not one of the environment's, in words; empty when all are, or when it lists none."""
+    """The problem with a host that is not in the environment; empty if all are, or if the environment lists no hosts."""
     if not environment.hosts:
         return ""
-    for host in hosts_of(dataset) or _where_psql_looks(dataset):
+    for host in hosts_of(dataset) or _libpq_hosts(dataset):
         if host.name and not host.is_among(environment.hosts, at_any_port=True):
             known = ", ".join(environment.hosts)
             return f"dataset {dataset.datasetid} is on host {host}; environment {environment.name} has {known}"
     return ""
 
 
-def _where_psql_looks(dataset: Dataset) -> tuple[Host, ...]:
-    """Where a table of PostgreSQL is that has neither a host nor a password: the worker's own environment says."""
+def _libpq_hosts(dataset: Dataset) -> tuple[Host, ...]:
+    """The hosts of a PostgreSQL table without a host and password, by libpq's environment variables."""
     if dataset.kind != "table" or dataset.format not in POSTGRES or dataset.encryptedpass:
         return ()
     names = (os.environ.get(name, "") for name in ("PGHOST", "PGHOSTADDR", "PGSERVICE"))
     return tuple(split_host(name, os.environ.get("PGPORT", "")) for name in names if name and not name.startswith("/"))
 
 
-def vouched(project: Project, dataset: Dataset) -> bool:
-    """Whether somebody but the store says that the password of a dataset belongs where the store sends it."""
+def is_vouched(project: Project, dataset: Dataset) -> bool:
+    """Whether the project file or [trust] confirms the address that the store gives for the password of a dataset."""
     if any(address_of(declared) == address_of(dataset) for declared in _declared(project, dataset)):
         return True
     listed = (*project.environment.hosts, *project.trust.hosts)
@@ -40,21 +40,21 @@ def vouched(project: Project, dataset: Dataset) -> bool:
 
 
 def check_password_may_go(project: Project, dataset: Dataset) -> None:
-    """Refuse to send a password where nothing but the store says that it belongs, or in a way that only the store allows."""
+    """Refuse to send a password to an address, or by a method, that only the store declares."""
     problem = outside_hosts(project.environment, dataset)
     if problem:
-        raise InvalidPath(problem, hint="Is this the right environment? No password is sent elsewhere.")
+        raise InvalidPath(problem, hint="Check that the environment is right. Passwords are sent only to its hosts.")
     name, where = dataset.datasetid, address_of(dataset)
     allowed = dataset.options.get("require_auth")
     if allowed and not any(declared.options.get("require_auth") == allowed for declared in _declared(project, dataset)):
         raise UntrustedDefinition(
-            f"dataset {name}: only the store says require_auth, by which its password could be sent in clear text",
-            hint=f"Declare it in the project file, if it is meant: [dataset.{name}] require_auth = …",
+            f"dataset {name}: only the store declares require_auth, which could send the password in clear text",
+            hint=f"If this is intended, declare it in the project file: [dataset.{name}] require_auth = …",
         )
-    if not is_bound(dataset.encryptedpass) and not vouched(project, dataset):
+    if not is_bound(dataset.encryptedpass) and not is_vouched(project, dataset):
         raise UntrustedDefinition(
-            f"the password of dataset {name} would go to {where}: only the store says so, and the token is bound to no address",
-            hint=f"If it belongs there: odf crypt rekey --for {name} --same-key. Or list the host under [trust] hosts.",
+            f"the password of dataset {name} would be sent to {where}, which only the store declares; its token has no address",
+            hint=f"If the address is right: odf crypt rekey --for {name} --same-key. Or list the host under [trust] hosts.",
         )
 
 

@@ -1,21 +1,22 @@
-"""[job.X] and [pool.X]: who runs, and how many at a time."""
+"""Reads the tables [job.X], [pool.X] and [pools] of a project file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Table
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import BY_NAME, BadConfig, UnknownPool
-from ..model import Input, Job, Mapping, Pool, Retry, check_id, seconds
-from ..model.ids import shown
-from ..model.job import IGNORE, RERUN, STALE
+from ..model import Input, Job, Mapping, Pool, RetryRule, check_id, seconds
+from ..model.definitions.ids import shown
+from ..model.definitions.job import IGNORE, RERUN, STALE
 from ..model.plain import plain
-from ..secrets import holds_secret, is_secret_name, is_token
-from ..shapes import replace
-from .declared import Project, is_reserved
+from ..tokens import holds_secret
 from .locations import is_inside
 from .section import COUNT, TABLE, TEXT, TEXT_TABLE, TEXTS, Section, Shape, either, nearest, one_of, quoted
+from .settings import Project, is_reserved
 
 OPTIONS: dict[str, Shape] = {
     "copy": TABLE,
@@ -43,11 +44,12 @@ def read_job(section: Section, folder: Path) -> Job:
     with section.at():
         check_id("job", section.name)
     section.only(KEYS)
+    section.refuse_passwords("it as the encryptedpass of a dataset that the job reads", skip=("env",))
     reads, writes = _reads(section), section.texts("writes")
     options = _options(section, folder)
     if "copy" in options:
         reads, writes = _copied(section, options["copy"], reads, writes)
-    # Bit by bit, so that what the model refuses is told with its key.
+    # Key by key, so that an error of the model names its key.
     with section.at("writes" if writes else "reads"):
         job = Job(section.name, () if writes else reads, writes)
     with section.at("reads"):
@@ -64,25 +66,25 @@ def read_job(section: Section, folder: Path) -> Job:
 
 
 def read_own_pool(section: Section, pools: Iterable[Pool]) -> Pool | None:
-    """The pool of one job alone, which `concurrency` declares; None without it."""
+    """The private pool that `concurrency` of a job declares, or None."""
     if "concurrency" not in section:
         return None
     if "pool" in section:
-        hint = f"A job is in one pool. Leave concurrency out, or set the slots of pool {section.text('pool')}."
-        raise section.wrong("concurrency", "the job is in a pool already", hint)
+        hint = f"A job has one pool. Leave concurrency out, or set the slots of pool {section.text('pool')}."
+        raise section.wrong("concurrency", "the job already has a pool", hint)
     if section.name in {pool.poolid for pool in pools}:
         hint = f'Leave concurrency out and write pool = "{section.name}", or rename the pool.'
-        raise section.wrong("concurrency", f"there is a pool {section.name} already", hint)
+        raise section.wrong("concurrency", f"a pool {section.name} exists already", hint)
     return Pool(section.name, section.get("concurrency", COUNT))
 
 
 def is_one_at_a_time(project: Project, job: Job) -> bool:
-    """Whether no two chunks of a job ever run side by side: its pool has one slot, at any hour."""
+    """Whether chunks of a job never run concurrently: its pool has one slot at all hours."""
     return any(pool.poolid == job.pool and pool.slots == 1 and "hours" not in pool.options for pool in project.pools)
 
 
 def check_pool(section: Section, job: Job, known: list[str]) -> None:
-    """Refuse a job whose pool is not declared."""
+    """Refuse a job whose pool is unknown."""
     if job.pool and job.pool not in known:
         hint = f"Declare it: [pool.{job.pool}]. {nearest(job.pool, known) if known else ''}"
         raise section.wrong("pool", f"there is no pool {job.pool}", hint.strip(), UnknownPool)
@@ -93,12 +95,12 @@ def read_pools(root: Section) -> list[tuple[Section, Pool]]:
     pools = []
     for section in root.tables("pool"):
         if "places" in section:
-            raise section.wrong("places", "a pool has slots", "Write slots instead of places.")
+            raise section.wrong("places", "a pool has slots, not places", "Write slots instead of places.")
         section.only(("slots", *POOL))
         options = {key: section.get(key, shape) for key, shape in POOL.items() if key in section}
         for key in options:
             with section.at(key):
-                Pool("any", None, {key: options[key]})  # told with its key
+                Pool("any", None, {key: options[key]})  # an error names this key
         pools.append((section, _pool(section, section.name, "slots", section.data.get("slots"), options)))
     short = root.inner("pools")
     for name, slots in short.data.items():
@@ -144,25 +146,24 @@ def _input(section: Section, key: str, item: object) -> Input:
 def _env(section: Section) -> dict[str, str]:
     env: dict[str, str] = section.get("env", TEXT_TABLE, {})
     check_env(env)
-    for name, value in env.items():
-        if value and ((is_secret_name(name) and not is_token(value)) or holds_secret(value)):
-            raise BadConfig(
-                f"the item {shown(name)} is a secret in plain text",
-                hint="Every reader of the store would see it. Make it the encryptedpass of a dataset that the job reads, "
-                "and the script gets it as $DATASET_password: odf crypt encrypt",
-            )
     return env
 
 
-def check_env(env: Iterable[str]) -> None:
-    """Refuse env items that would be taken for something else."""
-    for name in env:
+def check_env(env: Table[str, str]) -> None:
+    """Refuse env items with reserved names, and plaintext secrets."""
+    for name, value in env.items():
         if is_reserved(name):
-            raise BadConfig(f"{shown(name)} is set by the program itself", hint="Call the item something else.")
+            raise BadConfig(f"{shown(name)} is set by the program itself", hint="Rename the item.")
+        if holds_secret(value, f"env.{name}"):
+            raise BadConfig(
+                f"the item {shown(name)} is a secret in plain text",
+                hint="Every reader of the store would see it. Make it the encryptedpass of a dataset that the job reads, "
+                "which the script gets as $DATASET_password: odf crypt encrypt",
+            )
 
 
-def _retry(section: Section) -> Retry:
-    retry = Retry()
+def _retry(section: Section) -> RetryRule:
+    retry = RetryRule()
     with section.at("retries"):
         retry = replace(retry, retries=section.data.get("retries", 0))
     if "backoff" in section:
@@ -199,20 +200,20 @@ def _options(section: Section, folder: Path) -> dict[str, Any]:
             )
     if "folder" in options:
         if "copy" in options:
-            raise section.wrong("folder", "a copy starts no script", "Leave it out.")
+            raise section.wrong("folder", "a copy starts no script", "Leave folder out.")
         if not section.text("folder") or "\0" in options["folder"]:
-            raise section.wrong("folder", "it names no folder", 'Write a path, relative to this file: folder = "work".')
+            raise section.wrong("folder", "it is not a folder", 'Write a path, relative to this file: folder = "work".')
     return options
 
 
 def _spark(section: Section, name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Settings of Spark for the sessions of one job, by their full names; TOML makes tables of dotted keys."""
+    """The Spark settings of one job by full name; TOML parses dotted keys as tables."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _spark(section, key if name == "spark" and key.startswith("spark.") else f"{name}.{key}", inner)
         return
     if not name.startswith("spark.sql."):
-        hint = "A job may set what a session can: spark.sql.… Everything else belongs to the whole application: [spark]"
+        hint = "A job can set session settings: spark.sql.… Other settings apply to the whole application: [spark]"
         raise section.wrong("spark", f"{shown(name)} cannot be set for one job", hint)
     if not isinstance(value, (str, int, float)):
         raise section.wrong("spark", f"{name}: expected a text or a number, not {shown(value)}", "")
@@ -222,18 +223,18 @@ def _spark(section: Section, name: str, value: object) -> Iterator[tuple[str, st
 def _copied(
     section: Section, copy: dict[str, Any], reads: tuple[Input, ...], writes: tuple[str, ...]
 ) -> tuple[tuple[Input, ...], tuple[str, ...]]:
-    """What a copy reads and writes; reads may be there as well, to say how the dataids map."""
+    """The inputs and outputs of a copy; `reads` may be declared too, for its mapping."""
     inner = section.inner("copy")
     inner.only(COPY)
     for key, shape in COPY.items():
         if inner.get(key, shape) is None and key in ("from", "to"):
             raise inner.wrong(key, "a copy needs this key", 'Write copy = { from = "orders", to = "orders_lake" }.')
     if "columns" in copy and not copy["columns"]:
-        raise inner.wrong("columns", "the list is empty", "Leave it out to copy every column.")
+        raise inner.wrong("columns", "the list is empty", "Leave columns out to copy all columns.")
     names = [item.datasetid for item in reads]
     for key, declared, implied in (("reads", names, copy["from"]), ("writes", list(writes), copy["to"])):
         if declared and declared != [implied]:
-            raise section.wrong(key, "it differs from copy", "A copy implies reads and writes: leave them out.")
+            raise section.wrong(key, "this differs from copy", "A copy implies reads and writes: leave them out.")
     with inner.at("from"):
         reads = reads or (Input(copy["from"]),)
     with inner.at("to"):

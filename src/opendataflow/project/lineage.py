@@ -1,32 +1,32 @@
-"""The table [lineage]: whom OpenLineage events are sent to."""
+"""Reads the table [lineage], the targets of OpenLineage events."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from .declared import Lineage
 from .environments import refuse_password
 from .section import Section
+from .settings import LineageSettings
 
 _KEYS = ("to", "encrypted", "namespace")
 
 
-def read_lineage(section: Section, folder: Path) -> Lineage:
-    """What the table says; a file lies inside the project, and there is one address at most, since there is one key."""
+def read_lineage(section: Section, folder: Path) -> LineageSettings:
+    """The declared targets: files inside the project, and at most one address, since there is one key."""
     section.refuse_passwords("encrypted")
     section.only(_KEYS)
     to = tuple(_place(section, each, folder) for each in section.texts("to"))
     if sum(map(is_address, to)) > 1:
-        raise section.wrong("to", "there is more than one address", "Send to one, and let that one pass it on.")
+        raise section.wrong("to", "there is more than one address", "Send to one server that forwards the events.")
     encrypted = section.token("encrypted", "--for-lineage")
     if encrypted and not any(map(is_address, to)):
-        raise section.wrong("encrypted", "there is no address that this key is for", 'Write it: to = "https://…"')
-    return Lineage(to, encrypted, section.text("namespace"))
+        raise section.wrong("encrypted", "a key requires the address of a server", 'Write it: to = "https://…"')
+    return LineageSettings(to, encrypted, section.text("namespace"))
 
 
 def is_address(to: str) -> bool:
-    """Whether this is the address of a server, not a file."""
+    """Whether a target is the address of a server rather than a file."""
     return to.startswith(("http://", "https://"))
 
 

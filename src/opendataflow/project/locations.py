@@ -1,19 +1,20 @@
-"""Locations: where a chunk is, and whether that belongs to the environment."""
+"""Resolves the locations of chunks and checks that they lie inside the environment's roots."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from ..errors import BadConfig, InvalidPath
-from ..model import Dataset, InputChunk, Manifest
-from ..model.ids import shown
+from ..errors import BadConfig, InvalidPath, OdfError
+from ..model import Catalogue, Dataset, InputChunk, Manifest
+from ..model.definitions.ids import shown
 from ..model.roots import Roots
-from .declared import Environment, Project
+from .settings import Environment, Project
 
 _URL = r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)"
 
@@ -23,7 +24,7 @@ def resolve_location(
 ) -> str:
     """The absolute location of one chunk, or InvalidPath; empty for a dataset without a location.
 
-    A relative location lies under the first root; all roots count for an absolute one.
+    A relative location is joined to the first root; an absolute one may lie in any root.
     """
     environment = project_or_environment
     if isinstance(environment, Project):
@@ -33,35 +34,64 @@ def resolve_location(
         return ""
     if strays(dataset.location):
         raise InvalidPath(
-            f"dataset {dataset.datasetid}: {shown(dataset.location, 200)} cannot be a location",
-            hint="Write it without backslashes, and without .. after a placeholder.",
+            f"dataset {dataset.datasetid}: {shown(dataset.location, 200)} is not a valid location",
+            hint="Remove backslashes, and .. after a placeholder.",
         )
     base = environment.roots[0] if environment.roots else ""
     location = absolute(location, base) if base or _is_absolute(location) else location
     if must_be_inside and not is_inside(location, environment.roots):
-        roots = ", ".join(environment.roots) or "it has none"
+        roots = ", ".join(environment.roots) or "none"
         raise InvalidPath(
             f"dataset {dataset.datasetid}, dataid {dataid}: {shown(location, 200)} is outside the roots "
             f"of environment {environment.name} ({roots})",
-            hint=f"Its location is {shown(dataset.location, 200)}. Is this the right environment?",
+            hint=f"The location of the dataset is {shown(dataset.location, 200)}. Check that the environment is right.",
         )
     return location
 
 
 def strays(template: str) -> bool:
-    """Whether a location could lead elsewhere than it says: by a backslash, which readers take for an escape, or by `..`
-    after a placeholder, where it must stay with its chunk."""
+    """Whether a location template is unsafe: it has a backslash, which readers parse as an escape, or `..` after a placeholder."""
     return "\\" in template or ".." in template.partition("{")[2].split("/")
 
 
 def location_of(environment: Environment, dataset: Dataset, dataid: str) -> str:
-    """The absolute location of a chunk by its dataset's template, inside the environment's roots where any are declared."""
+    """The absolute location of a chunk by its dataset's template, inside the environment's roots if any are declared."""
     return resolve_location(environment, dataset, dataid, must_be_inside=environment.is_declared)
 
 
+@dataclass(frozen=True, slots=True)
+class Locations:
+    """The locations of the chunks of one attempt, resolved once; empty if all datasets are only tracked.
+
+    An invalid location, such as one outside the environment, raises its error when it is read.
+    """
+
+    found: Mapping[tuple[str, str], str | OdfError] = field(default_factory=dict)
+
+    def of(self, datasetid: str, dataid: str) -> str:
+        """The location of a chunk; empty if its dataset has none."""
+        location = self.found.get((datasetid, dataid), "")
+        if isinstance(location, OdfError):
+            raise location
+        return location
+
+
+def locations_of(
+    environment: Environment, catalogue: Catalogue, outputs: Iterable[str], dataid: str, inputs: Iterable[InputChunk]
+) -> Locations:
+    """The locations of the outputs of an attempt, and of the inputs whose manifests have no location."""
+    without = ((chunk.datasetid, chunk.dataid) for chunk in inputs if not (chunk.manifest and chunk.manifest.location))
+    found: dict[tuple[str, str], str | OdfError] = {}
+    for chunk in (*without, *((name, dataid) for name in outputs)):
+        try:
+            found[chunk] = location_of(environment, catalogue.dataset(chunk[0]), chunk[1])
+        except OdfError as problem:
+            found[chunk] = problem
+    return Locations(found)
+
+
 def roots_of(project: Project, store_url: str) -> Roots:
-    """What the locations of versions are kept relative to: the environment's roots; without a project file, the folder of
-    the store's own file, from wherever somebody calls."""
+    """The base for stored locations: the environment's roots, or the folder of the store's file without a project file."""
     if project.environment.is_declared:
         return Roots(project.environment.roots)
     path = store_url.removeprefix("sqlite:///")
@@ -69,30 +99,50 @@ def roots_of(project: Project, store_url: str) -> Roots:
 
 
 def is_inside(location: str, roots: Sequence[str]) -> bool:
-    """Whether an absolute path or URL lies in one of the roots, once `..` and symbolic links are followed."""
+    """Whether an absolute path or URL lies in one of the roots, with `..` and symbolic links resolved."""
     return any(_contains(root, location) for root in roots)
 
 
-def leads_outside(environment: Environment, location: str, *, always: bool = False) -> str:
-    """What leads out of the environment's roots: the location itself, or a link inside it; empty when nothing does.
+def check_root(environment: Environment, dataset: Dataset, location: str) -> str:
+    """The root of a location, or the bucket of a URL; InvalidPath if it does not exist or the location lies outside."""
+    root = next((root for root in environment.roots if is_inside(location, [root])), None)
+    if root is None:
+        raise InvalidPath(
+            f"dataset {dataset.datasetid}: {location} is outside the roots of environment {environment.name}",
+            hint=f"The location of the dataset is {dataset.location}. Choose the environment to which it belongs: --env.",
+        )
+    from .. import files  # lazy: not needed for tracked datasets
 
-    Without a project file nobody declared any roots: then its own folder counts, for whoever always asks.
+    scheme, separator, rest = root.partition("://")
+    bucket = f"{scheme}{separator}{rest.partition('/')[0]}" if separator and not rest.startswith("/") else root
+    if not files.exists(bucket):
+        raise InvalidPath(
+            f"dataset {dataset.datasetid}: the root {bucket} of environment {environment.name} does not exist",
+            hint="Mount it, or correct its address in the project file.",
+        )
+    return bucket
+
+
+def leads_outside(environment: Environment, location: str, *, always: bool = False) -> str:
+    """The path that leaves the environment's roots: the location or a link inside it; empty if none does.
+
+    Without a project file no roots are declared: any location is allowed, unless `always` restricts it to the folder.
     """
     if not (environment.is_declared or always):
         return ""
-    from .. import files  # here, since what is only tracked needs no look
+    from .. import files  # lazy: not needed for tracked datasets
 
     return next((path for path in (location, *files.links(location)) if not is_inside(path, environment.roots)), "")
 
 
 def misplaced(environment: Environment, manifest: Manifest, *, always: bool = False) -> str:
-    """Why nobody may look at what a manifest says was published: it leads elsewhere, or out of the roots; empty when one may.
+    """The reason why the files of a manifest may not be read: unsafe paths, or a location outside the roots; empty if none.
 
-    A manifest is a row of the store, which whoever may write rows could have made up.
+    A manifest is a row of the store, which any user with write access could have forged.
     """
-    from .. import files  # here, since what is only tracked needs no look
+    from .. import files  # lazy: not needed for tracked datasets
 
-    outside = files.ill_named(manifest)
+    outside = files.unsafe_name(manifest)
     if outside or not manifest.location:
         return outside
     outside = leads_outside(environment, manifest.location, always=always)
@@ -102,10 +152,10 @@ def misplaced(environment: Environment, manifest: Manifest, *, always: bool = Fa
 def check_places(
     environment: Environment, dataset: Dataset, chunks: Iterable[InputChunk], *, always: bool = False
 ) -> None:
-    """InvalidPath for a published chunk whose manifest leads elsewhere than into the environment."""
+    """InvalidPath for a published chunk whose manifest points outside the environment."""
     for chunk in chunks:
-        is_of_files = chunk.manifest and dataset.kind != "table"
-        problem = misplaced(environment, chunk.manifest, always=always) if is_of_files and chunk.manifest else ""
+        has_files = chunk.manifest and dataset.kind != "table"
+        problem = misplaced(environment, chunk.manifest, always=always) if has_files and chunk.manifest else ""
         if problem:
             raise InvalidPath(
                 f"{dataset.datasetid} {chunk.dataid}: {problem}",
@@ -114,7 +164,7 @@ def check_places(
 
 
 def absolute(location: str, base: str) -> str:
-    """The location without `..`; a relative one is joined to the base, which may be a URL."""
+    """The absolute location without `..`; a relative location is joined to the base, which may be a URL."""
     if not _is_absolute(location):
         location = f"{base if base.endswith('/') else base + '/'}{location}"
     location = _without_file_scheme(location)
@@ -126,16 +176,17 @@ def absolute(location: str, base: str) -> str:
 
 
 def check_written(location: str) -> str:
-    """The location itself, or BadConfig for one that would be taken for something else."""
+    """The location itself, or BadConfig if it looks like a URL but is not valid."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", location) and not _url(location) and not location.startswith("file:/"):
         raise BadConfig(
-            f"{shown(location)} is neither a path nor a URL", hint="A URL has a host, which may be empty: hdfs:///path"
+            f"{shown(location)} is neither a path nor a URL",
+            hint="Write a URL with a host, which may be empty: hdfs:///path",
         )
     return location
 
 
 def store_address(url: str, folder: Path) -> str:
-    """The store's address; the path of a SQLite file is relative to the folder."""
+    """The store's address, with the path of a SQLite file made absolute."""
     path = url.removeprefix("sqlite:///")
     return url if path == url else f"sqlite:///{os.path.normpath(folder / path)}"
 
@@ -180,5 +231,5 @@ def _is_under(path: str, folder: str) -> bool:
 
 
 def _hides_dots(path: str) -> bool:
-    """Some readers of URLs decode %2e, others do not: nobody shall be led out that way."""
+    """Whether a URL path has `..` in percent-encoding, which some readers decode."""
     return "%" in path and ".." in unquote(path).replace("\\", "/").split("/")

@@ -1,25 +1,25 @@
-"""[notify]: who is told of what, as the project file declares it. Nothing in the store can change it."""
+"""Reads the table [notify]: the notification targets and rules. The store cannot change them."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..errors import BadDefinition
 from ..model import check_id
+from ..model.definitions.hours import WeekWindow, parse_window
+from ..model.definitions.ids import shown
 from ..model.duration import seconds
-from ..model.hours import Window, parse_window
-from ..model.ids import shown
 from ..model.selector import Selector
-from ..shapes import dataclass, field
 from .section import TABLE, Section, Shape, nearest
 
 FAILED, RECOVERED, LATE, REFUSED, RECALLED = "failed", "recovered", "late", "refused", "recalled"
 OCCASIONS = (FAILED, RECOVERED, LATE, REFUSED, RECALLED)
-OPEN_SCHEMES = ("json", "form", "xml")  # addresses of these may stand in plain text, where they lead to this machine
+OPEN_SCHEMES = ("json", "form", "xml")  # plaintext addresses with these schemes are allowed for this machine
 DEFAULT_REMIND = 3600.0
 
 _RULE = "rule"
@@ -28,8 +28,8 @@ _is_loopback = re.compile(r"127(?:\.\d{1,3}){3}|localhost|::1").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Somebody who can be told: by an address, which is encrypted or leads to this machine, or by a file of the project."""
+class NotifyTarget:
+    """A notification target: an encrypted address, an address on this machine, or a program of the project."""
 
     name: str
     encrypted: str = field(default="", repr=False)
@@ -38,36 +38,36 @@ class Target:
 
     @property
     def needs_key(self) -> bool:
-        """Whether nobody can be told without the key."""
+        """Whether the target's address is encrypted."""
         return bool(self.encrypted)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """Who is told of what: for which chunks, when not, how often again, and in which environments."""
+class NotifyRule:
+    """A notification rule: occasions, targets, chunks, quiet hours, reminder interval and environments."""
 
     on: tuple[str, ...]
     to: tuple[str, ...]
     selector: Selector = field(default_factory=Selector)
-    quiet: tuple[Window, ...] = ()
+    quiet: tuple[WeekWindow, ...] = ()
     remind: float | None = None
     environments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Everybody who can be told, and the rules."""
+    """The notification targets and rules."""
 
-    targets: Mapping[str, Target]
-    rules: tuple[Rule, ...]
+    targets: Mapping[str, NotifyTarget]
+    rules: tuple[NotifyRule, ...]
 
-    def in_environment(self, name: str) -> tuple[Rule, ...]:
-        """The rules that count in an environment."""
+    def in_environment(self, name: str) -> tuple[NotifyRule, ...]:
+        """The rules that apply to an environment."""
         return tuple(rule for rule in self.rules if not rule.environments or name in rule.environments)
 
 
 def read_notify(section: Section, folder: Path, environments: tuple[str, ...]) -> Notify:
-    """Who is told of what."""
+    """The notification targets and rules of a project file."""
     section.refuse_passwords("encrypted", skip=(_RULE,))
     targets = {}
     for name in section.data:
@@ -83,24 +83,24 @@ def read_notify(section: Section, folder: Path, environments: tuple[str, ...]) -
     return Notify(targets, tuple(rules))
 
 
-def _target(section: Section, folder: Path) -> Target:
+def _target(section: Section, folder: Path) -> NotifyTarget:
     with section.at():
         check_id("notify", section.name)
     section.only(("encrypted", "url", "command"))
     ways = [key for key in ("encrypted", "url", "command") if key in section]
     if len(ways) != 1:
-        raise section.wrong("", "expected one of encrypted, url and command", "How is this one told?")
+        raise section.wrong("", "expected one of encrypted, url and command", "Keep one of the three.")
     encrypted = section.token("encrypted", f"--for-notify {section.name}")
     url, command = section.text("url"), section.text("command")
     if "url" in section:
         _check_open(section, url)
     if "command" in section:
         _check_command(section, command, folder)
-    return Target(section.name, encrypted, url, command)
+    return NotifyTarget(section.name, encrypted, url, command)
 
 
 def _check_open(section: Section, url: str) -> None:
-    """Nearly every address of a messenger is a password in itself: only what leads to this machine may be read by all."""
+    """Refuse a plaintext address unless it is on this machine: most messenger addresses contain a secret."""
     try:
         parts = urlsplit(url)
         is_open = (
@@ -110,12 +110,12 @@ def _check_open(section: Section, url: str) -> None:
         )
     except ValueError:
         is_open = False
-    if not is_open:  # never repeated: it may be a secret
+    if not is_open:  # the message omits the address: it may be a secret
         schemes = ", ".join(f"{scheme}://" for scheme in OPEN_SCHEMES)
         raise section.wrong(
             "url",
             f"an address in plain text may only be one of {schemes} on 127.0.0.1, without a user and options",
-            f"Encrypt it, and declare what is printed as encrypted: odf crypt encrypt --for-notify {section.name}",
+            f"Encrypt it, and declare the output as encrypted: odf crypt encrypt --for-notify {section.name}",
         )
 
 
@@ -125,16 +125,16 @@ def _check_command(section: Section, command: str, folder: Path) -> None:
         raise section.wrong(
             "command",
             f"{shown(command)} is not a file in the project",
-            "Write the path of a program in the project's folder, like bin/page.sh; it gets the message as its input.",
+            "Write the path of a program in the project's folder, like bin/page.sh; it reads the message from stdin.",
         )
 
 
-def _rule(section: Section, targets: Mapping[str, Target], environments: tuple[str, ...]) -> Rule:
+def _rule(section: Section, targets: Mapping[str, NotifyTarget], environments: tuple[str, ...]) -> NotifyRule:
     section.only(("on", "to", "for", "quiet", "remind", "environments"))
     on, to = section.texts("on"), section.texts("to")
     for key, words in (("on", on), ("to", to)):
         if not words:
-            raise section.wrong(key, "it is missing", "A rule says on what it tells, and whom.")
+            raise section.wrong(key, "the key is missing", "A rule requires on and to.")
     for key, words, known in (
         ("on", on, OCCASIONS),
         ("to", to, tuple(targets)),
@@ -149,13 +149,13 @@ def _rule(section: Section, targets: Mapping[str, Target], environments: tuple[s
         quiet = tuple(_window(text) for text in section.texts("quiet"))
     with section.at("remind"):
         remind = seconds(section.data["remind"]) if "remind" in section else None
-    return Rule(on, to, selector, quiet, remind, section.texts("environments"))
+    return NotifyRule(on, to, selector, quiet, remind, section.texts("environments"))
 
 
-def _window(text: str) -> Window:
+def _window(text: str) -> WeekWindow:
     try:
         return parse_window(f"{text} -> 0")
     except BadDefinition:
         raise BadDefinition(
-            f"{shown(text)} are no hours", hint="Write for instance 22:00-06:00 or Sat-Sun 00:00-24:00."
+            f"{shown(text)} is not a range of hours", hint="Write for instance 22:00-06:00 or Sat-Sun 00:00-24:00."
         ) from None

@@ -1,4 +1,4 @@
-"""dataflow.properties: the file in which the Java original keeps the address of its store."""
+"""Reads dataflow.properties, the store configuration of the Java original."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
-from ..secrets import is_secret_name
-from .declared import DEFAULT_ENVIRONMENT, Environment
+from ..tokens import is_secret_name
 from .environments import check_store_url, refuse_password
 from .locations import store_address
 from .section import Section
+from .settings import DEFAULT_ENVIRONMENT, Environment
 
-# What the JDBC driver and libpq both understand; the rest tunes the driver and means nothing here.
+# Parameters that the JDBC driver and libpq share; others are ignored.
 _PARAMETERS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -33,7 +33,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def read_properties(file: Path, text: str) -> Environment:
-    """The store that the file names."""
+    """The environment with the store that the file names."""
     data = parse_properties(text)
     section = Section(file.name, (), dict(data))
     for key in data:
@@ -41,7 +41,9 @@ def read_properties(file: Path, text: str) -> Environment:
             hint = "Encrypt it with `odf crypt encrypt` and write: encrypted=…"
             raise section.wrong(key, "this is a password in plain text", hint)
     if not data.get("url"):
-        raise section.wrong("url", "it is missing", "Write for instance: url=jdbc:postgresql://localhost:5432/dataflow")
+        raise section.wrong(
+            "url", "the key is missing", "Write for instance: url=jdbc:postgresql://localhost:5432/dataflow"
+        )
     if data.get("schema", "dataflow") != "dataflow":
         raise section.wrong("schema", "the tables live in schema dataflow", "Write: schema=dataflow")
     with section.at("url"):
@@ -63,7 +65,7 @@ def _address(section: Section, url: str, user: str) -> str:
             return check_store_url(url)
     parts = _jdbc(url)
     if url.startswith("jdbc:h2:"):
-        hint = "Use SQLite, which needs no server either: url=sqlite:///dataflow.db"
+        hint = "Use SQLite, which also needs no server: url=sqlite:///dataflow.db"
         raise section.wrong("url", "an H2 database cannot be the store", hint)
     if not parts:
         raise section.wrong(
@@ -87,7 +89,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         line = line.lstrip(" \t\f")
         if not whole and line.startswith(("#", "!")):
             continue
-        # A line goes on when it ends with a backslash that is not itself escaped.
+        # A line ends with an unescaped backslash if it continues.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             whole += line[:-1]
             continue

@@ -1,16 +1,15 @@
-"""Section: one table of a project file, which can say where it is when something in it is wrong."""
+"""Reads one table of a project file, and reports errors with their position in it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import BadConfig, OdfError
-from ..model.ids import shown
-from ..secrets import holds_secret, is_secret_name, is_token
-from ..shapes import NamedTuple
+from ..model.definitions.ids import shown
+from ..tokens import is_token, secret_in
 
 _CRYPT = "Never write a password into a file: encrypt it with `odf crypt encrypt` and declare {}."
 
@@ -19,7 +18,7 @@ _has_control = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class Shape(NamedTuple):
-    """What a value must be, and how to say so."""
+    """A predicate for values, and its description in error messages."""
 
     fits: Callable[[object], bool]
     words: str
@@ -51,17 +50,17 @@ TEXT_TABLE = Shape(_is_table_of_texts, "a table of texts")
 
 
 def one_of(*words: str) -> Shape:
-    """One of these words."""
+    """The shape of one of these words."""
     return Shape(lambda value: isinstance(value, str) and value in words, " or ".join(f'"{word}"' for word in words))
 
 
 def either(*shapes: Shape) -> Shape:
-    """Any of these shapes."""
+    """The shape of a value that has any of these shapes."""
     return Shape(lambda value: any(shape.fits(value) for shape in shapes), " or ".join(shape.words for shape in shapes))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint: the known name that was probably meant, or all of them."""
+    """A hint with the most similar known name, or with all of them."""
     from difflib import get_close_matches
 
     known = list(known)
@@ -70,12 +69,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A key as TOML writes it, shortened and without anything that could disturb a terminal."""
+    """A key in TOML notation, shortened and without control characters."""
     return name if _is_bare(name) else shown(name)
 
 
 class Section:
-    """One table of a project file: every problem in it is told with file, table and key."""
+    """One table of a project file; every error names file, table and key."""
 
     __slots__ = ("data", "file", "path")
 
@@ -98,29 +97,27 @@ class Section:
         return f"{self.file}: {' '.join(filter(None, (table, key)))}".rstrip(": ")
 
     def wrong(self, key: str, message: str, hint: str = "", error: type[OdfError] = BadConfig) -> OdfError:
-        """The error that says what is wrong with this key."""
+        """An error about this key."""
         return error(f"{self.where(key)}: {message}", hint=hint)
 
     @contextmanager
     def at(self, key: str = "") -> Iterator[None]:
-        """Problems inside keep their name and are told with this key's position in the file."""
+        """Add this key's position to the message of errors inside."""
         try:
             yield
         except OdfError as problem:
             if problem.message.startswith(f"{self.file}: "):
-                raise  # it already names its position
+                raise  # the message has a position already
             raise self.wrong(key, problem.message, problem.hint, type(problem)) from None
 
     def only(self, known: Iterable[str]) -> None:
-        """Refuse every key that is not known here."""
+        """Refuse unknown keys."""
         known = list(known)
         for key, value in self.data.items():
             if key not in known:
                 hint = nearest(key, known)
                 if isinstance(value, dict) and len(self.path) == 2:
-                    hint += (
-                        f" An id with a dot is written in quotes: [{self.path[0]}.{shown('.'.join((self.name, key)))}]."
-                    )
+                    hint += f" Quote an id that contains a dot: [{self.path[0]}.{shown('.'.join((self.name, key)))}]."
                 raise self.wrong(quoted(key), "there is no such key", hint)
 
     def get(self, key: str, shape: Shape, default: Any = None) -> Any:
@@ -137,14 +134,14 @@ class Section:
         return self._line(key, self.get(key, TEXT, default))
 
     def token(self, key: str, owner: str, default: str = "") -> str:
-        """An encrypted value; what is none is never repeated, since it may be a password."""
+        """An encrypted value; the error omits other text, since it may be a password."""
         token = self.text(key, default)
         if token and not is_token(token):
-            raise self.wrong(key, "this is not a token", f"Make one, and write it here: odf crypt encrypt {owner}")
+            raise self.wrong(key, "this is not a token", f"Create one, and write it here: odf crypt encrypt {owner}")
         return token
 
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Lines of text; one may stand for a list of one."""
+        """A list of lines of text; a single text is a list of one."""
         value = self.get(key, either(TEXT, TEXTS), list(default))
         return tuple(self._line(key, item) for item in ([value] if isinstance(value, str) else value))
 
@@ -154,7 +151,7 @@ class Section:
         return text
 
     def inner(self, key: str) -> Section:
-        """The table under this key; empty where there is none."""
+        """The table under this key; empty if there is none."""
         return Section(self.file, (*self.path, key), self.get(key, TABLE, {}))
 
     def tables(self, key: str) -> list[Section]:
@@ -167,28 +164,12 @@ class Section:
         return [group.inner(name) for name in group.data]
 
     def refuse_passwords(self, instead: str, skip: tuple[str, ...] = ()) -> None:
-        """Refuse a password that anybody could read, at whatever depth."""
-        data = {key: value for key, value in self.data.items() if key not in skip}
-        key = secret_key(data)
-        if key:
-            raise self.wrong(key, "this is a password in plain text", _CRYPT.format(instead))
+        """Refuse plaintext passwords at any depth."""
+        path = secret_in({key: value for key, value in self.data.items() if key not in skip})
+        if path:
+            raise self.wrong(".".join(map(quoted, path)), "this is a password in plain text", _CRYPT.format(instead))
 
 
 def _instead(key: str, value: object) -> str:
-    """What was found; not where it could be a secret."""
+    """The part of an error that repeats the value; empty if it could be a secret."""
     return "" if key.startswith("encrypted") else f", not {shown(value)}"
-
-
-def secret_key(value: object) -> str:
-    """The key under which a table holds a secret in plain text, at whatever depth; empty when it holds none."""
-    if isinstance(value, list):
-        return next(filter(None, map(secret_key, value)), "")
-    if not isinstance(value, Mapping):
-        return ""
-    for key, inner in value.items():
-        if isinstance(inner, str) and inner and not is_token(inner) and (is_secret_name(key) or holds_secret(inner)):
-            return quoted(key)
-        deeper = secret_key(inner)
-        if deeper:
-            return f"{quoted(key)}.{deeper}"
-    return ""

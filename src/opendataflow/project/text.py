@@ -1,4 +1,4 @@
-"""Text of a project's files: read as UTF-8, and as TOML."""
+"""Reads a project's files as UTF-8 text and as TOML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import BadConfig
 
 
 def read_text(file: Path, fallback: str = "") -> str:
-    """The text of a file; BadConfig when it cannot be read, or is in no encoding that it may have."""
+    """The text of a file; BadConfig if it cannot be read or decoded."""
     try:
         raw = file.read_bytes()
     except OSError as problem:
@@ -32,4 +32,4 @@ def read_tables(file: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise BadConfig(f"{file.name}: this is not TOML: {problem}") from None
     except RecursionError:
-        raise BadConfig(f"{file.name}: this is not TOML that can be read: it is nested too deeply") from None
+        raise BadConfig(f"{file.name}: this TOML is nested too deeply") from None

@@ -1,8 +1,8 @@
-"""Trust: what can act is trusted only from the project's own files; the store holds facts.
+"""Decides which definitions of the store are trusted: active ones only from the project's own files.
 
-A definition that the project declares must be in the store as it is declared. One that it does not declare may be
-passive only: a location, a host, a table, a user, an encrypted password, a format and options of a list. What else a
-site wants to allow stands in [trust], of the project file or of the worker's own configuration.
+A definition that the project declares must be equal in the store. An undeclared definition must be passive: a location, a
+host, a table, a user, an encrypted password, a listed format and listed options. A site allows more in [trust] of the
+project file or of the worker's configuration.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..errors import BadDefinition, OdfError, UntrustedDefinition
-from ..model import Catalogue, Dataset, Job, Look, checks_to_data
-from ..model.ids import shown
-from ..shapes import NamedTuple
-from ..store.loading import dataset_data, job_data, pool_data
-from .declared import Project
+from ..model import Catalogue, DataLook, Dataset, Job, checks_to_data
+from ..model.definitions.ids import shown
+from ..store.engine.loading import dataset_data, job_data, pool_data
+from ..tokens import shown_facts
 from .locations import is_inside, resolve_location, strays
+from .settings import Project
 
-RIGHT, PLACE = "right", "place"  # the question that an untrusted definition is a no to
+RIGHT, PLACE = "right", "place"  # the questions that an untrusted definition answers with no
 
-# What becomes an address or chooses a reader, and is compared with the declaration.
+# Fields that determine an address or a reader, compared with the declaration.
 _ADDRESS = ("kind", "format", "hostname", "database", "schemaname", "tablename", "username", "location")
-# Options that say nothing about how data is read, written or reached.
+# Options without effect on reading, writing and addresses.
 _REMARKS = ("description", "owner", "tags", "readers", "expected", "deadline")
 
 FORMATS = ("", "csv", "json", "text", "parquet", "orc", "postgres", "postgresql")
@@ -54,25 +55,25 @@ JDBC_PARAMETERS = (
 )
 
 LONGEST_ITEM = 32_768
-_MOST_TOLD = 3
+_MOST_SHOWN = 3
 NOT_APPLIED = "this dataflow.toml is not applied (odf apply): "
 
 
 class Distrust(NamedTuple):
-    """One thing that may not act: the question that it is a no to, what is wrong, and a way out of its own if it has one."""
+    """One untrusted part of a definition: the question it answers with no, the problem, and a specific hint if any."""
 
     question: str
     what: str
     hint: str = ""
-    is_difference: bool = False  # from what the project declares: odf apply would end it
+    is_difference: bool = False  # from the project's declaration: odf apply resolves it
 
 
 def distrust(
     project: Project, catalogue: Catalogue, job: Job, declared: Job | None, *, on_spark: bool
 ) -> list[Distrust]:
-    """Everything that a run of this job would act on and may not; on_spark tells whether we read and write its data.
+    """All untrusted definitions that a run of this job would use; `on_spark`: this program reads and writes the data.
 
-    Whoever only hands the facts to a script acts on nothing but the items of the job and the checks of its outputs.
+    Otherwise a script does, and the run uses only the items of the job and the checks of its outputs.
     """
     problems = list(_of_job(project, job, declared))
     read = dict.fromkeys(item.datasetid for item in job.inputs if item.datasetid not in job.outputs)
@@ -88,73 +89,75 @@ def distrust(
 
 
 def distrust_of(project: Project, dataset: Dataset) -> list[Distrust]:
-    """Why nobody may read the data of this dataset as the store says."""
+    """The untrusted parts of a dataset for reading its data."""
     return list(_of_dataset(project, dataset, is_checked=False, on_spark=False))
 
 
 def require(project: Project, dataset: Dataset, applied: Callable[[], str | None], *, on_spark: bool = True) -> None:
-    """UntrustedDefinition when the data of this dataset may not be read, written or checked by us as the store says."""
+    """UntrustedDefinition if this program may not read, write or check the data by the store's definition."""
     problems = list(_of_dataset(project, dataset, is_checked=True, on_spark=on_spark))
     if problems:
         raise refused(project, problems, applied)
 
 
 def refused(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> UntrustedDefinition:
-    """The refusal of what may not act; a forgotten odf apply is named first."""
+    """The error for untrusted definitions; it names a missing odf apply first."""
     cause = NOT_APPLIED if is_unapplied(project, problems, applied) else ""
-    return UntrustedDefinition(cause + told(problems), hint=way_out(project, problems, applied))
+    return UntrustedDefinition(cause + reasons_text(problems), hint=remedy(project, problems, applied))
 
 
 def is_unapplied(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> bool:
-    """Whether the store differs from the project because this version of its file was not applied."""
+    """Whether the store differs because this version of the project file was not applied."""
     return project.is_toml and any(each.is_difference for each in problems) and applied() != digest(project)
 
 
 def may_write(project: Project, dataset: Dataset) -> bool:
-    """Whether we may write to the location of a dataset and move what is there: the project declares it, or it is inside."""
+    """Whether attempts may write to and rename at a dataset's location: it is declared, or lies inside the project."""
     return _declaration(project, dataset.datasetid) is not None or not any(_elsewhere(project, dataset))
 
 
-def looks(problems: Iterable[Distrust]) -> dict[str, Look]:
-    """The same as answers: a no to question 2, to question 3, or to both."""
+def looks(problems: Iterable[Distrust]) -> dict[str, DataLook]:
+    """The untrusted definitions as answers to questions 2 and 3."""
     by_question: dict[str, list[Distrust]] = {}
     for problem in problems:
         by_question.setdefault(problem.question, []).append(problem)
-    return {question: Look(told(some), no=UntrustedDefinition.name) for question, some in by_question.items()}
+    return {
+        question: DataLook(reasons_text(some), no=UntrustedDefinition.name) for question, some in by_question.items()
+    }
 
 
-def told(problems: Iterable[Distrust]) -> str:
-    """What may not act, the first few of it."""
+def reasons_text(problems: Iterable[Distrust]) -> str:
+    """The first untrusted definitions as one line."""
     texts = list(dict.fromkeys(problem.what for problem in problems))
-    more = f"; and {len(texts) - _MOST_TOLD} more" if len(texts) > _MOST_TOLD else ""
-    return "; ".join(texts[:_MOST_TOLD]) + more
+    more = f"; and {len(texts) - _MOST_SHOWN} more" if len(texts) > _MOST_SHOWN else ""
+    return "; ".join(texts[:_MOST_SHOWN]) + more
 
 
-def way_out(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> str:
-    """What to do about it: whether the store was changed after it was applied, or this project is another version."""
+def remedy(project: Project, problems: Sequence[Distrust], applied: Callable[[], str | None]) -> str:
+    """The hint for untrusted definitions, which depends on whether the store or the project file changed."""
     if problems[0].hint:
         return problems[0].hint
     if not project.is_toml:
         return "Declare it in dataflow.toml and run odf apply, or allow it in [trust] of the worker's configuration."
     before = applied()
     if before is None:
-        return "This project was never applied. See the difference: odf apply --dry-run. Then store it: odf apply"
+        return "This project was never applied. Show the difference: odf apply --dry-run. Then store it: odf apply"
     if before == digest(project):
-        return "Somebody changed the store since odf apply. See what: odf apply --dry-run. Then put it back: odf apply"
+        return "A user changed the store since odf apply. Show the difference: odf apply --dry-run. Then restore it: odf apply"
     return (
-        "The store was applied from another version of this project. See the difference: odf apply --dry-run. "
-        "Then store it: odf apply. Or, where the store is newer, deploy its version of the project here."
+        "The store was applied from another version of this project. Show the difference: odf apply --dry-run. "
+        "Then store it: odf apply. Or, if the store is newer, deploy its version of the project here."
     )
 
 
 def digest(project: Project) -> str:
-    """A fingerprint of everything that odf apply stores of the project file, as it is in the selected environment."""
+    """A digest of everything that odf apply stores of the project file, for the selected environment."""
     data = {
         "datasets": {dataset.datasetid: dataset_data(dataset) for dataset in project.datasets},
         "jobs": {job.jobid: job_data(job) for job in project.jobs},
         "pools": {pool.poolid: pool_data(pool) for pool in project.pools},
     }
-    from hashlib import sha256  # here, since it takes milliseconds
+    from hashlib import sha256  # lazy: slow to import
 
     return sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
@@ -166,13 +169,13 @@ def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distru
     for name, value in job.env.items():
         if "\0" in value or len(value) > LONGEST_ITEM:
             yield Distrust(
-                RIGHT, f"job {job.jobid}: item {name} is longer than {LONGEST_ITEM:,} characters or holds a NUL"
+                RIGHT, f"job {job.jobid}: item {name} is longer than {LONGEST_ITEM:,} characters or contains a NUL byte"
             )
     if declared is None:
         if "copy" in job.options and job.jobid not in project.trust.copies:
-            yield Distrust(RIGHT, f"job {job.jobid} is a copy, which {_nobody(project)}")
+            yield Distrust(RIGHT, f"job {job.jobid} is a copy, which {_not_declared(project)}")
         if "spark" in job.options:
-            yield Distrust(RIGHT, f"job {job.jobid} has settings of Spark, which {_nobody(project)}")
+            yield Distrust(RIGHT, f"job {job.jobid} has settings of Spark, which {_not_declared(project)}")
         return
     stored, own = _wiring(job), _wiring(declared)
     for key in dict.fromkeys((*stored, *own)):
@@ -184,7 +187,7 @@ def _of_job(project: Project, job: Job, declared: Job | None) -> Iterator[Distru
 
 
 def _wiring(job: Job) -> dict[str, object]:
-    """What a job reads and writes, whose passwords it gets by that, and how; one without an output is its own marker."""
+    """The inputs and outputs of a job, whose passwords it receives, and how; a job without output is its own marker."""
     return {
         "reads": {item.datasetid: str(item.mapping) for item in job.inputs},
         "writes": sorted(job.outputs or (job.jobid,)),
@@ -203,7 +206,7 @@ def _of_dataset(project: Project, dataset: Dataset, *, is_checked: bool, on_spar
     if declared is None:
         yield from _undeclared(project, dataset, is_checked=is_checked, on_spark=on_spark)
         return
-    # Never as one table: an option may have the name of a column.
+    # Compared separately: an option may have the same name as a field.
     for question, part in ((PLACE, _address), (RIGHT, _content), (PLACE, _options)):
         stored, own = part(dataset), part(declared)
         for key in dict.fromkeys((*own, *stored)):
@@ -212,61 +215,61 @@ def _of_dataset(project: Project, dataset: Dataset, *, is_checked: bool, on_spar
 
 
 def _of_password(project: Project, dataset: Dataset) -> Iterator[Distrust]:
-    from .hosts import check_password_may_go  # here, since few datasets have a password
+    from .hosts import check_password_may_go  # lazy: few datasets have a password
 
     try:
         check_password_may_go(project, dataset)
     except UntrustedDefinition as problem:
         yield Distrust(PLACE, problem.message, problem.hint)
     except OdfError:
-        return  # a host of another environment is an INVALID_PATH: the gate says so
+        return  # the gate reports a host of another environment as INVALID_PATH
 
 
 def _declaration(project: Project, datasetid: str) -> Dataset | None:
-    """The dataset as the project declares it; that of rejected rows follows from the one that keeps them aside."""
+    """The dataset as the project declares it; that of rejected rows is derived from its source."""
     known = {dataset.datasetid: dataset for dataset in project.datasets}
     if datasetid in known or "__" not in datasetid:
         return known.get(datasetid)
-    from ..files.quarantine import REJECTED, has_quarantine, rejected_dataset  # here, since few are of rejected rows
+    from ..files.quarantine import REJECTED, has_quarantine, rejected_dataset  # lazy: few datasets hold rejected rows
 
     source = known.get(datasetid.removesuffix(REJECTED))
     return rejected_dataset(source) if source is not None and has_quarantine(source) else None
 
 
 def _address(dataset: Dataset) -> dict[str, object]:
-    """Where the data is; what an encrypted password opens, its own key vouches for."""
+    """The address fields. The encrypted password is excluded: its key authenticates it."""
     return {key: getattr(dataset, key) for key in _ADDRESS}
 
 
 def _content(dataset: Dataset) -> dict[str, object]:
-    """Which rows belong to a chunk, and what is checked of them."""
+    """The partition and the checks."""
     return {"partition": dataset.partition.to_data(), "checks": checks_to_data(dataset.checks)}
 
 
 def _options(dataset: Dataset) -> dict[str, object]:
-    """How the data is reached, read and written."""
+    """The options for access, reading and writing."""
     return {key: value for key, value in dataset.options.items() if key not in _REMARKS}
 
 
 def _undeclared(project: Project, dataset: Dataset, *, is_checked: bool, on_spark: bool) -> Iterator[Distrust]:
-    """What a dataset may not say that no project file declares."""
+    """The untrusted parts of a dataset that no project file declares."""
     trust, here = project.trust, f"dataset {dataset.datasetid}"
     if is_checked and not trust.sql_checks and any(check.kind == "sql" for check in dataset.checks):
-        yield Distrust(RIGHT, f"{here} has a check of kind sql, which {_nobody(project)}")
+        yield Distrust(RIGHT, f"{here} has a check of kind sql, which {_not_declared(project)}")
     if not (on_spark or (is_checked and dataset.checks)):
         return
     if dataset.format.lower() not in (*FORMATS, *trust.formats):
-        yield Distrust(PLACE, f"{here} has format {shown(dataset.format)}, which {_nobody(project)}")
+        yield Distrust(PLACE, f"{here} has format {shown(dataset.format)}, which {_not_declared(project)}")
     for key, value in dataset.options.items():
         if key == "options" and isinstance(value, Mapping):
             allowed = {name.lower() for name in (*READER_OPTIONS, *trust.options)}
             for name in value:
                 if name.lower() not in allowed:
-                    yield Distrust(PLACE, f"{here} has the option {shown(name)}, which {_nobody(project)}")
+                    yield Distrust(PLACE, f"{here} has the option {shown(name)}, which {_not_declared(project)}")
         elif key == "compression" and str(value).lower() in COMPRESSIONS:
             continue
         elif key not in (*KEYS, *trust.options):
-            yield Distrust(PLACE, f"{here} has {key} = {shown(value)}, which {_nobody(project)}")
+            yield Distrust(PLACE, f"{here} has {key} = {shown(value)}, which {_not_declared(project)}")
         elif key == "url":
             for name in re.findall(r"[?;&]([^=?;&]*)", str(value)):
                 if name.lower() not in (*JDBC_PARAMETERS, *map(str.lower, trust.options)):
@@ -277,24 +280,22 @@ def _undeclared(project: Project, dataset: Dataset, *, is_checked: bool, on_spar
 
 
 def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
-    """Where nobody declared which locations and hosts belong to the project, its folder and this machine do, no other."""
+    """The hosts and the location of a dataset outside the allowed ones; without a declaration, this machine and the folder."""
     environment, here = project.environment, f"dataset {dataset.datasetid}"
     if dataset.kind == "table":
-        from ..model.address import hosts_of  # here, since few datasets are tables
+        from ..model.definitions.address import hosts_of  # here, since few datasets are tables
 
         listed = (*environment.hosts, *project.trust.hosts)
         try:
-            strange = [host for host in hosts_of(dataset) if not (host.is_here or host.is_among(listed))]
+            unlisted = [host for host in hosts_of(dataset) if not (host.is_here or host.is_among(listed))]
         except BadDefinition as problem:
             yield Distrust(PLACE, problem.message)
-            strange = []
-        for host in strange:
-            yield Distrust(PLACE, f"{here} is on host {host}, which neither hosts nor [trust] lists")
+            unlisted = []
+        for host in unlisted:
+            yield Distrust(PLACE, f"{here} is on host {host}, which is listed neither in hosts nor in [trust]")
     if dataset.location:
         if strays(dataset.location):
-            yield Distrust(
-                PLACE, f"{here} lies at {shown(dataset.location, 200)}, which could lead elsewhere than it says"
-            )
+            yield Distrust(PLACE, f"{here} lies at {shown(dataset.location, 200)}, which is not a safe location")
             return
         any_chunk = Dataset(dataset.datasetid, location=re.sub(r"\{[^{}]*\}", "x", dataset.location))
         location = resolve_location(environment, any_chunk, "x", must_be_inside=False)
@@ -303,9 +304,7 @@ def _elsewhere(project: Project, dataset: Dataset) -> Iterator[Distrust]:
             roots = ", ".join(environment.roots)
             yield Distrust(PLACE, f"{here} lies at {shown(dataset.location, 200)}, which is not inside {roots}")
         elif is_inside(location, own) or any(is_inside(path, [location]) for path in own):
-            yield Distrust(
-                PLACE, f"{here} lies at {shown(dataset.location, 200)}, among the files of the project itself"
-            )
+            yield Distrust(PLACE, f"{here} lies at {shown(dataset.location, 200)}, among the project's own files")
 
 
 def _referenced(dataset: Dataset) -> Iterator[str]:
@@ -315,10 +314,10 @@ def _referenced(dataset: Dataset) -> Iterator[str]:
 
 
 def _difference(question: str, project: Project, here: str, key: str, stored: object, own: object) -> Distrust:
-    def said(value: object) -> str:
-        return "not set" if value in (None, "", {}) else shown(value)
+    def text(value: object) -> str:
+        return "not set" if value in (None, "", {}) else shown(shown_facts(value, key.replace(" ", ".")))
 
-    what = f"{here}: {key} is {said(stored)} in the store and {said(own)} in {_file(project)}"
+    what = f"{here}: {key} is {text(stored)} in the store and {text(own)} in {_file(project)}"
     return Distrust(question, what, is_difference=True)
 
 
@@ -326,5 +325,5 @@ def _file(project: Project) -> str:
     return project.file.name if project.file is not None else "the project"
 
 
-def _nobody(project: Project) -> str:
+def _not_declared(project: Project) -> str:
     return f"{_file(project)} does not declare" if project.is_toml else "no project file declares"

@@ -1,4 +1,4 @@
-"""[web]: where the console listens and who may do what there, as the project file declares it, never the store."""
+"""Reads the table [web]: the console's listen address, host names, tokens and proxy. The store cannot change them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from secrets import token_urlsafe
 
 from ..errors import BadId
 from ..model import check_id
-from ..model.ids import shown
-from ..model.listen import Address
-from .declared import DEFAULT_LISTEN, Proxy, Token, Web
+from ..model.definitions.ids import shown
+from ..model.listen import ListenAddress
 from .section import TEXT_TABLE, Section, nearest, one_of, quoted
+from .settings import DEFAULT_LISTEN, Proxy, Token, Web
 
 VIEWER, OPERATOR, ADMIN = "viewer", "operator", "admin"
 ROLES = (VIEWER, OPERATOR, ADMIN)  # each may do what those before it may
-LONGEST_USER = 128  # characters of the name that a proxy tells
-TOKEN_PREFIX = "odfw_"  # by which a token is known wherever it turns up
+LONGEST_USER = 128  # characters of a user name from a proxy
+TOKEN_PREFIX = "odfw_"  # recognisable in logs and files
 
 _FORM = "sha256:"
 _RANDOM_BYTES = 32
@@ -30,7 +30,7 @@ _is_header = re.compile("[A-Za-z][A-Za-z0-9-]{0,63}").fullmatch
 _is_host = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?").fullmatch
 _is_host6 = re.compile(r"\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?").fullmatch
 
-# What a browser or every server sets by itself: nobody is named by that.
+# Headers that browsers or servers set themselves: they do not identify a user.
 _TAKEN_HEADERS = frozenset(
     (
         "accept",
@@ -50,45 +50,45 @@ _TAKEN_HEADERS = frozenset(
 
 
 def new_token() -> tuple[str, str]:
-    """A new token, which is shown once, and its hash, which is kept."""
+    """A new token, which is shown once, and its hash, which is stored."""
     token = TOKEN_PREFIX + token_urlsafe(_RANDOM_BYTES)
     return token, hash_of(token)
 
 
 def hash_of(token: str) -> str:
-    """The hash of a token: it has 256 random bits, so that nobody can try them all however fast the hash is."""
+    """The hash of a token. A fast hash is safe, since a token has 256 random bits."""
     return _FORM + sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_token(text: str, hash: str) -> bool:
-    """Whether this is the token with that hash, in a time that does not depend on where it differs."""
+    """Whether a token has this hash, compared in constant time."""
     return compare_digest(hash_of(text), hash)
 
 
 def read_web(section: Section) -> Web:
-    """How the console is reached."""
+    """The console's settings."""
     _refuse_tokens(section)
-    section.refuse_passwords("a hash")
+    section.refuse_passwords("a hash", skip=("token",))
     section.only(("listen", "hosts", "token", "proxy"))
     listen = section.text("listen", DEFAULT_LISTEN)
     with section.at("listen"):
-        Address.parse(listen, Address.parse(DEFAULT_LISTEN).port)
+        ListenAddress.parse(listen, ListenAddress.parse(DEFAULT_LISTEN).port)
     hosts = tuple(_host(section, name) for name in section.texts("hosts"))
     tokens = tuple(_token(each) for each in section.tables("token"))
     if len({token.hash for token in tokens}) < len(tokens):
-        raise section.wrong("token", "two names have the same token", "Who did it could not be told. Make another one.")
+        raise section.wrong("token", "two names have the same token", "Create another token for one of them.")
     return Web(listen, hosts, tokens, _proxy(section.inner("proxy")) if "proxy" in section else None)
 
 
 def _refuse_tokens(section: Section) -> None:
-    """Nothing that could be a token is ever repeated: it is looked for before anything else can complain."""
+    """Refuse plaintext tokens before any other error could repeat them."""
     tokens = section.data.get("token", {})
     if not isinstance(tokens, dict) or any(_holds_token(value) for value in _texts(section.data)):
-        raise section.wrong("token", "this is a token in plain text", _how())
+        raise section.wrong("token", "this is a token in plain text", _create_hint())
 
 
-def _how(name: str = "NAME", role: str = VIEWER) -> str:
-    return f"Make one, and write what is printed: odf serve --new-token {name} --role {role}"
+def _create_hint(name: str = "NAME", role: str = VIEWER) -> str:
+    return f"Create a token, and write the printed lines here: odf serve --new-token {name} --role {role}"
 
 
 def _texts(value: object) -> Iterable[str]:
@@ -111,23 +111,21 @@ def _token(section: Section) -> Token:
     with section.at():
         check_id("token", section.name)
     if "token" in section or "secret" in section:
-        raise section.wrong("token", "this is a token in plain text", _how(section.name))
+        raise section.wrong("token", "this is a token in plain text", _create_hint(section.name))
     section.only(("role", "hash"))
     if "role" not in section:
-        raise section.wrong("role", "it is missing", f"Write what this one may do: {', '.join(ROLES)}.")
+        raise section.wrong("role", "the key is missing", f"Write one of the roles: {', '.join(ROLES)}.")
     role = section.get("role", one_of(*ROLES))
     hash = section.data.get("hash", "")
-    if not isinstance(hash, str) or not _is_hash(hash):  # never repeated: it may be the token itself
-        raise section.wrong("hash", f"expected {_FORM} and 64 hexadecimal digits", _how(section.name, role))
+    if not isinstance(hash, str) or not _is_hash(hash):  # the message omits the value: it may be the token itself
+        raise section.wrong("hash", f"expected {_FORM} and 64 hexadecimal digits", _create_hint(section.name, role))
     return Token(section.name, role, hash)
 
 
 def _host(section: Section, name: str) -> str:
-    """A name that browsers may use for this server, in the form of a Host header."""
+    """A host name of this server, in the form of a Host header."""
     if not (_is_host(name) or _is_host6(name)):
-        hint = (
-            "Write the name that people type into the browser, like console.example.org, with its port if it has one."
-        )
+        hint = "Write the name that users type into the browser, like console.example.org, with its port if any."
         raise section.wrong("hosts", f"{shown(name)} is not the name of a host", hint)
     return name.lower()
 
@@ -137,10 +135,12 @@ def _proxy(section: Section) -> Proxy:
     header = section.text("header")
     if not _is_header(header) or header.lower() in _TAKEN_HEADERS:
         hint = "Write the header in which the proxy names its user, like X-Forwarded-User."
-        raise section.wrong("header", f"{shown(header)} names nobody" if header else "it is missing", hint)
+        raise section.wrong("header", f"{shown(header)} does not name a user" if header else "the key is missing", hint)
     addresses = tuple(_network(section, text) for text in section.texts("address"))
     if not addresses:
-        raise section.wrong("address", "it is missing", "Anybody could send that header: write the proxy's address.")
+        raise section.wrong(
+            "address", "the key is missing", "Write the proxy's address: other clients could send the header."
+        )
     users: dict[str, str] = section.get("users", TEXT_TABLE, {})
     for user, role in users.items():
         _check_user(section, user)
@@ -150,11 +150,11 @@ def _proxy(section: Section) -> Proxy:
 
 
 def _check_user(section: Section, user: str) -> None:
-    """Refuse a user whom no event could name."""
+    """Refuse a user name that events cannot store."""
     if not user or len(user) > LONGEST_USER or not user.isprintable():
         with section.at("users"):
             raise BadId(
-                f"{shown(user)} cannot be a user", hint=f"Write 1 to {LONGEST_USER} characters that can be printed."
+                f"{shown(user)} is not a valid user name", hint=f"Write 1 to {LONGEST_USER} printable characters."
             )
 
 
@@ -166,6 +166,8 @@ def _network(section: Section, text: str) -> IPv4Network | IPv6Network:
         raise section.wrong("address", f"{shown(text)} is neither an IP address nor a network", hint) from None
     if network.prefixlen == 0:
         raise section.wrong(
-            "address", f"{text} is everybody", "Anybody could send that header: write the proxy's address."
+            "address",
+            f"{text} includes every address",
+            "Write the proxy's address: other clients could send the header.",
         )
     return network

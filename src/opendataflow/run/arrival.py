@@ -1,4 +1,4 @@
-"""Arrival: chunks that something outside produced are looked at, validated and announced."""
+"""Inspects, validates and announces chunks of external producers."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import posixpath
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from .. import files
 from ..errors import BadDataid, BadDefinition, BadId, InvalidPath, NotValidated, OdfError, WrongData
-from ..model import READY, Dataset, File, Manifest, check_dataid
-from ..model.ids import shown
-from ..model.remarks import remarks
+from ..model import READY, Dataset, Manifest, ManifestFile, check_dataid
+from ..model.decision.remarks import remarks
+from ..model.definitions.calendar import check_over, zone_of
+from ..model.definitions.ids import shown
+from ..model.printable import storable
 from ..pause import pause
-from ..project import Environment, Project, is_inside, misplaced
-from ..project.locations import absolute
+from ..project import Project, location_of, misplaced
+from ..project.locations import absolute, check_root
 from ..project.trust import require
-from ..shapes import dataclass
 from ..store import Announced
-from .audit import NothingThere, seen_at_location
+from .audit import NothingThere, manifest_at_location
 from .worker import Worker
 
-Seen = tuple[File, ...] | OdfError | None
+Listing = tuple[ManifestFile, ...] | OdfError | None
 
 _QUIET, _LONGEST_QUIET = 2.0, 24 * 60 * 60  # seconds
 _is_name = re.compile(r"[^/\0]+").fullmatch
-_UNSEEN = "Is it there yet? To announce it without a look, add --unseen."
+_UNSEEN = "Check that the chunk has arrived. To announce it without inspection: --unseen"
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """One chunk that was found at a location, and what came of it."""
+    """A chunk that was found at a location, and the result of announcing it."""
 
     dataid: str
     verdict: str
@@ -49,97 +51,104 @@ def announce(
     dry_run: bool = False,
     again: bool = False,
 ) -> Announced:
-    """Announce chunks, all of them or none; with a look at each first where the dataset has a location.
+    """Announce chunks, all or none; each is inspected first if the dataset has a location.
 
-    again accepts them as they are now, as a new version of each, also where nobody can tell that they changed.
+    `again` announces their current state as new versions, even if no change is detected.
     """
     store = worker.store
     store.check_environment(worker.project.environment.name)
     for dataid in dataids:
         check_dataid(dataset.partition, dataid, dataset.datasetid)
-    seen = {dataid: _seen(worker, dataset, dataid, dry_run) for dataid in dataids if look}
-    manifests = {dataid: manifest for dataid, manifest in seen.items() if manifest is not None}
-    told = remarks({f"{dataset.datasetid} {dataid}": manifest for dataid, manifest in manifests.items()})
+    check_over(dataset, dataids, store.views.clock(), zone_of(store.catalogue().datasets))
+    if look and dataids:
+        require(worker.project, dataset, store.applied, on_spark=False)
+    inspected = {dataid: _inspect(worker, dataset, dataid, dry_run) for dataid in dataids if look}
+    manifests = {dataid: manifest for dataid, manifest in inspected.items() if manifest is not None}
+    texts = remarks({f"{dataset.datasetid} {dataid}": manifest for dataid, manifest in manifests.items()})
     if dry_run:
-        chunks = {dataid: store.chunk(dataset.datasetid, dataid) for dataid in dataids}
+        chunks = {dataid: store.views.chunk(dataset.datasetid, dataid) for dataid in dataids}
         known = tuple(
             dataid for dataid, chunk in chunks.items() if chunk is not None and chunk.status == READY and not again
         )
-        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known, told)
+        return Announced(tuple(dataid for dataid in dataids if dataid not in known), known, texts)
     announced = store.announce(dataset.datasetid, dataids, manifests=manifests, why=why, again=again)
-    return announced._replace(remarks=told)
+    return announced._replace(remarks=texts)
 
 
-def _seen(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Manifest | None:
-    """A look at one chunk; what came and may not be taken is remembered, unlike what is not there."""
+def _inspect(worker: Worker, dataset: Dataset, dataid: str, dry_run: bool) -> Manifest | None:
+    """The manifest of one chunk; a chunk that exists but is refused is recorded."""
     try:
-        return seen_at_location(worker, dataset, dataid, hint=_UNSEEN)
+        location = location_of(worker.project.environment, dataset, dataid)
+        return manifest_at_location(worker, dataset, dataid, location, hint=_UNSEEN)
     except (WrongData, NotValidated, InvalidPath) as problem:
         if not dry_run and not isinstance(problem, NothingThere):
-            _remember(worker, dataset, dataid, problem)
+            _record_refusal(worker, dataset, dataid, problem)
         raise
 
 
-def _remember(worker: Worker, dataset: Dataset, dataid: str, problem: OdfError) -> None:
+def _record_refusal(worker: Worker, dataset: Dataset, dataid: str, problem: OdfError) -> None:
     worker.store.refuse_arrival(dataset.datasetid, dataid, problem.name, worker.vault.redact(problem.message))
 
 
 def discover(
     worker: Worker, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False
 ) -> list[Arrived]:
-    """Find what arrived at the location's template, and announce each chunk on its own: one bad file stops no other."""
+    """Find new chunks by the location template and announce each one independently."""
     store, project = worker.store, worker.project
     store.check_environment(project.environment.name)
     require(project, dataset, store.applied, on_spark=False)
-    marker, quiet = _rule(dataset)
+    marker, quiet = _ready_rule(dataset)
     quiet = quiet if quiet_for is None else quiet_for
-    found = {
-        dataid: location
-        for dataid, location in candidates(project, dataset)
-        if not marker or _has_marker(location, marker, dataid)
-    }
-    before: dict[str, Seen] = {}
+    present, not_utf8 = candidates(project, dataset)
+    found = {dataid: location for dataid, location in present if not marker or _has_marker(location, marker, dataid)}
+    before: dict[str, Listing] = {}
     for dataid, location in found.items():
         try:
             if not _is_known(worker, dataset, dataid):
-                before[dataid] = _look(location)
-        except BadDefinition as problem:  # its row in the store
+                before[dataid] = _list(location)
+        except BadDefinition as problem:  # the chunk's row in the store is invalid
             before[dataid] = problem
     refused = {dataid: problem for dataid, problem in before.items() if isinstance(problem, OdfError)}
     new = list(before)
     if new and not marker:
-        times = (file.mtime or 0.0 for seen in before.values() if isinstance(seen, tuple) for file in seen)
+        times = (file.mtime or 0.0 for listed in before.values() if isinstance(listed, tuple) for file in listed)
         pause(min(quiet, max(times, default=0.0) + quiet - time.time()))
-        new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _look(found[dataid]), quiet)]
-    for dataid, trouble in refused.items():
-        if isinstance(trouble, InvalidPath) and not dry_run:
-            _remember(worker, dataset, dataid, trouble)
+        new = [dataid for dataid in new if dataid in refused or _is_quiet(before[dataid], _list(found[dataid]), quiet)]
+    for dataid, refusal in refused.items():
+        if isinstance(refusal, InvalidPath) and not dry_run:
+            _record_refusal(worker, dataset, dataid, refusal)
+    unreadable = [(posixpath.basename(path), InvalidPath(f"the name {path!r} is not UTF-8")) for path in not_utf8]
     return [
-        _refused(dataid, refused[dataid], worker) if dataid in refused else _arrived(worker, dataset, dataid, dry_run)
-        for dataid in new
+        *(_refused(storable(name), problem, worker) for name, problem in unreadable),
+        *(
+            _refused(dataid, refused[dataid], worker)
+            if dataid in refused
+            else _arrived(worker, dataset, dataid, dry_run)
+            for dataid in new
+        ),
     ]
 
 
-def _rule(dataset: Dataset) -> tuple[str, float]:
-    """How a chunk shows that it is complete: the name of its marker, or empty, and the seconds without a change."""
+def _ready_rule(dataset: Dataset) -> tuple[str, float]:
+    """The rule for complete chunks: the name of the marker file, or empty, and the seconds without a change."""
     rule = dataset.options.get("ready")
-    given = rule if isinstance(rule, Mapping) else {}
-    marker, quiet = given.get("marker"), given.get("quiet", _QUIET)
+    settings = rule if isinstance(rule, Mapping) else {}
+    marker, quiet = settings.get("marker"), settings.get("quiet", _QUIET)
     if marker is not None and (not isinstance(marker, str) or not _is_name(marker) or marker in (".", "..")):
         raise BadDefinition(
             f"dataset {dataset.datasetid}: the marker of ready cannot be {shown(marker)}",
-            hint='It is the name of a file beside the data or in its folder, without a slash: "{dataid}.done".',
+            hint='Write the name of a file beside the data or in its folder, without a slash: "{dataid}.done"',
         )
     if isinstance(quiet, bool) or not isinstance(quiet, (int, float)) or not 0 <= quiet <= _LONGEST_QUIET:
         raise BadDefinition(
             f"dataset {dataset.datasetid}: the quiet of ready cannot be {shown(quiet)}",
-            hint=f"It is a number of seconds, from 0 to {_LONGEST_QUIET}.",
+            hint=f"Write a number of seconds, from 0 to {_LONGEST_QUIET}.",
         )
     return marker or "", float(quiet)
 
 
-def _look(location: str) -> Seen:
-    """What lies at a location, or why nobody can tell: the trouble of one chunk is none of the others'."""
+def _list(location: str) -> Listing:
+    """The files at a location, or the error: one unreadable chunk does not stop the others."""
     try:
         return files.list_files(location)
     except OdfError as problem:
@@ -158,25 +167,25 @@ def _refused(dataid: str, problem: OdfError, worker: Worker) -> Arrived:
     return Arrived(dataid, problem.name, worker.vault.redact(problem.message), problem.exit_code)
 
 
-def _is_quiet(before: Seen, seen: Seen, quiet: float) -> bool:
+def _is_quiet(before: Listing, now_listed: Listing, quiet: float) -> bool:
     now = time.time()
-    listed = seen if isinstance(seen, tuple) else ()
-    return seen == before and all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed)
+    listed = now_listed if isinstance(now_listed, tuple) else ()
+    return now_listed == before and all(now - (file.mtime or 0.0) >= quiet * 0.99 for file in listed)
 
 
 def _is_known(worker: Worker, dataset: Dataset, dataid: str) -> bool:
-    """Whether this very content was announced before; a changed file is a new version."""
+    """Whether the current content was announced already; a changed file is a new version."""
     store, environment = worker.store, worker.project.environment
-    chunk = store.chunk(dataset.datasetid, dataid)
+    chunk = store.views.chunk(dataset.datasetid, dataid)
     if chunk is None or chunk.status != READY:
         return False
-    published = store.manifest(dataset.datasetid, dataid)
+    published = store.views.manifest(dataset.datasetid, dataid)
     if published is None:
         return True
     try:
         return not misplaced(environment, published.manifest) and not files.difference(published.manifest)
     except OdfError:
-        return False  # announcing it tells what is wrong
+        return False  # announcing the chunk reports the error
 
 
 def _has_marker(location: str, marker: str, dataid: str) -> bool:
@@ -184,18 +193,21 @@ def _has_marker(location: str, marker: str, dataid: str) -> bool:
     return files.exists(posixpath.join(folder, marker.replace("{dataid}", dataid)))
 
 
-def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
-    """(dataid, location) of everything that lies where the location's template points, in the order of the dataids."""
+def candidates(project: Project, dataset: Dataset) -> tuple[list[tuple[str, str]], list[str]]:
+    """(dataid, location) of everything that matches the location template, in the order of the dataids.
+
+    Also returns matching paths whose names are not UTF-8 and therefore not dataids.
+    """
     from ..model import sort_key
 
-    sample, environment = "\0", project.environment
-    template = re.sub(r"\{(\w+)\}", lambda found: sample + found[1] + sample, dataset.location)
+    mark, environment = "\0", project.environment
+    template = re.sub(r"\{(\w+)\}", lambda found: mark + found[1] + mark, dataset.location)
     base = environment.roots[0] if environment.roots else ""
     pattern = absolute(template, base) if base else template
-    parts = pattern.split(sample)
+    parts = pattern.split(mark)
     fixed = parts[0].rpartition("/")[0] or "/"
     if environment.is_declared:
-        _check_root(environment, dataset, fixed)
+        check_root(environment, dataset, fixed)
     matcher = re.compile(
         "".join(
             re.escape(part)
@@ -206,34 +218,23 @@ def candidates(project: Project, dataset: Dataset) -> list[tuple[str, str]]:
             for index, part in enumerate(parts)
         )
     )
-    paths = [fixed]
+    paths, not_utf8 = [fixed], []
     for segment in pattern[len(fixed) :].lstrip("/").split("/"):
-        fits = re.compile("[A-Za-z0-9._=-]+".join(map(re.escape, segment.split(sample)[::2]))).fullmatch
-        paths = [posixpath.join(path, name) for path in paths for name in files.names(path) if fits(name)]
+        fits = re.compile("[A-Za-z0-9._=-]+".join(map(re.escape, segment.split(mark)[::2]))).fullmatch
+        names = [(path, name) for path in paths for name in files.names(path)]
+        paths = [posixpath.join(path, name) for path, name in names if fits(name)]
+        not_utf8 += [
+            posixpath.join(path, name)
+            for path, name in names
+            if (text := storable(name)) != name and fits(text.replace("\ufffd", "x"))
+        ]
     found: dict[str, str] = {}
     for path in paths:
         match = matcher.fullmatch(path)
         dataid = _dataid(dataset, match.groupdict()) if match else None
         if dataid is not None and files.is_data(posixpath.basename(path)):
             found[dataid] = path
-    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0]))
-
-
-def _check_root(environment: Environment, dataset: Dataset, fixed: str) -> None:
-    """InvalidPath where the location lies outside the roots, or its root is not there: then nothing can be discovered."""
-    root = next((root for root in environment.roots if is_inside(fixed, [root])), None)
-    if root is None:
-        raise InvalidPath(
-            f"dataset {dataset.datasetid}: {fixed} is outside the roots of environment {environment.name}",
-            hint=f"Its location is {dataset.location}. Is this the right environment?",
-        )
-    scheme, separator, rest = root.partition("://")
-    bucket = f"{scheme}{separator}{rest.partition('/')[0]}" if separator and not rest.startswith("/") else root
-    if not files.exists(bucket):
-        raise InvalidPath(
-            f"dataset {dataset.datasetid}: the root {bucket} of environment {environment.name} is not there",
-            hint="Is it mounted, and is its address right?",
-        )
+    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0])), not_utf8
 
 
 def _dataid(dataset: Dataset, parts: dict[str, str]) -> str | None:

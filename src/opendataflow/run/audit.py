@@ -1,135 +1,155 @@
-"""Audit: the declared checks of a chunk that a script or an outside producer wrote, run here or, where needed, on Spark."""
+"""Audits the output of scripts and external producers: runs the declared checks here or, if necessary, on Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import files
 from ..errors import InvalidPath, MissingDependency, NotValidated, install_command
 from ..files.quarantine import has_quarantine, rejected_id
-from ..files.versions import OURS
-from ..model import READY, Consumed, Dataset, InputChunk, Manifest
-from ..project import leads_outside, location_of
+from ..files.versions import SCRIPT
+from ..model import READY, Catalogue, Consumed, Dataset, InputChunk, Job, Manifest
+from ..project import Project, leads_outside
 from ..project.trust import require
-from ..shapes import replace
-from ..store import Past as EarlierPublishes
-from ..store import Store
+from ..store import EarlierChunks, Store
 
 if TYPE_CHECKING:
-    from ..spark.auditing import Past
-    from .parts import Attempt
-    from .staging import Before, Home
+    from ..spark.auditing import EarlierPublishes
+    from .records import Attempt
+    from .staging import Snapshots, StagedOutput
     from .worker import Worker
 
-_MISSING = "Is the location right, and did the producer finish?"
+_MISSING = "Check the location, and that the producer has finished."
 
 
 class NothingThere(InvalidPath):
-    """Nothing is at the location of a chunk."""
+    """The location of a chunk does not exist."""
 
 
-def seen_of_attempt(worker: Worker, attempt: Attempt, own: Mapping[str, Home], before: Before) -> dict[str, Manifest]:
-    """What a script wrote, by dataset: to the location of its attempt, or else to that of the chunk.
+def attempt_manifests(
+    worker: Worker, attempt: Attempt, outputs: Mapping[str, StagedOutput], before: Snapshots
+) -> dict[str, Manifest]:
+    """The manifests of a script's outputs, at the location of its attempt or at that of the chunk.
 
-    before is what lay at the chunk's locations when the script started, where we started it.
+    `before` is the snapshot of the chunk's locations when the script started.
     """
     from .staging import check_nothing_beside, check_written
 
     claim = attempt.claim
     manifests = {}
     for name in attempt.job.outputs:
-        home, dataset = own.get(name), attempt.catalogue.dataset(name)
-        if home is not None:
-            check_nothing_beside(name, home)
-            if not files.exists(home.written):
-                check_written(worker.project, attempt, name, home, before)
-                home = None
-        written = home.written if home else ""
-        manifest = seen_at_location(worker, dataset, claim.dataid, claim.inputs, _MISSING, written)
-        if manifest is not None and home is not None:
-            extra = {**manifest.extra, "writer": OURS}
-            manifest = replace(manifest, location=home.published, extra=extra)
+        output, dataset = outputs.get(name), attempt.catalogue.dataset(name)
+        if output is not None:
+            check_nothing_beside(name, output)
+        if output is None or not files.exists(output.written):
+            check_written(attempt, name, output, before)
+            output = None
+        location = output.written if output else attempt.location(name)
+        exists = output is not None
+        manifest = manifest_at_location(worker, dataset, claim.dataid, location, claim.inputs, exists=exists)
+        if manifest is not None and output is not None:
+            extra = {**manifest.extra, "writer": SCRIPT}
+            manifest = replace(manifest, location=output.published, extra=extra)
         if manifest is not None:
             manifests[name] = manifest
     return manifests
 
 
-def seen_at_location(
+def manifest_at_location(
     worker: Worker,
     dataset: Dataset,
     dataid: str,
+    location: str,
     inputs: tuple[Consumed, ...] = (),
     hint: str = _MISSING,
-    location: str = "",
+    *,
+    exists: bool = False,
 ) -> Manifest | None:
-    """What lies at a chunk's location, or at another: it is there, inside the roots, not empty, and its declared checks pass.
+    """The manifest of a chunk's location, or of another: it exists inside the roots, is not empty, and its checks pass.
 
-    None for a dataset that is only tracked, and for a table: whoever writes there vouches for it.
+    None for tracked datasets and for tables, which are not inspected. The caller has checked the trust in the dataset.
     """
-    require(worker.project, dataset, worker.store.applied, on_spark=False)
-    environment = worker.project.environment
-    location, here = location or location_of(environment, dataset, dataid), f"{dataset.datasetid} {dataid}"
+    environment, here = worker.project.environment, f"{dataset.datasetid} {dataid}"
     if not location or dataset.kind == "table":
         return None
-    if not files.exists(location):
+    if not (exists or files.exists(location)):
         raise NothingThere(f"{here}: nothing is at {location}", hint=hint)
     outside = leads_outside(environment, location)
     if outside:
         raise InvalidPath(
             f"{here}: {outside} leads outside the roots of environment {environment.name}",
-            hint="Put the file itself there instead of a link.",
+            hint="Replace the link by the file itself.",
         )
     manifest = files.light_manifest(location, dataset.format, dataset.options.get("verify"), inputs=inputs)
     if not manifest.bytes and dataset.options.get("empty") not in (True, "allow", "warn"):
         raise NotValidated(
-            f"{here} is empty ({location})", hint="If an empty chunk is fine, set empty = true on the dataset."
+            f"{here} is empty ({location})", hint="If empty chunks are allowed, set empty = true on the dataset."
         )
     if dataset.checks:
-        return audited(worker, dataset, dataid, manifest)
-    from .drift import looked_into  # here, since checks look at the columns themselves
+        return audited_manifest(worker, dataset, dataid, manifest)
+    from .drift import inspected_manifest  # lazy: not needed for datasets with checks
 
-    return looked_into(dataset, dataid, manifest)
+    return inspected_manifest(dataset, dataid, manifest)
 
 
-def audited(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest) -> Manifest:
-    """What lies at a location, judged by the dataset's checks; NotValidated when it may not be published."""
-    from ..files.checks import judged
+def audited_manifest(worker: Worker, dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
+    """The manifest with the results of the dataset's checks; NotValidated if it may not be published."""
+    from ..files.checks import checked_manifest
     from ..files.rows import NeedsSpark
 
     before = _earlier(worker.store, dataset, dataid)
     try:
-        return judged(dataset, dataid, seen, before.schema, before.rows)
+        return checked_manifest(dataset, dataid, manifest, before.schema, before.rows)
     except NeedsSpark as reason:
-        return _audited_on_spark(worker, dataset, dataid, seen, str(reason))
+        return _audited_on_spark(worker, dataset, dataid, manifest, str(reason))
 
 
-def check_engine(datasets: Iterable[Dataset]) -> None:
-    """Refuse datasets whose declared checks cannot run here at all: on Spark, which is not installed."""
-    from ..files.checks import why_spark
+def check_engine(
+    project: Project, catalogue: Catalogue, job: Job, *, on_spark: bool, master: str | None = None
+) -> None:
+    """Refuse a job whose code or checks need Spark if Spark cannot start here."""
+    needs = f"job {job.jobid} runs on Spark" if on_spark else _checks_on_spark(catalogue, job)
+    if not needs:
+        return
+    from ..spark.java import INSTALL_JAVA, find_java
+    from ..spark.settings import spark_settings
 
-    for dataset in datasets:
-        if dataset.checks and dataset.kind == "file" and (reason := why_spark(dataset)):
-            try:
-                from ..spark import found  # noqa: F401  (the audit imports it too, once the script has run)
-            except ImportError as error:
-                raise _no_spark(dataset, reason, str(error.name)) from None
+    try:
+        from ..spark import found  # noqa: F401  (imported by the audit too, after the script has run)
+    except ImportError as error:
+        raise _no_spark(needs, str(error.name)) from None
+    if "spark.remote" not in spark_settings(project.spark, master) and (problem := find_java().problem):
+        raise MissingDependency(f"{needs}, and Spark cannot start: {problem}", hint=INSTALL_JAVA)
 
 
-def _no_spark(dataset: Dataset, reason: str, module: str) -> MissingDependency:
-    return MissingDependency(
-        f"the checks of {dataset.datasetid} run on Spark ({reason}), and {module} is not installed",
-        hint=f"Install it: {install_command('spark')}",
-    )
+def _checks_on_spark(catalogue: Catalogue, job: Job) -> str:
+    """The first output of a script whose checks need Spark, and the reason; empty if there is none."""
+    for dataset in map(catalogue.dataset, job.outputs):
+        if dataset.checks and dataset.kind == "file":
+            from ..files.checks import spark_reason  # here, since it costs 5 ms
+
+            if reason := spark_reason(dataset):
+                return _needs(dataset, reason)
+    return ""
 
 
-def _audited_on_spark(worker: Worker, dataset: Dataset, dataid: str, seen: Manifest, reason: str) -> Manifest:
+def _needs(dataset: Dataset, reason: str) -> str:
+    return f"the checks of {dataset.datasetid} run on Spark ({reason})"
+
+
+def _no_spark(needs: str, module: str) -> MissingDependency:
+    return MissingDependency(f"{needs}, and {module} is not installed", hint=f"Install it: {install_command('spark')}")
+
+
+def _audited_on_spark(worker: Worker, dataset: Dataset, dataid: str, manifest: Manifest, reason: str) -> Manifest:
     try:
         from ..spark.auditing import Surroundings
         from ..spark.found import audit_location
         from ..spark.reading import read_chunks
     except ImportError as error:
-        raise _no_spark(dataset, reason, str(error.name)) from None
+        raise _no_spark(_needs(dataset, reason), str(error.name)) from None
     spark, store = worker.spark(), worker.store
 
     def trusted(name: str) -> Dataset:
@@ -138,33 +158,34 @@ def _audited_on_spark(worker: Worker, dataset: Dataset, dataid: str, seen: Manif
         return other
 
     around = Surroundings(
-        past=past_of(store, dataset, dataid),
-        inputs=seen.inputs,
+        past=earlier_publishes(store, dataset, dataid),
+        inputs=manifest.inputs,
         load=lambda name: read_chunks(
             spark, worker.project, trusted(name), published_chunks(store, name), worker.vault.password
         ),
     )
-    judged = audit_location(spark, dataset, seen.location, dataid, around=around)
-    # The files as they were seen, with their checksums; everything that needs the rows comes from Spark.
-    return replace(judged, files=seen.files, bytes=seen.bytes, fingerprint=judged.fingerprint or seen.fingerprint)
+    audited = audit_location(spark, dataset, manifest.location, dataid, around=around)
+    # Files and checksums as listed here; everything that depends on rows comes from Spark.
+    fingerprint = audited.fingerprint or manifest.fingerprint
+    return replace(audited, files=manifest.files, bytes=manifest.bytes, fingerprint=fingerprint)
 
 
-def past_of(store: Store, dataset: Dataset, dataid: str) -> Past:
-    """What earlier publishes of a dataset say: its pinned schema, and the rows of the chunks before this one."""
-    from ..spark.auditing import Past
+def earlier_publishes(store: Store, dataset: Dataset, dataid: str) -> EarlierPublishes:
+    """Facts from earlier publishes of a dataset: its pinned schema, and the row counts of preceding chunks."""
+    from ..spark.auditing import EarlierPublishes
 
-    past = _earlier(store, dataset, dataid)
-    return Past(past.schema, past.rows, past.has_beside)
+    earlier = _earlier(store, dataset, dataid)
+    return EarlierPublishes(earlier.schema, earlier.rows, earlier.has_rejected)
 
 
-def _earlier(store: Store, dataset: Dataset, dataid: str) -> EarlierPublishes:
+def _earlier(store: Store, dataset: Dataset, dataid: str) -> EarlierChunks:
     trailing = max((int(str(check.params.get("trailing", 0))) for check in dataset.checks), default=0)
-    beside = rejected_id(dataset.datasetid) if has_quarantine(dataset) else None
-    return store.past(dataset.datasetid, dataid, trailing, beside)
+    quarantine = rejected_id(dataset.datasetid) if has_quarantine(dataset) else None
+    return store.past(dataset.datasetid, dataid, trailing, quarantine)
 
 
 def published_chunks(store: Store, datasetid: str) -> list[InputChunk]:
-    """Every published chunk of a dataset, as Spark reads it."""
-    manifests = {published.dataid: published.manifest for published in store.all_published(datasetid)}
-    chunks = store.all_chunks(datasetid, status=READY)
+    """Every published chunk of a dataset, with its manifest."""
+    manifests = {published.dataid: published.manifest for published in store.views.all_published(datasetid)}
+    chunks = store.views.all_chunks(datasetid, status=READY)
     return [InputChunk(datasetid, chunk.dataid, chunk.version, manifests.get(chunk.dataid)) for chunk in chunks]

@@ -1,4 +1,4 @@
-"""The drain: many chunks of many jobs, in data order, several at once, until nothing is left to claim."""
+"""Drains jobs: claims and runs chunks in data order on several threads until none is left."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..errors import BadDefinition, JobFailed, StoreUnreachable, UnknownJob
+from ..errors import BadDefinition, JobFailed, ProjectChanged, StoreUnreachable, UnknownJob
 from ..model import READY, Catalogue, Job
 from ..store import Claim, Store, Unreadable
-from .drained import Drained
-from .parts import Batch, Result, Waiting, in_pieces
+from .drain_summary import DrainSummary
+from .outdated import Outdated
+from .pending_jobs import PendingJobs
 from .process.signals import Signals
-from .remaining import Remaining
-from .slots import Hanging, Slots
+from .records import Batch, Result, WaitingBatch, batched
+from .slots import HangingThread, Slots
 from .worker import Worker
 
-_LONGEST_END = 60.0  # until every thread has ended what it does
-_SHORT, _LONG = 0.05, 2.0  # between two looks at a store that has nothing: at first, and in the end
-_AHEAD = 0.05  # seconds of work that are claimed for each thread at most
-_MOST_AHEAD = 32  # chunks for each thread: more together do not get cheaper
-_MOST_TOGETHER = 64  # chunks that are claimed ahead for all threads, or published together
-_MOMENT = 0.005  # so long what has ended may wait for others, to be published with them
-_UNTOUCHED = 2.0  # so long what is claimed may wait for a thread that begins it
+_LONGEST_END = 60.0  # seconds until every thread has ended after the deadline
+_SHORT, _LONG = 0.05, 2.0  # first and longest delay between claims that find nothing
+_AHEAD = 0.05  # most seconds of work that are claimed ahead for each thread
+_MOST_AHEAD = 32  # most chunks that are claimed ahead for each thread
+_MOST_TOGETHER = 64  # most chunks that are claimed ahead for all threads, or published together
+_COMMIT_DELAY = 0.005  # longest delay for a group commit
+_START_WITHIN = 2.0  # longest wait of an admitted chunk for a thread, before it is given back
 
 Step = Callable[[], None]
 
 
-class _GivenUp(BaseException):
-    """What hung came back after its slot had gone to another thread."""
+class _Abandoned(BaseException):
+    """Ends a thread that was abandoned as hanging and returned later."""
 
 
 class Drain:
-    """Threads that run chunks. One that is idle claims for all that are; the store keeps them, and other drains, apart.
+    """Threads that run chunks; one idle thread claims for all idle threads. The store coordinates several drains.
 
-    Of an empty chunk the transactions are nearly all of the cost. So short chunks are claimed and admitted several at a
-    time, and what ends within a moment is published together: over a connection of its own, while the next ones are claimed.
+    Transactions dominate the cost of short chunks, so these are claimed and admitted in batches and published in group
+    commits, on a separate connection while the next chunks are claimed.
     """
 
     def __init__(
@@ -51,34 +52,33 @@ class Drain:
         workers: int,
         follow: bool = False,
         on_result: Callable[[Result], None] = lambda result: None,
-        on_look: Callable[[Drained], None] = lambda drained: None,
+        on_look: Callable[[DrainSummary], None] = lambda drained: None,
         grace: float = 30.0,
     ) -> None:
-        self._store, self._worker, self._publisher = store, worker, worker
-        self._left = Remaining(store, jobids if callable(jobids) else lambda catalogue: jobids)
+        self._store, self._worker, self._publishing_worker = store, worker, worker
+        outdated = Outdated(worker.project, worker.say) if follow else None
+        self._pending = PendingJobs(store, jobids if callable(jobids) else lambda catalogue: jobids, outdated)
         self._workers, self._follow, self._grace = workers, follow, grace
         self._on_result, self._on_look = on_result, on_look
-        self._took: dict[str, float] = {}  # by job: how long its work takes, on average of late
-        # The door, where idle threads wait, guards what goes from step to step: claimed, admitted, ended.
+        self._durations: dict[str, float] = {}  # by job: moving average of the seconds of work
+        # One lock guards the queues between the steps: claimed, admitted, ended. Idle threads wait on _condition.
         lock = threading.Lock()
-        self._door, self._keeper = threading.Condition(lock), threading.Condition(lock)
+        self._condition, self._publisher_condition = threading.Condition(lock), threading.Condition(lock)
         self._claimed: deque[tuple[Catalogue, list[Sequence[Claim]]]] = deque()
-        self._admitted: deque[Waiting] = deque()
-        self._ended: deque[Waiting] = deque()
-        self._idle, self._is_asking, self._is_closed, self._over = workers, False, False, False
-        self._has_short = False  # chunks that are claimed ahead: publishing them apart is worth a connection
+        self._admitted: deque[WaitingBatch] = deque()
+        self._ended: deque[WaitingBatch] = deque()
+        self._idle, self._is_claiming, self._is_closed, self._is_done_claiming = workers, False, False, False
+        self._has_short = False  # chunks are claimed ahead: a separate connection for publishing pays off
         self._open = self._finished = 0  # batches
-        self._publishing = threading.Lock()
-        self._held: dict[int, Claim] = {}  # by runid, until it is over
-        self.drained = Drained()
-        self._stirred = threading.Event()
-        self._stop = worker.cancelled
-        self._slots = Slots()
-        self._end_at = math.inf  # after a signal: until then what runs may finish
-        self._broken: list[BaseException] = []
+        self._held: dict[int, Claim] = {}  # claims by runid, until their batch has finished
+        self.drained, self._publishing = DrainSummary(), threading.Lock()
+        self._wakeup, self._stop = threading.Event(), worker.cancelled
+        self._slots, self._signals = Slots(), Signals()
+        self._deadline = math.inf  # after a signal: running chunks may finish until then
+        self._problems: list[BaseException] = []
 
-    def run(self) -> Drained:
-        """Work until nothing is claimable and nothing runs here any more; with follow, until stopped."""
+    def run(self) -> DrainSummary:
+        """Work until nothing is claimable and nothing runs here; with `follow`, until stopped."""
         teller = self._worker.teller
         if teller is None:
             return self._drain()
@@ -91,125 +91,125 @@ class Drain:
         teller.drain_ended()
         return drained
 
-    def _drain(self) -> Drained:
+    def _drain(self) -> DrainSummary:
         start = time.monotonic()
         self._start_spark()
-        keeper = Slots()
-        with Signals() as signals:
+        publisher = Slots()
+        with self._signals:
             for number in range(self._workers):
-                self._slots.start(f"drain-{number}", partial(self._loop, self._next))
-            keeper.start("drain-keeper", partial(self._loop, self._kept))
+                self._slots.start(f"drain-{number}", partial(self._loop, self._next_step))
+            publisher.start("drain-publisher", partial(self._loop, self._publisher_step))
             try:
-                self._wait(self._slots, signals)
+                self._wait(self._slots)
             except BaseException:
-                self._end_at = time.monotonic()
+                self._deadline = time.monotonic()
                 self._end()
-                self._wait(self._slots, signals, look=False)
+                self._wait(self._slots, look=False)
                 raise
             finally:
-                with self._door:
+                with self._condition:
                     self._is_closed = True
-                    self._keeper.notify()
-            self._wait(keeper, signals)
+                    self._publisher_condition.notify()
+            self._wait(publisher)
         self.drained.seconds = time.monotonic() - start
         if self._publishes_apart:
-            self._publisher.store.close()
-        if self._broken:
-            raise self._broken[0]
-        if signals.count:
-            raise KeyboardInterrupt(signals.first)
+            self._publishing_worker.store.close()
+        if self._problems:
+            raise self._problems[0]
+        if self._signals.count:
+            raise KeyboardInterrupt(self._signals.first)
         return self.drained
 
-    def _wait(self, threads: Slots, signals: Signals, *, look: bool = True) -> None:
-        """Until they ended: a signal lets what runs finish for the grace time, a second one ends it, and nothing else is begun."""
-        while not threads.wait(0.2) and time.monotonic() < self._end_at + _LONGEST_END:
+    def _wait(self, threads: Slots, *, look: bool = True) -> None:
+        """Wait for the threads. A first signal stops claiming and starts the grace period; a second signal ends running chunks."""
+        signals = self._signals
+        while not threads.wait(0.2) and time.monotonic() < self._deadline + _LONGEST_END:
             if look:
                 self._on_look(self.drained)
             if signals.count and not self._is_leaving:
                 self._leave(signals.first)
-            is_urgent = signals.interrupts > 1 or signals.terms > 1
-            if self._is_leaving and (is_urgent or time.monotonic() >= self._end_at) and not self._stop.is_set():
-                self._end_at = time.monotonic()
+            is_time = self._is_leaving and (signals.is_urgent or time.monotonic() >= self._deadline)
+            if is_time and not self._stop.is_set():
+                self._deadline = time.monotonic()
                 self._end()
             for hanging in threads.hanging():
                 self._replace(hanging)
 
     def _leave(self, signal_name: str) -> None:
-        """Take no more chunks."""
+        """Stop claiming after a signal."""
         self._worker.stopped_by = signal_name
-        self._end_at = time.monotonic() + self._grace
+        self._deadline = time.monotonic() + self._grace
         if (n := sum(self.drained.running.values())) and self._grace:
-            may = f"{n} in work may finish within {self._grace:.0f} s; a second signal ends them"
-            self._worker.say(f"{signal_name}: no more chunks are taken. {may}")
+            running = f"{n} running may finish within {self._grace:.0f} s; a second signal ends them"
+            self._worker.say(f"{signal_name}: no more chunks are claimed. {running}")
         self._wake()
 
-    def _replace(self, hanging: Hanging) -> None:
-        """The run of a thread that hangs ends without it, and another thread gets its slot."""
-        if not self._slots.give_up(hanging.thread):
+    def _replace(self, hanging: HangingThread) -> None:
+        """End the run of a hanging thread, and start another thread in its slot."""
+        if not self._slots.abandon(hanging.thread):
             return
         batch = hanging.batch
-        self._worker.say(f"{hanging}; its run ends without it")
-        self.drained.hanging.append(str(hanging))
-        with self._door:
+        with self._condition:
             self._idle += 1
-        self._worker.abandon(batch, hanging.where)
-        self._over_with(batch, time.monotonic())
-        self._slots.start(hanging.thread.name, partial(self._loop, self._next))
+        self._worker.abandon(hanging)
+        self._finish(batch, time.monotonic())
+        self._slots.start(hanging.thread.name, partial(self._loop, self._next_step))
 
     def _start_spark(self) -> None:
-        """Before anything is claimed: where Spark cannot start, no chunk is to blame."""
-        if any(self._store.claimable(job.jobid, 1) and self._worker.needs_spark(job) for job in self._left.chosen()):
-            self._worker.spark()
+        """Start Spark before anything is claimed, so that no chunk fails if it cannot start."""
+        views, worker = self._store.views, self._worker
+        if any(views.claimable(job.jobid, 1) and worker.needs_spark(job) for job in self._pending.jobs()):
+            worker.spark()
 
     def _end(self) -> None:
-        for store in (self._store, self._publisher.store):
+        for store in (self._store, self._publishing_worker.store):
             store.end_soon()
         self._stop.set()
         self._wake()
 
     def _wake(self) -> None:
-        self._stirred.set()
-        with self._door:
-            self._door.notify_all()
+        self._wakeup.set()
+        with self._condition:
+            self._condition.notify_all()
 
     def _loop(self, steps: Callable[[], Step | None]) -> None:
         try:
             while (step := steps()) is not None:
                 step()
-        except _GivenUp:
-            pass  # another thread has the slot
-        except StoreUnreachable as error:
-            self._broken.append(error)  # nothing more is claimed; what runs goes on to its end
+        except _Abandoned:
+            pass  # another thread has replaced this one
+        except (StoreUnreachable, ProjectChanged) as error:
+            self._problems.append(error)  # stop claiming; running chunks continue
             self._wake()
         except BaseException as error:
-            self._broken.append(error)
+            self._problems.append(error)
             self._end()
 
-    # What a thread does next -----------------------------------------------------------------------------------------
+    # The scheduling of steps -----------------------------------------------------------------------------------------
 
-    def _next(self) -> Step | None:
-        """The next step of a thread that is idle; None when there is none left."""
-        with self._door:
-            while (step := self._step()) is None and not self._is_ending and not self._over:
-                self._door.wait()
+    def _next_step(self) -> Step | None:
+        """Wait for the next step of an idle thread; None at the end of the drain."""
+        with self._condition:
+            while (step := self._step()) is None and not self._is_ending and not self._is_done_claiming:
+                self._condition.wait()
             if step is None:
                 return None
             self._idle -= 1
-            return partial(self._busy, step)
+            return partial(self._run_step, step)
 
     @property
     def _publishes_apart(self) -> bool:
-        """Whether publishing has a connection of its own, so that the keeper does it while threads go on."""
-        return self._publisher.store is not self._worker.store
+        """Whether the publisher thread has its own connection and publishes while the other threads work."""
+        return self._publishing_worker.store is not self._worker.store
 
     @property
     def _is_ending(self) -> bool:
-        return self._stop.is_set() or bool(self._broken) or self._is_leaving
+        return self._stop.is_set() or bool(self._problems) or bool(self._signals.count)
 
     @property
     def _is_leaving(self) -> bool:
-        """Whether a signal asked for an end."""
-        return self._end_at < math.inf
+        """Whether a signal has stopped the drain."""
+        return self._deadline < math.inf
 
     def _step(self) -> Step | None:
         if self._is_ending and (self._admitted or self._claimed):
@@ -217,101 +217,97 @@ class Drain:
             waiting += [Batch(claims) for _, groups in self._claimed for claims in groups]
             self._admitted.clear()
             self._claimed.clear()
-            return partial(self._give_back, waiting, "its drain ended before it began")
+            return partial(self._give_back, waiting, "the drain ended before the run started")
         if self._admitted:
             return partial(self._run, self._admitted.popleft().batch)
         if self._ended and (not self._publishes_apart or self._is_ending or len(self._ended) >= _MOST_TOGETHER):
             return self._publish
         if self._claimed:
             return partial(self._admit, *self._claimed.popleft())
-        if self._is_ending or self._over or self._is_asking:
+        if self._is_ending or self._is_done_claiming or self._is_claiming:
             return None
-        self._is_asking = True
-        return self._ask
+        self._is_claiming = True
+        return self._claim_more
 
-    def _busy(self, step: Step) -> None:
+    def _run_step(self, step: Step) -> None:
         try:
             step()
         finally:
-            with self._door:
-                self._idle += not self._slots.is_given_up
+            with self._condition:
+                self._idle += not self._slots.is_abandoned
 
-    def _kept(self) -> Step | None:
-        """The next step beside the threads: what has ended is published soon, and what none of them begins is given back."""
-        with self._door:
+    def _publisher_step(self) -> Step | None:
+        """Wait for the next step of the publisher thread: publish ended batches, give back batches that no thread starts."""
+        with self._condition:
             while not self._is_closed:
                 now = time.monotonic()
                 is_last = self._publishes_apart and not self._admitted
-                if self._ended and (is_last or now - self._ended[0].since >= _MOMENT):
+                if self._ended and (is_last or now - self._ended[0].since >= _COMMIT_DELAY):
                     return self._publish
-                if self._has_short and self._publisher is self._worker:
-                    return self._part
-                if self._admitted and now - self._admitted[0].since >= _UNTOUCHED:
-                    return partial(
-                        self._give_back, [self._admitted.popleft().batch], "its drain was too busy to begin it"
-                    )
-                self._keeper.wait(_MOMENT if self._ended or self._admitted else None)
+                if self._has_short and self._publishing_worker is self._worker:
+                    return self._open_connection
+                if self._admitted and now - self._admitted[0].since >= _START_WITHIN:
+                    waiting = [self._admitted.popleft().batch]
+                    return partial(self._give_back, waiting, "the drain was too busy to start the run")
+                self._publisher_condition.wait(_COMMIT_DELAY if self._ended or self._admitted else None)
         return None
 
     # The steps -------------------------------------------------------------------------------------------------------
 
-    def _ask(self) -> None:
-        """Claim for all threads that are idle; where there is nothing, wait until there may be."""
+    def _claim_more(self) -> None:
+        """Claim for all idle threads; while nothing is claimable, retry with increasing delay."""
         pause = _SHORT
         try:
             while not self._is_ending:
-                self._stirred.clear()
-                with self._door:
+                self._wakeup.clear()
+                with self._condition:
                     if self._admitted:
                         return
-                    seen, free, held = self._finished, self._idle + 1, list(self._held.values())
-                if claimed := self._claim(free, held):
-                    self._take(claimed)
+                    finished, idle, held = self._finished, self._idle + 1, list(self._held.values())
+                if claimed := self._claim(idle, held):
+                    self._enqueue(claimed)
                     return
-                if not self._follow and self._is_done(seen) and not self._left.is_any(self.drained):
-                    self._over = True
+                if not self._follow and self._is_done(finished) and not self._pending.may_have_work(self.drained):
+                    self._is_done_claiming = True
                     return
-                self._stirred.wait(pause * random.uniform(0.75, 1.25))
+                self._wakeup.wait(pause * random.uniform(0.75, 1.25))
                 pause = min(pause * 2, _LONG)
         finally:
-            with self._door:
-                self._is_asking = False
-                self._door.notify_all()
+            with self._condition:
+                self._is_claiming = False
+                self._condition.notify_all()
 
-    def _claim(self, free: int, held: Sequence[Claim]) -> list[tuple[Catalogue, list[Sequence[Claim]]]]:
-        """Claimed chunks, as many for each thread; those that a job takes together are a group."""
-        for jobid in self._left.worth_asking():
+    def _claim(self, idle: int, held: Sequence[Claim]) -> list[tuple[Catalogue, list[Sequence[Claim]]]]:
+        """Claim chunks, shared equally among idle threads and grouped by the batch size of the job."""
+        for jobid in self._pending.jobs_to_claim():
             try:
                 job = self._store.known.job(jobid)
-                claims = self._store.claim(jobid, free * job.batch * self._ahead(job, free), held=held)
-            except Unreadable as problem:
-                # Neither its candidates nor its definition are to blame. Who follows asks again: somebody may mend it.
-                if jobid not in self.drained.left_out:
-                    self._worker.say(f"leaving out {jobid}: {problem.message}")
-                self.drained.left_out[jobid] = problem
+                claims = self._store.claim(jobid, idle * job.batch * self._batches_ahead(job, idle), held=held)
+            except Unreadable as problem:  # reading the definition failed; with `follow`, retry: an operator may fix it
+                self.drained.leave_out(jobid, problem, self._worker.say)
                 if not self._follow:
-                    self._left.leave_out(jobid)
+                    self._pending.leave_out(jobid)
                 continue
             except (UnknownJob, BadDefinition):
-                continue  # somebody removed or broke it just now
+                continue  # the definition was removed or broken concurrently
             self.drained.left_out.pop(jobid, None)
             if claims:
-                groups: list[Sequence[Claim]] = list(in_pieces(claims, job.batch))
-                return [(self._store.known, list(share)) for share in in_pieces(groups, -(-len(groups) // free))]
-        self._store.catalogue()  # so that a drain with nothing to do learns of new definitions too
+                groups: list[Sequence[Claim]] = list(batched(claims, job.batch))
+                return [(self._store.known, list(share)) for share in batched(groups, -(-len(groups) // idle))]
+        self._store.catalogue()  # reload the definitions, which may have changed
         return []
 
-    def _ahead(self, job: Job, free: int) -> int:
-        """How many chunks to claim for each free thread: what a limit holds back for others is not taken before it is begun."""
+    def _batches_ahead(self, job: Job, idle: int) -> int:
+        """The number of batches to claim for each idle thread; 1 if a pool or reader limit applies, so that others can claim."""
         datasets = self._store.known.datasets
         is_limited = job.pool or any("readers" in datasets[item.datasetid].options for item in job.inputs)
-        took = self._took.get(job.jobid)
-        if took is None or is_limited or job.batch > 1:
+        seconds = self._durations.get(job.jobid)
+        if seconds is None or is_limited or job.batch > 1:
             return 1
-        return max(1, min(_MOST_AHEAD, _MOST_TOGETHER // free, int(_AHEAD / max(took, 0.001))))
+        return max(1, min(_MOST_AHEAD, _MOST_TOGETHER // idle, int(_AHEAD / max(seconds, 0.001))))
 
-    def _take(self, claimed: Sequence[tuple[Catalogue, list[Sequence[Claim]]]]) -> None:
-        with self._door:
+    def _enqueue(self, claimed: Sequence[tuple[Catalogue, list[Sequence[Claim]]]]) -> None:
+        with self._condition:
             self._claimed.extend(claimed)
             for _, groups in claimed:
                 self._open += len(groups)
@@ -321,15 +317,15 @@ class Drain:
     def _admit(self, catalogue: Catalogue, groups: Sequence[Sequence[Claim]]) -> None:
         batches = self._worker.admit(catalogue, groups)
         now = time.monotonic()
-        with self._door:
+        with self._condition:
             for batch in batches:
                 batch.began = now
-                (self._ended if batch.is_over else self._admitted).append(Waiting(batch, now))
+                (self._ended if batch.is_over else self._admitted).append(WaitingBatch(batch, now))
             self._has_short |= len(self._admitted) > self._workers
-            self._door.notify(len(self._admitted))
-            self._keeper.notify()
+            self._condition.notify(len(self._admitted))
+            self._publisher_condition.notify()
         if len(batches) > 1:
-            self._stirred.set()  # whoever waits for more in the store finds it here
+            self._wakeup.set()  # wakes the claiming thread, which stops while batches are admitted
 
     def _run(self, batch: Batch) -> None:
         batch.began = time.monotonic()
@@ -338,50 +334,50 @@ class Drain:
             self._worker.work(batch)
         finally:
             self._slots.end()
-            if self._slots.is_given_up:
-                raise _GivenUp
+            if self._slots.is_abandoned:
+                raise _Abandoned
         now, jobid = time.monotonic(), batch.claims[0].jobid
-        took = now - batch.began
-        with self._door:
-            self._took[jobid] = 0.8 * self._took.get(jobid, took) + 0.2 * took
-            self._ended.append(Waiting(batch, now))
+        seconds = now - batch.began
+        with self._condition:
+            self._durations[jobid] = 0.8 * self._durations.get(jobid, seconds) + 0.2 * seconds
+            self._ended.append(WaitingBatch(batch, now))
             if not self._admitted:
-                self._keeper.notify()
+                self._publisher_condition.notify()
         if batch.results:
-            self._publish()  # something went wrong: whether more can be begun is to be known first
+            self._publish()  # a failure must be handled before more work starts
 
-    def _part(self) -> None:
-        self._publisher = self._worker.beside()
+    def _open_connection(self) -> None:
+        self._publishing_worker = self._worker.with_new_connection()
 
     def _publish(self) -> None:
-        """Publish what has ended: by one thread at a time, so that what ends meanwhile goes together, too."""
+        """Publish ended batches, by one thread at a time, so that others accumulate for the next group commit."""
         with self._publishing:
             ended: list[Batch] = []
-            with self._door:
+            with self._condition:
                 room = _MOST_TOGETHER
                 while self._ended and (not ended or len(self._ended[0].batch.claims) <= room):
                     ended.append(self._ended.popleft().batch)
                     room -= len(ended[-1].claims)
             if ended:
-                self._publisher.end(ended)
+                self._publishing_worker.end(ended)
         now = time.monotonic()
         for batch in ended:
-            results = self._over_with(batch, now)
-            is_bad = any(result.outcome != READY for result in results)
-            if is_bad and self._worker.lost_spark() and not self._broken:
-                # What runs as a process goes on to its end; nothing more is claimed.
-                self._broken.append(
-                    JobFailed("Spark died", hint="Did it have enough memory? Then run it again: odf drain")
-                )
+            results = self._finish(batch, now)
+            is_failed = any(result.outcome != READY for result in results)
+            if is_failed and self._worker.lost_spark() and not self._problems:  # claim nothing more; scripts continue
+                self._problems.append(JobFailed("Spark died", hint="Check its memory. Then continue: odf drain"))
 
     def _give_back(self, batches: Sequence[Batch], why: str) -> None:
         for batch in batches:
             self._worker.give_back(batch, why)
-            self._over_with(batch, batch.began)
+            self._finish(batch, batch.began)
 
-    def _over_with(self, batch: Batch, now: float) -> list[Result]:
+    def _finish(self, batch: Batch, now: float) -> list[Result]:
         results = [batch.results[runid] for runid in batch.runids if runid in batch.results]
-        with self._door:
+        if batch.problem is not None:  # claim nothing more of the job until definitions change
+            self.drained.leave_out(batch.claims[0].jobid, batch.problem, self._worker.say)
+            self._pending.leave_out(batch.claims[0].jobid)
+        with self._condition:
             self._open -= 1
             self._finished += 1
             for claim in batch.claims:
@@ -389,12 +385,12 @@ class Drain:
             self.drained.running[batch.claims[0].jobid] -= len(batch.claims)
             for result in results:
                 self.drained.count(result, (now - batch.began) / len(results))
-        self._stirred.set()
+        self._wakeup.set()
         for result in results:
             self._on_result(result)
         return results
 
-    def _is_done(self, seen: int) -> bool:
-        """Whether nothing runs here, and nothing ended since we looked, which may have made more to do."""
-        with self._door:
-            return not self._open and self._finished == seen
+    def _is_done(self, finished: int) -> bool:
+        """Whether nothing runs here, and no batch finished since `finished` was read, which could have made chunks claimable."""
+        with self._condition:
+            return not self._open and self._finished == finished

@@ -1,41 +1,42 @@
-"""Drift: whether the columns of a chunk that somebody else wrote are the declared ones, told by its files without Spark."""
+"""Compares the columns of files from scripts and external producers with the declared schema, without Spark."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import NotValidated
-from ..files.columns import Told, told_by_files
+from ..files.columns import FileColumns, columns_of_files
 from ..files.versions import names_chunk
 from ..model import CheckResult, Dataset, Manifest
-from ..model.checks import WARN, policy
-from ..model.ddl import column_differences, columns_of, required_of
-from ..model.remarks import described
-from ..shapes import replace
+from ..model.decision.remarks import described
+from ..model.definitions.checks import WARN, policy
+from ..model.definitions.ddl import column_differences, columns_of, other_case, required_of
 
 _HINT = (
-    'If these columns are right, declare them: [dataset.{0}] schema = "…". '
+    'If the new columns are right, declare them: [dataset.{0}] schema = "…". '
     'To take such chunks with a warning, set drift = "warn".'
 )
-_EMPTY = "If an empty chunk is fine, set empty = true on the dataset."
-_MOST = 5  # files that are named
+_EMPTY = "If empty chunks are allowed, set empty = true on the dataset."
+_MOST = 5  # files that the result lists
 
 
-def looked_into(dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
-    """A chunk with what its files tell: their rows, and how their columns differ; NotValidated where that is refused."""
+def inspected_manifest(dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
+    """The manifest with row counts and the result of the column comparison; NotValidated if that is refused."""
     ddl = str(dataset.options.get("schema", ""))
     expected = columns_of(ddl)
     here = f"{dataset.datasetid} {dataid}"
     try:
-        told = told_by_files(dataset, manifest, expected)
+        columns = columns_of_files(dataset, manifest, expected)
     except ImportError:
-        return manifest  # whoever reads it compares
+        return manifest  # readers compare the columns
     except NotValidated as problem:
         if not ddl:
-            return manifest  # nobody promised that it can be read
-        raise NotValidated(f"{here}: {problem.message}", hint=f"It is at {manifest.location}.") from None
+            return manifest  # no schema is declared
+        raise NotValidated(f"{here}: {problem.message}", hint=f"The chunk is at {manifest.location}.") from None
     results = []
-    if ddl and told:
-        results.append(_drift(dataset, ddl, told, is_whole=dataset.format != "json"))
-    rows = _rows(told) if names_chunk(dataset, dataid) else None
+    if ddl and columns:
+        results.append(_drift(dataset, ddl, columns, is_whole=dataset.format != "json"))
+    rows = _rows(columns) if names_chunk(dataset, dataid) else None
     if rows == 0:
         severity = policy(dataset, "empty", "refuse")
         results.append(CheckResult("empty", "empty", severity or WARN, not severity, {"rows": 0}))
@@ -43,23 +44,25 @@ def looked_into(dataset: Dataset, dataid: str, manifest: Manifest) -> Manifest:
         if result.refuses:
             hint = _HINT.format(dataset.datasetid) if result.kind == "drift" else _EMPTY
             raise NotValidated(f"{here}: {described(result)}", hint=hint)
-    return replace(manifest, rows=rows, checks=(*manifest.checks, *results)) if told else manifest
+    return replace(manifest, rows=rows, checks=(*manifest.checks, *results)) if columns else manifest
 
 
-def _drift(dataset: Dataset, ddl: str, told: list[Told], *, is_whole: bool) -> CheckResult:
+def _drift(dataset: Dataset, ddl: str, columns: list[FileColumns], *, is_whole: bool) -> CheckResult:
     differences: dict[str, list[str]] = {}
     expected, required = columns_of(ddl), required_of(ddl)
-    for file in told:
+    for file in columns:
         lacking = [f"{name} was NOT NULL and has nulls" for name in required if name.lower() in file.nulls]
+        if dataset.format == "json":
+            lacking += [f"{name} renamed to {now}?" for name, now in other_case(expected, file.columns).items()]
         for difference in (*column_differences(expected, file.columns, added=is_whole), *lacking):
             differences.setdefault(difference, []).append(file.path)
     severity = policy(dataset, "drift", "refuse")
     figures: dict[str, object] = {"differences": list(differences)} if differences else {}
-    if any(len(files) < len(told) for files in differences.values()):
+    if any(len(files) < len(columns) for files in differences.values()):
         figures["files"] = sorted({file for files in differences.values() for file in files})[:_MOST]
     return CheckResult("drift", "drift", severity or WARN, not differences or not severity, figures)
 
 
-def _rows(told: list[Told]) -> int | None:
-    counts = [file.rows for file in told]
+def _rows(columns: list[FileColumns]) -> int | None:
+    counts = [file.rows for file in columns]
     return sum(n for n in counts if n is not None) if counts and None not in counts else None

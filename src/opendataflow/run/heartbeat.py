@@ -1,4 +1,4 @@
-"""The heartbeat: extends the leases of all runs of a process beside their work, and stops the work once they are lost."""
+"""Extends the leases of all runs of a process in the background, and stops runs whose lease is lost."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from ..store import Claim
 if TYPE_CHECKING:
     from .worker import Worker
 
-_LONGEST_PAUSE = 1.0  # between two looks at the clock: a cancel is noticed that soon
+_LONGEST_PAUSE = 1.0  # seconds between checks: the delay until a cancel is noticed
 
 
 class Heartbeat:
-    """The leases of chunks that run together; lost when none of them is held any more."""
+    """The leases of chunks that run together; lost when no lease is held."""
 
     def __init__(self, claims: Sequence[Claim]) -> None:
         self.held = list(claims)
         self.first = claims[0]
         self.every = min(claim.lease for claim in claims) / 3
-        self._cancelled = ""  # by whom and why, where a person ended the run through the store
-        self.stop: Callable[[], None] = lambda: None  # how to stop the work; set by whoever does it
+        self._cancelled = ""  # by whom and why, if an operator cancelled the run
+        self.stop: Callable[[], None] = lambda: None  # stops the work; set by the executor
         self.stopped_at: float | None = None  # by the monotonic clock
-        self.deadline = math.inf  # for work that nothing else ends in time
+        self.deadline = math.inf  # for work without its own timeout
         self.is_late = False
 
     @property
     def is_lost(self) -> bool:
-        """Whether none of the chunks is ours any more."""
+        """Whether all leases are lost."""
         return not self.held
 
     def check(self) -> None:
-        """LeaseLost when the chunks are no longer ours; for work that asks now and then."""
+        """Raise LeaseLost if all leases are lost; for work that polls."""
         if self.is_lost:
             raise self.lease_lost()
 
     def lease_lost(self) -> LeaseLost:
-        """Why the work was stopped."""
+        """The error that says why the leases were lost."""
         if self._cancelled:
-            return LeaseLost(f"the run was {self._cancelled}", hint="What it wrote is not published.")
+            return LeaseLost(f"the run was {self._cancelled}", hint="Its output is not published.")
         return LeaseLost(
-            "the run lost its chunk while it was working: its lease ran out, or somebody changed the status",
-            hint="What it wrote is not published; its successor's work stands.",
+            "the run lost its chunk while working: the lease expired, or the status was changed",
+            hint="Its output is not published; the output of the later attempt is kept.",
         )
 
     def timed_out(self) -> TimedOut:
-        """Why work was stopped that took longer than its job may."""
+        """The error of work that exceeded the timeout of its job."""
         return TimedOut(f"timed out: {self.first.jobid} {self.first.dataid} was stopped")
 
     def lose(self, claim: Claim, cancelled: str) -> None:
-        """One of the chunks is no longer ours; without any, the work has to stop."""
+        """Remove the lease of one chunk; without any lease, the work must stop."""
         self._cancelled = cancelled
         self.held.remove(claim)
 
 
 class Pulse:
-    """One thread for all heartbeats of a process, as long as there are any; one statement extends all leases."""
+    """The heartbeat thread of a process, which runs while there are heartbeats; one statement extends all leases."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._lock = threading.Lock()  # held while it beats: what was taken out is not beaten for any more
+        self._lock = threading.Lock()  # held during each beat, so that removed heartbeats are not extended
         self._beating: dict[int, Heartbeat] = {}
         self._sooner = threading.Event()
         self._pause = self._last = 0.0
         self._is_alive = False
 
     def add(self, heartbeats: Iterable[Heartbeat]) -> None:
-        """Beat for these, too."""
+        """Add heartbeats."""
         with self._lock:
             for heartbeat in heartbeats:
                 self._beating[id(heartbeat)] = heartbeat
@@ -82,7 +82,7 @@ class Pulse:
                 threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def remove(self, heartbeats: Iterable[Heartbeat]) -> None:
-        """Their work is over."""
+        """Remove heartbeats whose work has ended."""
         with self._lock:
             for heartbeat in heartbeats:
                 self._beating.pop(id(heartbeat), None)
@@ -90,7 +90,7 @@ class Pulse:
     def _beat(self) -> None:
         while True:
             with self._lock:
-                self._look([each for each in self._beating.values() if not each.is_lost])
+                self._check([each for each in self._beating.values() if not each.is_lost])
                 if not self._beating:
                     self._is_alive = False
                     return
@@ -98,7 +98,7 @@ class Pulse:
                 self._sooner.clear()
             self._sooner.wait(self._pause)
 
-    def _look(self, beating: Collection[Heartbeat]) -> None:
+    def _check(self, beating: Collection[Heartbeat]) -> None:
         if self._worker.cancelled.is_set():
             for heartbeat in beating:
                 self._stop(heartbeat)
@@ -114,14 +114,14 @@ class Pulse:
         held = [(heartbeat, claim) for heartbeat in beating for claim in heartbeat.held]
         try:
             ours = self._worker.store.heartbeat_many(claim for _, claim in held)
-        except Exception as error:  # whatever it is, the other runs and the next beat need this thread
+        except Exception as error:  # any error: the thread must continue for other runs and the next beat
             more = f" and {len(held) - 1} more" if len(held) > 1 else ""
             why = error.message if isinstance(error, OdfError) else f"{type(error).__name__}: {error}"
             self._worker.say(f"heartbeat of run {held[0][1].runid}{more}: {why}")
             return
         for heartbeat, claim in held:
             if claim.runid not in ours:
-                heartbeat.lose(claim, self._how_it_was_cancelled(claim))
+                heartbeat.lose(claim, self._cancel_detail(claim))
                 if heartbeat.is_lost:
                     self._stop(heartbeat)
 
@@ -132,9 +132,9 @@ class Pulse:
         except Exception as error:
             self._worker.say(f"run {heartbeat.first.runid} could not be stopped: {error}")
 
-    def _how_it_was_cancelled(self, claim: Claim) -> str:
+    def _cancel_detail(self, claim: Claim) -> str:
         try:
-            run = self._worker.store.run(claim.runid)
+            run = self._worker.store.views.run(claim.runid)
         except OdfError:
             return ""
         return run.detail or "" if run.outcome == Cancelled.name else ""

@@ -1,8 +1,9 @@
-"""Sharding: a dataset that shares one location becomes chunks with bounds, announced all at once."""
+"""Cuts a dataset with one shared location into chunks with bounds, and announces them in one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import BadConfig, BadDefinition, BadTransition, InvalidPath, UsageError
@@ -11,7 +12,6 @@ from ..model.bounds import EVEN, Range, Size, breaks
 from ..project import Project, location_of
 from ..project.hosts import outside_hosts
 from ..project.trust import require
-from ..shapes import dataclass, replace
 from ..store import Chunk, Store
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewChunk:
-    """A chunk that sharding makes: its bounds, and how many rows they held."""
+    """A chunk of a sharding: its bounds and number of rows."""
 
     dataid: str
     lower: str
@@ -30,7 +30,7 @@ class NewChunk:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """What a dataset is cut into, before anybody is told."""
+    """The planned chunks of a dataset, before they are announced."""
 
     dataset: Dataset
     column: str
@@ -43,21 +43,21 @@ class Sharding:
 
     @property
     def is_short(self) -> bool:
-        """Whether there are fewer chunks than asked, because the rows of one key stay together."""
+        """Whether there are fewer chunks than requested, because rows with equal keys stay together."""
         return len(self.chunks) < self.asked
 
 
 def check_location(project: Project, dataset: Dataset, dataid: str = "1") -> None:
-    """InvalidPath when the data is not in the environment that is selected."""
+    """InvalidPath if the data is outside the selected environment."""
     environment = project.environment
     location_of(environment, dataset, dataid)
     problem = outside_hosts(environment, dataset)
     if problem:
-        raise InvalidPath(problem, hint="Is this the right environment?")
+        raise InvalidPath(problem, hint="Check that the environment is right.")
 
 
 def bounds_of(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Range]:
-    """The ranges of the chunks that have bounds, by the store or by the definition of the dataset."""
+    """The ranges of chunks with bounds, from the store or from the dataset's definition."""
     ranges = []
     for chunk in chunks:
         stored = (chunk.lower, chunk.upper) if chunk.lower is not None else None
@@ -78,7 +78,7 @@ def plan(
     size: Size = EVEN,
     extend: bool = False,
 ) -> Sharding:
-    """Look at the data and say which chunks it would become; nothing changes yet."""
+    """Inspect the data and plan its chunks, without any change."""
     catalogue = store.catalogue()
     dataset = catalogue.dataset(datasetid)
     store.check_environment(project.environment.name)
@@ -86,29 +86,29 @@ def plan(
     _check_definition(catalogue, dataset)
     dataset, is_new_key = _with_key(project, dataset, by)
     check_location(project, dataset)
-    there = list(store.all_chunks(datasetid))
-    known = bounds_of(dataset, there)
-    _check_chunks(dataset, there, known, extend)
+    existing = list(store.views.all_chunks(datasetid))
+    known = bounds_of(dataset, existing)
+    _check_chunks(dataset, existing, known, extend)
     if size == EVEN and not extend:
         size = Size(count=dataset.partition.count)
-    password(dataset)  # a wrong key is told before Spark is started
+    password(dataset)  # a wrong key fails before Spark is started
     session = spark()
     from ..spark.sharding import shards_of
 
     cut = shards_of(session, project, dataset, password, size, known)
-    first = 1 + max((int(chunk.dataid) for chunk in there), default=0)
+    first = 1 + max((int(chunk.dataid) for chunk in existing), default=0)
     chunks = tuple(
         NewChunk(check_dataid(dataset.partition, str(dataid), datasetid), shard.lower, shard.upper, shard.rows)
         for dataid, shard in enumerate(cut.shards, first)
     )
-    return Sharding(dataset, cut.column, cut.kind, cut.rows, cut.asked, len(there), chunks, is_new_key)
+    return Sharding(dataset, cut.column, cut.kind, cut.rows, cut.asked, len(existing), chunks, is_new_key)
 
 
 def announce(store: Store, sharding: Sharding, why: str | None = None) -> tuple[str, ...]:
-    """Announce the planned chunks with their bounds, all of them or none; Locked when one of them is there by now."""
+    """Announce the planned chunks with their bounds, all or none; Locked if one of them exists meanwhile."""
     if sharding.is_new_key:
         store.register([sharding.dataset])
-    # A manifest for each, so that a chunk of another sharding is never taken for a version of this one.
+    # Each chunk gets a manifest, so that a chunk of another sharding is never mistaken for a version of it.
     manifests = {
         chunk.dataid: Manifest(
             extra={"sharded_by": sharding.column, "bounds": [chunk.lower, chunk.upper], "rows": chunk.rows}
@@ -116,14 +116,14 @@ def announce(store: Store, sharding: Sharding, why: str | None = None) -> tuple[
         for chunk in sharding.chunks
     }
     bounds = {chunk.dataid: (chunk.lower, chunk.upper) for chunk in sharding.chunks}
-    told = why or f"sharded by {sharding.column}"
+    reason = why or f"sharded by {sharding.column}"
     return store.announce(
-        sharding.dataset.datasetid, list(bounds), manifests=manifests, bounds=bounds, why=told, only_new=True
+        sharding.dataset.datasetid, list(bounds), manifests=manifests, bounds=bounds, why=reason, only_new=True
     ).ready
 
 
 def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
-    """Refuse a dataset that has no ranges to announce."""
+    """Refuse a dataset that cannot be sharded."""
     name, partition = dataset.datasetid, dataset.partition
     producer = catalogue.producer(name)
     if partition.type != "range":
@@ -134,8 +134,8 @@ def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
     if producer is not None:
         sources = ", ".join(item.datasetid for item in producer.inputs)
         raise BadDefinition(
-            f"dataset {name} is written by job {producer.jobid}: its chunks come from there",
-            hint=f"Shard what the job reads: odf shard {sources}" if sources else "",
+            f"dataset {name} is written by job {producer.jobid}, which produces its chunks",
+            hint=f"Shard the inputs of the job: odf shard {sources}" if sources else "",
         )
     if not dataset.kind:
         raise BadDefinition(
@@ -145,31 +145,31 @@ def _check_definition(catalogue: Catalogue, dataset: Dataset) -> None:
     if dataset.kind == "file" and "{dataid}" in dataset.location:
         raise BadDefinition(
             f"dataset {name} has a location for each chunk ({dataset.location}): it is sharded already",
-            hint=f"Announce what is there: odf discover {name}",
+            hint=f"Announce existing chunks: odf discover {name}",
         )
     if partition.lower is not None or partition.upper is not None:
         raise BadDefinition(
-            f"dataset {name} declares lower and upper, which say what each of its {partition.count or ''} chunks holds",
+            f"dataset {name} declares lower and upper, which define its {partition.count or ''} chunks",
             hint=f"Leave lower and upper out, or announce the chunks: odf ready {name} 1..{partition.count or 'N'}",
         )
     if dataset.checks:
         raise BadDefinition(
-            f"dataset {name} declares checks, but nothing runs them on the shards before they are read",
-            hint="Declare the checks on the dataset that the job writes. There they run on every chunk.",
+            f"dataset {name} declares checks, which do not run on shards before these are read",
+            hint="Declare the checks on the dataset that the job writes, where they run on every chunk.",
         )
 
 
 def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Dataset, bool]:
-    """The dataset with its key column, and whether the store has yet to learn it."""
+    """The dataset with its key column, and whether the column is new to the store."""
     name, declared = dataset.datasetid, dataset.partition.column
     if by is None and declared is None:
-        raise UsageError(f"which column should dataset {name} be sharded by?", hint="Say --by COLUMN.")
+        raise UsageError(f"no column is declared by which to shard dataset {name}", hint="Name the column: --by COLUMN")
     if by is None or by == declared:
         return dataset, False
     line = f'[dataset.{name}] partition = {{ type = "range", column = "{by}" }}'
     if declared is not None:
         raise UsageError(f"dataset {name} is partitioned by column {declared}, not {by}", hint=f"Change it: {line}")
-    if name in {of_project.datasetid for of_project in project.datasets}:
+    if name in {each.datasetid for each in project.datasets}:
         raise BadConfig(
             f"dataset {name} is declared in the project file, which does not name the column {by}",
             hint=f"Name it there, then run odf apply: {line}",
@@ -177,18 +177,18 @@ def _with_key(project: Project, dataset: Dataset, by: str | None) -> tuple[Datas
     return replace(dataset, partition=replace(dataset.partition, column=by)), True
 
 
-def _check_chunks(dataset: Dataset, there: Sequence[Chunk], known: Sequence[Range], extend: bool) -> None:
+def _check_chunks(dataset: Dataset, existing: Sequence[Chunk], known: Sequence[Range], extend: bool) -> None:
     name = dataset.datasetid
-    if there and not extend:
+    if existing and not extend:
         raise BadTransition(
-            f"dataset {name} has {len(there):,} chunks already",
-            hint=f"Use --extend for rows beyond them. To start over: odf forget {name} --all",
+            f"dataset {name} already has {len(existing):,} chunks",
+            hint=f"Use --extend for rows outside their bounds. To start over: odf forget {name} --all",
         )
-    if extend and not there:
+    if extend and not existing:
         raise BadTransition(f"dataset {name} has no chunks to extend", hint=f"Shard it first: odf shard {name}")
-    if len(known) < len(there):
+    if len(known) < len(existing):
         raise BadTransition(
-            f"{len(there) - len(known):,} chunks of {name} have no bounds, so what lies beyond them is not known",
+            f"{len(existing) - len(known):,} chunks of {name} have no bounds, so rows outside them are unknown",
             hint=f"To start over: odf forget {name} --all",
         )
     if known and breaks(known):

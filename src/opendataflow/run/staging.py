@@ -1,8 +1,8 @@
-"""Staging: the location of its own that an attempt writes each file output to, and how the commit makes it the chunk's.
+"""Gives each file output of an attempt a staging location, and publishes it at the chunk's location in the commit.
 
-A script gets `<dataset>_location`: a name in a folder that this attempt created, and no other attempt writes to. With
-`layout = "versioned"`, and in an object store, the version stays there, and the store points to it. Otherwise one rename
-inside the commit puts it at the chunk's fixed location. An attempt that lost its chunk changes nothing that is read.
+A script gets `<dataset>_location`, a path in a folder that only this attempt writes. With `layout = "versioned"`, and in an
+object store, the version stays there and the store points to it. Otherwise one rename inside the commit moves it to the
+chunk's fixed location. An attempt that lost its chunk changes nothing that is read.
 """
 
 from __future__ import annotations
@@ -10,62 +10,65 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from _blake2 import blake2b  # as hashlib takes it, which loads OpenSSL
-from collections.abc import Iterable, Mapping
+from _blake2 import blake2b  # hashlib would load OpenSSL
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import faults, files
 from ..errors import InvalidPath, NoSpace, NotValidated
-from ..files import replacing
+from ..files import replacement
 from ..files.versions import (
     VERSIONED,
     another_version_location,
     chunk_location,
+    is_mark,
     names_chunk,
     staging_location,
     version_name,
 )
 from ..model import Dataset, Manifest
-from ..project import Project, location_of
+from ..project import Project
 from ..project.trust import may_write
-from ..shapes import NamedTuple
 from ..store import Claim
+from .process.logs import log_path
+from .process.pruning import BEFORE
+from .process.pruning import MARK as LOG_MARK
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from .parts import Attempt
+    from .records import Attempt
 
 
-class Home(NamedTuple):
-    """Where one output of an attempt goes: its own folder, the name in it that is written, and where that is published."""
+class StagedOutput(NamedTuple):
+    """The paths of one output: the attempt's folder, the path in it that is written, and the path that is published."""
 
     folder: str
     written: str
     published: str
 
 
-def homes(project: Project, attempt: Attempt, suffix: str = "") -> dict[str, Home]:
-    """Where the outputs of an attempt go that have a location of their own; a script writes to the others itself.
+def staged_outputs(project: Project, attempt: Attempt, suffix: str = "") -> dict[str, StagedOutput]:
+    """The staged outputs of an attempt, by dataset; a script writes other outputs directly.
 
-    suffix tells the folders of this attempt from those of all others that ever had its epoch.
+    `suffix` distinguishes the folders of this attempt from those of other attempts with the same epoch.
     """
-    read = {item.datasetid for item in attempt.job.inputs}  # the variables of those tell where the input is
+    read = {item.datasetid for item in attempt.job.inputs}  # the variables of these datasets are the input locations
     found = {
-        name: _home(project, attempt.catalogue.dataset(name), attempt.claim, suffix)
+        name: _staged_output(project, attempt, attempt.catalogue.dataset(name), suffix)
         for name in attempt.claim.outputs
         if name not in read
     }
-    return {name: home for name, home in found.items() if home is not None}
+    return {name: output for name, output in found.items() if output is not None}
 
 
-def _home(project: Project, dataset: Dataset, claim: Claim, suffix: str) -> Home | None:
-    """None for what is no file, for what several chunks are written to, and for what we may not touch."""
-    dataid, location = claim.dataid, ""
+def _staged_output(project: Project, attempt: Attempt, dataset: Dataset, suffix: str) -> StagedOutput | None:
+    """None for tables, for locations of several chunks, and for locations that this project may not write."""
+    claim, dataid, location = attempt.claim, attempt.claim.dataid, ""
     if dataset.kind != "table" and may_write(project, dataset):
-        location = location_of(project.environment, dataset, dataid)
-    # An object store cannot rename: there the manifest points to what the attempt wrote.
+        location = attempt.location(dataset.datasetid)
+    # Object stores cannot rename: the manifest points to the attempt's folder.
     if location and (dataset.options.get("layout") == VERSIONED or "://" in location):
         location = chunk_location(dataset, location, dataid)
         folder, published = posixpath.join(location, version_name(claim.epoch)), ""
@@ -76,77 +79,124 @@ def _home(project: Project, dataset: Dataset, claim: Claim, suffix: str) -> Home
     return _in_folder(f"{folder}-{suffix}" if suffix else folder, posixpath.basename(location), published)
 
 
-def _in_folder(folder: str, name: str, published: str) -> Home:
+def _in_folder(folder: str, name: str, published: str) -> StagedOutput:
     written = posixpath.join(folder, name)
-    return Home(folder, written, published or written)
+    return StagedOutput(folder, written, published or written)
 
 
 def handshake_suffix(started: datetime | None, runid: int) -> str:
-    """The suffix of a run that another process ends: both work it out, and no run of a restored store has the same."""
+    """The folder suffix of a handshake, which both processes derive; unique also after the store is restored."""
     return blake2b(f"{runid} {started}".encode(), digest_size=4).hexdigest()
 
 
-def prepare(project: Project, attempt: Attempt, suffix: str = "") -> dict[str, Home]:
-    """Create the folders of an attempt. One that is there already is another attempt's: then its own gets another name."""
-    made: dict[str, Home] = {}
-    for name, home in homes(project, attempt, suffix).items():
-        if "://" in home.folder and not suffix:  # where no folder can be created, a random name is as good
-            home = _renamed(home)
-        while "://" not in home.folder and not _created(home.folder, f"{name} {attempt.claim.dataid}"):
-            home = _renamed(home)
-        made[name] = home
-    return made
+def prepare(project: Project, attempt: Attempt, mark: str, suffix: str = "") -> dict[str, StagedOutput]:
+    """Create the folders of an attempt. If a folder exists, it belongs to another attempt, and a new name is used.
+
+    Versioned folders get a marker that identifies the run.
+    """
+    created: dict[str, StagedOutput] = {}
+    for name, output in staged_outputs(project, attempt, suffix).items():
+        if "://" in output.folder and not suffix:  # object stores have no folders to create: use a random name
+            output = _renamed(output)
+        here = f"{name} {attempt.claim.dataid}"
+        while "://" not in output.folder and not _created(output.folder, here):
+            output = _renamed(output)
+        if "://" not in output.folder and output.published == output.written:
+            _created(posixpath.join(output.folder, mark), here)
+        created[name] = output
+    return created
 
 
-def _renamed(home: Home) -> Home:
-    published = "" if home.published == home.written else home.published
-    return _in_folder(another_version_location(home.folder), posixpath.basename(home.written), published)
+def _renamed(output: StagedOutput) -> StagedOutput:
+    published = "" if output.published == output.written else output.published
+    return _in_folder(another_version_location(output.folder), posixpath.basename(output.written), published)
 
 
 def _created(folder: str, here: str) -> bool:
-    """Whether the folder is new; only its creator may write to it."""
+    """Create a folder; False if it exists, since only its creator may write to it."""
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.mkdir(folder)
     except OSError as error:
         if error.errno == errno.EEXIST and os.path.lexists(folder):
             return False
-        problem = NoSpace if error.errno in replacing.FULL else InvalidPath
-        raise problem(f"{here}: {folder} cannot be created: {error.strerror}") from None
+        raise _not_created(error, folder, here) from None
     return True
 
 
-Before = dict[str, tuple[tuple[object, ...], ...]]
+def _not_created(error: OSError, path: str, here: str) -> InvalidPath | NoSpace:
+    problem = NoSpace if error.errno in replacement.FULL else InvalidPath
+    return problem(f"{here}: {path} cannot be created: {error.strerror}")
 
 
-def before(project: Project, attempt: Attempt, own: Iterable[str]) -> Before:
-    """What lies at the chunk's own locations before its script starts, by dataset: names, sizes and times."""
-    return {
-        name: _signs(location_of(project.environment, attempt.catalogue.dataset(name), attempt.claim.dataid))
-        for name in own
-    }
+Snapshots = dict[str, str]  # dataset → digest of the files at a location; empty if there are none
 
 
-def check_written(project: Project, attempt: Attempt, name: str, home: Home, seen: Before) -> None:
-    """NotValidated when nothing is at the location of the attempt, and the chunk's own holds nothing that is new.
+def take_snapshots(attempt: Attempt, outputs: Mapping[str, StagedOutput]) -> Snapshots:
+    """Digests of names, sizes and times at the outputs' fixed locations, before the script starts.
 
-    Where versions stay with their attempts, the chunk's own location holds those of others: it is never published.
+    Versioned outputs need none: their folders are new.
     """
-    location = location_of(project.environment, attempt.catalogue.dataset(name), attempt.claim.dataid)
-    if home.published == home.written:
-        why = f"the script wrote nothing to ${name}_location ({home.written})"
-    elif seen.get(name) and seen[name] == _signs(location):
-        why = f"the script wrote nothing: what is at {location} lay there before it started"
+    found: Snapshots = {}
+    for name in attempt.claim.outputs:
+        output, dataset = outputs.get(name), attempt.catalogue.dataset(name)
+        if dataset.kind != "table" and (output is None or output.published != output.written):
+            found[name] = _digest_of(attempt.location(name))
+    return found
+
+
+def save_snapshots(project: Project, attempt: Attempt, outputs: Mapping[str, StagedOutput], suffix: str) -> None:
+    """Save the snapshots of the outputs' locations for the process that ends the attempt."""
+    for name, digest in take_snapshots(attempt, outputs).items():
+        if digest:
+            path = _snapshot_path(project, attempt.claim, name, outputs.get(name), suffix)
+            try:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                with open(path, "w") as file:
+                    file.write(f"{LOG_MARK.decode()}\n{digest}")
+            except OSError as error:
+                raise _not_created(error, path, f"{name} {attempt.claim.dataid}") from None
+
+
+def load_snapshots(project: Project, claim: Claim, outputs: Mapping[str, StagedOutput], suffix: str) -> Snapshots:
+    """The saved snapshots of the outputs' locations at the start of the attempt."""
+    found: Snapshots = {}
+    for name in claim.outputs:
+        with suppress(OSError), open(_snapshot_path(project, claim, name, outputs.get(name), suffix)) as file:
+            found[name] = file.read().partition("\n")[2]
+    return found
+
+
+def _snapshot_path(project: Project, claim: Claim, name: str, output: StagedOutput | None, suffix: str) -> str:
+    """In the folder of the attempt or, without one, among the logs, with whose retention it is removed."""
+    if output is not None:
+        return posixpath.join(output.folder, "_before")
+    path = log_path(project.logs, jobid=claim.jobid, dataid=name, epoch=claim.epoch, runid=suffix)
+    return str(path.with_suffix(BEFORE))
+
+
+def check_written(attempt: Attempt, name: str, output: StagedOutput | None, before: Snapshots) -> None:
+    """NotValidated if the script wrote neither to the attempt's location nor to the chunk's fixed location.
+
+    The fixed location of a versioned output contains other versions and is never published.
+    """
+    if output is not None and output.published == output.written:
+        why = f"the script wrote nothing to ${name}_location ({output.written})"
+    elif before.get(name):
+        location = attempt.location(name)
+        if before[name] != _digest_of(location):
+            return
+        why = f"the script wrote nothing: {location} is unchanged since the script started"
     else:
         return
     raise NotValidated(
-        f"{name} {attempt.claim.dataid}: {why}", hint=f"Let it write to ${name}_location, or remove what lies there."
+        f"{name} {attempt.claim.dataid}: {why}", hint=f"Write to ${name}_location, or remove the old output."
     )
 
 
-def _signs(location: str) -> tuple[tuple[object, ...], ...]:
+def _digest_of(location: str) -> str:
     if not location.startswith("/"):
-        return ()
+        return ""
     found = []
     for folder, _, names in os.walk(location) if os.path.isdir(location) else [(location, [], [""])]:
         for name in names:
@@ -154,57 +204,60 @@ def _signs(location: str) -> tuple[tuple[object, ...], ...]:
             with suppress(OSError):
                 facts = os.stat(path)
                 found.append((path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino))
-    return tuple(sorted(found))
+    return blake2b(repr(sorted(found)).encode(), digest_size=16).hexdigest() if found else ""
 
 
-def check_nothing_beside(name: str, home: Home) -> None:
-    """NotValidated for data beside what is published: it would be lost without a word."""
-    own = posixpath.basename(home.written)
-    beside = [each for each in files.names(home.folder) if each != own and files.is_data(each)]
+def check_nothing_beside(name: str, output: StagedOutput) -> None:
+    """NotValidated for data beside the published path, which would be lost silently."""
+    published = posixpath.basename(output.written)
+    beside = [each for each in files.names(output.folder) if each != published and files.is_data(each)]
     if beside:
         raise NotValidated(
-            f"{name}: the script wrote {beside[0]} beside its location, where nobody would find it",
-            hint=f"Only what is at ${name}_location is published: make that a folder, or write the rest elsewhere.",
+            f"{name}: the script wrote {beside[0]} beside its location, where it is not read",
+            hint=f"Only ${name}_location is published: make it a folder, or write other files elsewhere.",
         )
 
 
-def settle(claim: Claim, own: Mapping[str, Home], manifests: Mapping[str, Manifest]) -> None:
-    """Inside the commit: put what was prepared at its fixed location, and see that everything is what was looked at.
+def publish_files(claim: Claim, outputs: Mapping[str, StagedOutput], manifests: Mapping[str, Manifest]) -> None:
+    """Inside the commit, move staged outputs to their fixed locations and verify all manifests.
 
-    Must be idempotent: the store may begin its transaction anew.
+    Must be idempotent: the store may retry its transaction.
     """
-    for each in own.values():  # first of all of them: what one cannot replace keeps the others as they are
-        if each.published != each.written and files.exists(each.written):
-            replacing.check_kinds(each.written, each.published)
+    moved = [name for name, each in outputs.items() if each.published != each.written and files.exists(each.written)]
+    for name in moved:  # check all before any is replaced
+        replacement.check_kinds(outputs[name].written, outputs[name].published)
     for name, manifest in manifests.items():
-        home = own.get(name)
-        if home is not None and home.published != home.written:
-            if files.exists(home.written):
-                replacing.revoke(home.published, claim.epoch)
-                replacing.swap_in(home.written, home.published, home.folder)
+        output = outputs.get(name)
+        if output is not None and output.published != output.written:
+            if name in moved:
+                faults.point("settling")
+                replacement.revoke(output.published, claim.epoch)
+                replacement.swap_in(output.written, output.published, output.folder)
                 faults.point("settled")
             with suppress(OSError):
-                files.remove(home.folder)
+                files.remove(output.folder)
         difference = files.difference(manifest)
         if difference:
             raise NotValidated(
                 f"{name} {claim.dataid} changed after its script ended: {difference}",
                 hint=f"Something else writes to {manifest.location}, perhaps an earlier attempt on another host. "
-                f"Have it produced again: odf resubmit {name} {claim.dataid}",
+                f"Produce the chunk again: odf resubmit {name} {claim.dataid}",
             )
 
 
-def discard(own: Mapping[str, Home]) -> None:
-    """Remove the folders of an attempt in which nothing was written; all else somebody may want to look at."""
-    for home in own.values():
+def discard(outputs: Mapping[str, StagedOutput]) -> None:
+    """Remove the empty folders of an attempt; folders with files stay, for debugging."""
+    for output in outputs.values():
         with suppress(OSError):
-            os.rmdir(home.folder)
+            if all(map(is_mark, names := os.listdir(output.folder))):
+                for name in (*names, ""):
+                    os.rmdir(os.path.join(output.folder, name))
 
 
-def full_disk(own: Mapping[str, Home]) -> str:
-    """The location of an output whose disk is full; empty where none is."""
-    for home in own.values():
+def full_disk(outputs: Mapping[str, StagedOutput]) -> str:
+    """The location of an output whose disk is full; empty if there is none."""
+    for output in outputs.values():
         with suppress(OSError):
-            if not os.statvfs(home.folder).f_bavail:
-                return home.published
+            if not os.statvfs(output.folder).f_bavail:
+                return output.published
     return ""

@@ -1,37 +1,37 @@
-"""Vacuum: removes what no version points to, and old versions; never what is current, running, or not ours."""
+"""Removes old versions and leftovers of unpublished attempts; never current, running or foreign data."""
 
 from __future__ import annotations
 
 import os
 import posixpath
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 
 from .. import files
 from ..errors import BadDataid, BadId, InvalidPath, OdfError
 from ..files.quarantine import REJECTED
-from ..files.versions import OURS, chunk_location, epoch_of, is_plain, leftover_of, version_folder
+from ..files.versions import OURS, SCRIPT, chunk_location, epoch_of, is_plain, leftover_of, mark_name, version_folder
 from ..model import RUNNING, Catalogue, Dataset, Job
 from ..project import Project, is_inside, resolve_location
+from ..project.locations import check_root
 from ..project.trust import require
-from ..shapes import dataclass, field
-from ..store import Published, Store
+from ..store import Published, Store, UnpublishedAttempt
 
 KEEP = 2
 ATTEMPT, OLD = "attempt", "version"
-# A folder that is older than the attempt it is named after was written by somebody else: another store, or an old one.
+# A folder older than the attempt with its epoch belongs to another store; allow for differing clocks.
 _CLOCKS_DIFFER = 300.0
 _EVENTS = 1000
-_MAY_STILL_WRITE = 24 * 60 * 60.0  # seconds: what lost its chunk may go on on another host, and is looked at again
+_MAY_STILL_WRITE = 24 * 60 * 60.0  # seconds: attempts without a lease may still write on another host
 
-Attempts = Mapping[int, datetime | None]  # epoch → when it started
+Attempts = Mapping[int, UnpublishedAttempt]  # by epoch
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """One folder that may go: what an attempt left that published nothing, or an old version."""
+    """A folder to remove: the leftover of an unpublished attempt, or an old version."""
 
     datasetid: str
     dataid: str
@@ -42,53 +42,58 @@ class Stray:
 
 
 @dataclass
-class Plan:
-    """What may go, and what could not be looked at."""
+class VacuumPlan:
+    """The folders to remove, and the datasets that could not be inspected."""
 
     strays: list[Stray] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     tables: list[tuple[Dataset, Job]] = field(default_factory=list)
-    until: int | None = None  # of all datasets: nothing of attempts up to this run is left once the strays are gone
+    is_root_missing: bool = False
+    until: int | None = None  # after this vacuum of all datasets, no attempt up to this run has leftovers
 
     @property
     def bytes(self) -> int:
-        """How much would be free."""
+        """The bytes that removal frees."""
         return sum(stray.bytes for stray in self.strays)
 
 
-def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: int | None = None) -> Plan:
-    """Look for what may go, in these datasets or in all; changes nothing. keep: how many versions of each chunk stay."""
+def plan(store: Store, project: Project, datasetids: Sequence[str] = (), keep: int | None = None) -> VacuumPlan:
+    """Find the folders to remove, in these datasets or in all, without any change. `keep`: versions kept per chunk."""
     store.check_environment(project.environment.name)
     catalogue = store.catalogue()
-    wanted = [catalogue.dataset(name) for name in dict.fromkeys(datasetids or catalogue.datasets)]
-    attempts: dict[str, dict[str, dict[int, datetime | None]]] = {}
-    planned = Plan()
-    unfinished, until = [run.runid for run in store.running()], store.vacuumed_until()
-    for runid, jobid, dataid, epoch, started in store.unpublished_attempts(until):
-        attempts.setdefault(jobid, {}).setdefault(dataid, {})[epoch] = started
-        until = runid
-        if started is None or time.time() - started.timestamp() < _MAY_STILL_WRITE:
-            unfinished.append(runid)
-    planned.until = min([until, *(runid - 1 for runid in unfinished)])
-    for dataset in wanted:
+    selected = [catalogue.dataset(name) for name in dict.fromkeys(datasetids or catalogue.datasets)]
+    attempts: dict[str, dict[str, dict[int, UnpublishedAttempt]]] = {}
+    planned = VacuumPlan()
+    before = store.views.vacuumed_until()
+    # The next vacuum starts at this run instead of reading all runs.
+    recent = datetime.fromtimestamp(store.views.clock() - _MAY_STILL_WRITE, UTC)
+    until = max(before, store.views.newest_run_before(recent))
+    unfinished = [run.runid for run in store.views.running()]
+    for attempt in store.views.unpublished_attempts(before):
+        attempts.setdefault(attempt.jobid, {}).setdefault(attempt.dataid, {})[attempt.epoch] = attempt
+        if attempt.started is None or attempt.started > recent:
+            unfinished.append(attempt.runid)
+    for dataset in selected:
         producer = _producer(catalogue, dataset)
+        of_job = attempts.get(producer.jobid, {}) if producer else {}
         try:
             require(project, dataset, store.applied)
             if dataset.kind == "table" and producer is not None:
                 planned.tables.append((dataset, producer))
             elif dataset.kind == "file":
-                of_job = attempts.get(producer.jobid, {}) if producer else {}
-                planned.strays += _strays(store, project, dataset, of_job, _kept(dataset, keep))
+                planned.strays += _strays(store, project, dataset, of_job, _versions_to_keep(dataset, keep), unfinished)
         except OdfError as error:
+            planned.is_root_missing |= isinstance(error, InvalidPath)
             planned.left_out.append(f"{dataset.datasetid}: {error.message}")
+            unfinished += [attempt.runid for theirs in of_job.values() for attempt in theirs.values()]
     planned.strays = _unused(store, planned.strays)
-    if datasetids or planned.left_out:
-        planned.until = None
+    if not datasetids:
+        planned.until = min([until, *(runid - 1 for runid in unfinished)])
     return planned
 
 
-def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], list[str]]:
-    """Remove what was planned and nobody needs meanwhile: what went, and what could not be removed."""
+def vacuum(store: Store, project: Project, planned: VacuumPlan) -> tuple[list[Stray], list[str]]:
+    """Remove the planned folders that are still unused; returns the removed ones and the problems."""
     strays = _unused(store, planned.strays)
     versions: dict[str, list[tuple[str, int]]] = {}
     for stray in strays:
@@ -96,28 +101,28 @@ def vacuum(store: Store, project: Project, planned: Plan) -> tuple[list[Stray], 
             versions.setdefault(stray.datasetid, []).append((stray.dataid, stray.number))
     free = {
         (datasetid, *version)
-        for datasetid, wanted in versions.items()
-        for start in range(0, len(wanted), _EVENTS)
-        for version in store.vacuumed(datasetid, wanted[start : start + _EVENTS], why="odf vacuum")
+        for datasetid, old in versions.items()
+        for start in range(0, len(old), _EVENTS)
+        for version in store.vacuumed(datasetid, old[start : start + _EVENTS], why="odf vacuum")
     }
-    gone, problems = [], []
+    removed, problems = [], []
     for stray in strays:
         if stray.what == OLD and (stray.datasetid, stray.dataid, stray.number) not in free:
-            continue  # somebody went back to it, or reads it
+            continue  # in use again by a rollback or a reader
         try:
             _remove(project, stray.location)
-            gone.append(stray)
+            removed.append(stray)
         except (OSError, OdfError) as error:
             problems.append(f"{stray.location}: {error.message if isinstance(error, OdfError) else error}")
     if planned.until is not None and not problems:
         store.vacuumed_all(planned.until)
-    return gone, problems
+    return removed, problems
 
 
 def drop_staging_tables(
     store: Store, tables: Sequence[tuple[Dataset, Job]], password: Callable[[Dataset], str]
 ) -> tuple[int, list[str]]:
-    """Drop the staging tables that attempts left behind: how many went, and what could not be looked at."""
+    """Drop leftover staging tables of attempts; returns their number and the problems."""
     dropped, problems = 0, []
     for dataset, job in tables:
         try:
@@ -135,89 +140,113 @@ def drop_staging_tables(
 
 
 def is_over(store: Store, jobid: str, dataid: str, epoch: int) -> bool:
-    """Whether an attempt surely runs no more; one that this store does not know may be another store's."""
-    runs = [run for run in store.runs(jobid=jobid, dataid=dataid, n=1_000_000) if run.epoch == epoch]
+    """Whether an attempt has ended; False if this store does not know it, since it may belong to another store."""
+    runs = [run for run in store.views.runs(jobid=jobid, dataid=dataid, n=1_000_000) if run.epoch == epoch]
     return bool(runs) and all(run.status != RUNNING for run in runs)
 
 
 def _producer(catalogue: Catalogue, dataset: Dataset) -> Job | None:
-    """The job whose attempts write here; rejected rows are written by whoever writes the good ones."""
+    """The job that writes a dataset; rejected rows are written by the job of their source dataset."""
     producer = catalogue.producer(dataset.datasetid)
     source = dataset.datasetid.removesuffix(REJECTED)
     return catalogue.producer(source) if producer is None and source in catalogue.datasets else producer
 
 
-def _kept(dataset: Dataset, keep: int | None) -> int:
+def _versions_to_keep(dataset: Dataset, keep: int | None) -> int:
     declared = dataset.options.get("keep", KEEP)
     return keep if keep is not None else declared if isinstance(declared, int) else KEEP
 
 
 def _strays(
-    store: Store, project: Project, dataset: Dataset, attempts: Mapping[str, Attempts], keep: int
+    store: Store,
+    project: Project,
+    dataset: Dataset,
+    attempts: Mapping[str, Attempts],
+    keep: int,
+    unfinished: list[int],
 ) -> Iterator[Stray]:
-    dataids = {*attempts, *store.dataids_with_versions(dataset.datasetid, keep)}
-    for dataid in sorted(dataids):
+    """The folders of a dataset to remove. Runs whose files cannot be inspected, or must stay, are added to unfinished."""
+    old = [] if is_plain(dataset) else store.views.dataids_with_versions(dataset.datasetid, keep)
+    root = ""
+    for dataid in sorted({*attempts, *old}):
+        of_chunk = attempts.get(dataid, {})
+        runids = [attempt.runid for attempt in of_chunk.values()]
         try:
             location = chunk_location(dataset, resolve_location(project, dataset, dataid), dataid)
         except (BadDataid, BadId):
-            continue  # the dataset was partitioned in another way then
-        published = store.manifests(dataset.datasetid, dataid)
-        theirs = attempts.get(dataid, {})
-        yield from _staged(
-            dataset, dataid, location, theirs
-        )  # a script's too, which is plain unless declared otherwise
+            unfinished += runids  # the partition type has changed since
+            continue
+        root = root or check_root(project.environment, dataset, location)
+        if "://" not in root and not files.names(root):
+            unfinished += runids  # an empty root may be an unmounted mount point
+            continue
+        published = store.views.manifests(dataset.datasetid, dataid)
+        # Staged output exists for scripts too, whose datasets are plain by default.
+        yield from _staged(dataset, dataid, location, of_chunk, unfinished)
         if not is_plain(dataset):
-            yield from _unpublished(dataset, dataid, location, theirs, published)
+            yield from _unpublished(store, dataset, dataid, location, of_chunk, published)
             yield from _old(store, dataset, dataid, location, published, keep)
 
 
 def _unpublished(
-    dataset: Dataset, dataid: str, location: str, attempts: Attempts, published: Sequence[Published]
+    store: Store,
+    dataset: Dataset,
+    dataid: str,
+    location: str,
+    attempts: Attempts,
+    published: Sequence[Published],
 ) -> Iterator[Stray]:
     if not attempts:
         return
     locations = {version_folder(version.manifest.location, location) for version in published}
     for name in files.names(location):
         folder, epoch = posixpath.join(location, name), epoch_of(name)
-        if epoch is not None and epoch in attempts and folder not in locations and _is_of(folder, attempts[epoch]):
+        if epoch is None or epoch not in attempts or folder in locations or not _is_of(folder, attempts[epoch].started):
+            continue
+        # Another store may have the same epoch: require the marker, or on object stores, which have no empty folders, the age.
+        mark = posixpath.join(folder, mark_name(store.identity(), attempts[epoch].runid))
+        if "://" in folder or files.is_folder(mark):
             yield Stray(dataset.datasetid, dataid, ATTEMPT, epoch, folder, files.size(folder))
 
 
-def _staged(dataset: Dataset, dataid: str, location: str, attempts: Attempts) -> Iterator[Stray]:
-    """What attempts prepared for a fixed location, and what they moved out of the way for it."""
+def _staged(dataset: Dataset, dataid: str, location: str, attempts: Attempts, unfinished: list[int]) -> Iterator[Stray]:
+    """Staged output beside a fixed location, and old output that it replaced."""
     if not attempts:
         return
     parent = posixpath.dirname(location)
     names = files.names(parent)
-    is_there = posixpath.basename(location) in names
+    is_present = posixpath.basename(location) in names
     for name in names:
         leftover, folder = leftover_of(name, location), posixpath.join(parent, name)
         if leftover is None or leftover.epoch not in attempts:
             continue
-        # What was moved out of the way is as old as it was; it is the only copy if the attempt died just then.
-        if is_there if leftover.is_replaced else _is_of(folder, attempts[leftover.epoch]):
+        attempt = attempts[leftover.epoch]
+        if leftover.is_replaced and not is_present:
+            unfinished.append(attempt.runid)  # the attempt died during the exchange: this is the only copy
+        elif leftover.is_replaced or _is_of(folder, attempt.started):  # replaced output keeps its old time
             yield Stray(dataset.datasetid, dataid, ATTEMPT, leftover.epoch, folder, files.size(folder))
 
 
 def _old(
     store: Store, dataset: Dataset, dataid: str, home: str, published: Sequence[Published], keep: int
 ) -> Iterator[Stray]:
-    chunk = store.chunk(dataset.datasetid, dataid)
-    needed = {row.version for row in store.readers(dataset.datasetid, dataid) if row.status == RUNNING}
+    chunk = store.views.chunk(dataset.datasetid, dataid)
+    needed = {row.version for row in store.views.readers(dataset.datasetid, dataid) if row.status == RUNNING}
     needed |= {chunk.version} if chunk else set()
     needed |= {version.version for version in published[:keep]}
     locations = {version.manifest.location for version in published if version.version in needed}
     for version in published:
         if version.version in needed or version.manifest.location in locations:
             continue
-        # Where versions of this chunk lie, the folder that an epoch of ours wrote: all else is not ours to remove.
+        # Remove only version folders of this chunk that an attempt wrote.
         folder = version_folder(version.manifest.location, home)
-        if folder is not None and version.manifest.extra.get("writer") == OURS and files.is_folder(folder):
+        is_of_attempt = version.manifest.extra.get("writer") in (OURS, SCRIPT)
+        if folder is not None and is_of_attempt and files.is_folder(folder):
             yield Stray(dataset.datasetid, dataid, OLD, version.version, folder, files.size(folder))
 
 
 def _unused(store: Store, strays: Sequence[Stray]) -> list[Stray]:
-    """Those of these folders in which no chunk of any dataset has its current version, nor one that is being read."""
+    """The folders that contain no current version of any chunk, and none that is being read."""
     if not strays:
         return []
     by_folder: dict[str, list[Stray]] = {}
@@ -226,7 +255,7 @@ def _unused(store: Store, strays: Sequence[Stray]) -> list[Stray]:
             by_folder.setdefault(folder, []).append(stray)
     used: set[Stray] = set()
     for datasetid in store.catalogue().datasets:
-        for location in store.locations_in_use(datasetid):
+        for location in store.views.locations_in_use(datasetid):
             for path in {location.rstrip("/"), _real(location)}:
                 while path.strip("/"):
                     used.update(by_folder.get(path, ()))
@@ -239,7 +268,7 @@ def _real(location: str) -> str:
 
 
 def _is_of(folder: str, started: datetime | None) -> bool:
-    """Whether an attempt that started then can have written this; what is older, or no folder, is not its own."""
+    """Whether a folder is not older than an attempt that started at this time."""
     if started is None or not files.is_folder(folder):
         return False
     written = files.written(folder)
@@ -248,7 +277,7 @@ def _is_of(folder: str, started: datetime | None) -> bool:
 
 def _remove(project: Project, location: str) -> None:
     if not is_inside(location, project.environment.roots):
-        raise InvalidPath(f"it lies outside the roots of environment {project.environment.name}")
+        raise InvalidPath(f"the folder is outside the roots of environment {project.environment.name}")
     if files.exists(location) and not files.is_folder(location):
-        raise InvalidPath("it is a file or a link, not a folder of ours")
+        raise InvalidPath("this is a file or a link, not a folder of an attempt")
     files.remove(location)

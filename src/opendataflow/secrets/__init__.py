@@ -1,12 +1,12 @@
-"""The only room that decrypts: values under a key, the key itself, and keeping both out of everything else."""
+"""Encrypts and decrypts values, reads the key, and keeps secrets out of all output. No other package decrypts."""
 
 from __future__ import annotations
 
-from ..tokens import REDACTED, holds_secret, is_bound, is_java, is_secret_name, is_token, without_secrets
+from ..tokens import is_bound, is_java, is_token
 from .file import secret_file, sweep_secret_files
 from .key import KEY_VARIABLES, NEW, Key, child_environment, find_key, require_key, required
+from .process_key import ProcessKey, pgpassword, take
 from .redaction import Hidden, Redactor
-from .taken import Taken, take, workers_password
 from .token import (
     NO_ADDRESS,
     NO_TOKEN,
@@ -28,13 +28,12 @@ __all__ = [
     "NEW",
     "NO_ADDRESS",
     "NO_TOKEN",
-    "REDACTED",
     "STORE_CONTEXT",
     "TODAY",
     "Hidden",
     "Key",
+    "ProcessKey",
     "Redactor",
-    "Taken",
     "child_environment",
     "dataset_context",
     "decrypt",
@@ -42,20 +41,17 @@ __all__ = [
     "encrypt_as_java",
     "find_key",
     "form_of",
-    "holds_secret",
     "is_bound",
     "is_java",
-    "is_secret_name",
     "is_token",
     "lineage_context",
     "needs_rekey",
     "notify_context",
+    "pgpassword",
     "rekey",
     "require_key",
     "required",
     "secret_file",
     "sweep_secret_files",
     "take",
-    "without_secrets",
-    "workers_password",
 ]

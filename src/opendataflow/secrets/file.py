@@ -1,4 +1,4 @@
-"""Secrets in a file that exists only as long as the script that reads it."""
+"""Writes secrets to a private file that exists only while the script that reads it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def secret_file(directory: str | os.PathLike[str], values: Mapping[str, str]) ->
     path = Path(directory) / f"{SECRET_FILE_PREFIX}{os.urandom(8).hex()}"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        # The lock lasts as long as this process, so that sweep_secret_files can tell an orphan from a file in use.
+        # The lock lasts as long as this process: sweep_secret_files recognises orphans by the missing lock.
         fcntl.flock(handle, fcntl.LOCK_EX)
         with open(handle, "wb", closefd=False) as file:
             file.write(content)
@@ -38,7 +38,7 @@ def secret_file(directory: str | os.PathLike[str], values: Mapping[str, str]) ->
 
 
 def sweep_secret_files(directory: str | os.PathLike[str]) -> int:
-    """Remove the secret files of processes that died before they could, and return how many there were."""
+    """Remove the secret files that dead processes left behind, and return their number."""
     removed = 0
     try:
         names = os.listdir(directory)
@@ -51,11 +51,11 @@ def sweep_secret_files(directory: str | os.PathLike[str]) -> int:
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # An empty file holds no secret, and may be one that is being made and not yet locked.
+            # An empty file holds no secret; its process may not have locked it yet.
             if os.fstat(handle).st_size:
                 path.unlink(missing_ok=True)
                 removed += 1
-        except OSError:  # it is in use, or somebody else's
+        except OSError:  # the file is in use, or belongs to another user
             pass
         finally:
             os.close(handle)

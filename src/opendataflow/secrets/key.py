@@ -1,4 +1,4 @@
-"""The key: where it comes from, and how it stays hidden."""
+"""Reads the encryption key from the environment, a file or a command, and keeps it hidden."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..errors import BadConfig, BadKey, UsageError
 from ..tokens import holds_secret
 
 KEY_VARIABLES = ("PASSKEY", "PASSKEY_FILE", "PASSKEY_COMMAND")
-NEW = "NEW_"  # before each of them, for the key that a rekey moves to
+NEW = "NEW_"  # prefix of the variables for the new key of a rekey
 STORE_VARIABLE = "ODF_STORE"
-LIBPQ_VARIABLE = "PGPASSWORD"  # of the store, and of tables that are where psql would look
+LIBPQ_VARIABLE = "PGPASSWORD"  # for the store, and for tables at libpq's default address
 COMMAND_TIMEOUT = 30.0
 
 _PEPPER = os.urandom(16)
@@ -33,12 +33,12 @@ class Key:
         return "Key(hidden)"
 
     def __eq__(self, other: object) -> bool:
-        import hmac  # here and below, since most processes have no key
+        import hmac  # lazy, here and below: most processes have no key
 
         return isinstance(other, Key) and hmac.compare_digest(self._passphrase, other._passphrase)
 
     def __hash__(self) -> int:
-        # Peppered, so that a hash that reaches a log gives no cheap way to test guesses.
+        # Peppered: a hash in a log does not help to test guesses.
         import hmac
 
         return hash(hmac.digest(_PEPPER, self._passphrase, "sha256"))
@@ -48,7 +48,7 @@ class Key:
 
 
 def passphrase_of(key: Key) -> bytes:
-    """The passphrase itself, for the modules of this room alone."""
+    """The passphrase, for the modules of this package only."""
     return key._passphrase
 
 
@@ -65,12 +65,12 @@ def find_key(environ: Mapping[str, str], prefix: str = "") -> Key | None:
 
 
 def require_key(environ: Mapping[str, str], for_what: str) -> Key:
-    """Return the key, or refuse with the names of the variables that may hold it."""
+    """Return the key of an environment, or raise BadKey with the names of the variables that may hold it."""
     return required(find_key(environ), for_what)
 
 
 def required(key: Key | None, for_what: str) -> Key:
-    """Return the key that somebody found, or refuse with the names of the variables that may hold it."""
+    """Return the key; without one, raise BadKey with the names of the variables that may hold it."""
     if key is not None:
         return key
     raise BadKey(
@@ -80,7 +80,7 @@ def required(key: Key | None, for_what: str) -> Key:
 
 
 def secret_names(environ: Mapping[str, str]) -> list[str]:
-    """The variables that lead to a key or hold the store's password, its address among them where it does."""
+    """The variables that lead to a key or hold the store's password; ODF_STORE is one if its address holds a password."""
     names = [*KEY_VARIABLES, *(NEW + name for name in KEY_VARIABLES), LIBPQ_VARIABLE]
     if holds_secret(environ.get(STORE_VARIABLE, "")):
         names.append(STORE_VARIABLE)
@@ -88,14 +88,14 @@ def secret_names(environ: Mapping[str, str]) -> list[str]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without anything that leads to the key or the store's password."""
+    """Return the environment without the variables that lead to the key or the store's password."""
     hidden = secret_names(environ)
     return {name: value for name, value in environ.items() if name not in hidden}
 
 
 def to_bytes(text: str) -> bytes:
     """The bytes of a secret, as the environment or a file holds them."""
-    # What the environment holds need not be UTF-8; Python hands it over as escaped surrogates.
+    # Environment variables need not be UTF-8; Python represents other bytes as escaped surrogates.
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -123,21 +123,21 @@ def _read_key_file(path: str, source: str, environ: Mapping[str, str]) -> bytes:
         from shlex import quote
 
         raise BadConfig(f"{source} {path} is open to {others}", hint=f"Run: chmod 600 {quote(path)}")
-    # The path is not repeated: whoever mistakes the variable for PASSKEY has put the key there.
+    # The message omits the path: a user may have put the key itself into PASSKEY_FILE by mistake.
     raise BadConfig(f"{source} cannot be read: {reason}", hint="Set it to the path of the file that holds the key.")
 
 
 def _is_credential(path: str, mode: int, environ: Mapping[str, str]) -> bool:
-    """Whether systemd made this file: its folder opens to the service alone, and the group's bits may be those of an ACL."""
+    """Whether systemd created this file: only the service can open its folder, and group bits may come from an ACL."""
     folder = environ.get("CREDENTIALS_DIRECTORY")
     return bool(folder) and not mode & stat.S_IRWXO and os.path.dirname(os.path.abspath(path)) == folder
 
 
 def _run_key_command(command: str, source: str, environ: Mapping[str, str]) -> bytes:
-    import shlex  # only here: few keys come from a command
+    import shlex  # lazy: few keys come from a command
     import subprocess
 
-    # Neither the command line nor its output is ever repeated: either may hold the key.
+    # Messages omit the command line and its output: either may hold the key.
     try:
         done = subprocess.run(
             shlex.split(command),
@@ -157,4 +157,4 @@ def _run_key_command(command: str, source: str, environ: Mapping[str, str]) -> b
         problem = f"cannot be started: {error.strerror}"
     except (ValueError, IndexError):
         problem = "is not a command line"
-    raise BadConfig(f"{source} {problem}", hint="It runs without a shell; run it by hand to see what it says.")
+    raise BadConfig(f"{source} {problem}", hint="The command runs without a shell. Run it by hand to see its output.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,16 +12,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..files.checks import ChecksFailed as ChecksFailed
+from ..errors import BadDefinition
+from ..files.checks import ChecksFailed
 from ..files.quarantine import has_quarantine, is_within, limit_of
 from ..model import CheckResult, Consumed, Dataset, span
-from ..model.checks import ERROR, WARN, policy
-from ..model.remarks import QUARANTINE
-from ..shapes import dataclass, field
+from ..model.decision.remarks import QUARANTINE
+from ..model.definitions.checks import ERROR, WARN, policy
 from .check_kinds import probes
-from .checking import Facts, Load, Probe, about, any_of, null_counts, null_differences
-from .columns import Bounds, column, lies_within, quoted, type_of
+from .checking import CheckFacts, Load, Probe, about, any_of, null_counts, null_differences
+from .columns import Bounds, column, has_instants, lies_within, quoted, type_of
 from .fingerprint import fingerprint_metrics, fingerprint_of
+from .keys import INSTANT, as_text, bound_of
 from .observing import Figures, computed, how_many
 from .reading import Malformed, declared_schema
 from .schema import Difference, differences, from_ddl, not_null_columns
@@ -29,7 +31,7 @@ ROWS, BAD, LOWER, UPPER, MISFITS = "rows", "bad", "lower", "upper", "misfits"
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierPublishes:
     """What earlier publishes of a dataset say: its pinned schema, and the rows of its chunks, newest first."""
 
     schema: str = ""
@@ -41,7 +43,7 @@ class Past:
 class Surroundings:
     """What is around one chunk when it is judged."""
 
-    past: Past = field(default_factory=Past)
+    past: EarlierPublishes = field(default_factory=EarlierPublishes)
     bounds: Bounds | None = None
     rows_in: Callable[[str], int | None] = lambda datasetid: None
     load: Load | None = None
@@ -50,7 +52,9 @@ class Surroundings:
     spark_app: str = ""
     malformed: Malformed | None = None  # rows of the inputs that could not be read
     known: Mapping[str, Figures] = field(default_factory=dict)  # what a pass over many chunks found out, by check
+    mark: str = ""  # of the run, in the folder that it writes
     extra: Path | None = None  # a folder with other files that the job made for this version
+    location: str = ""  # of the chunk, if already known
 
 
 class Audit:
@@ -125,7 +129,7 @@ class Audit:
         if partition.type == "text":
             return summary.get(LOWER) == summary.get(UPPER) == self.dataid
         limits = self.around.bounds or span(partition, self.dataid)
-        return lies_within(type_of(self.schema, partition.column or ""), limits, summary.get(LOWER), summary.get(UPPER))
+        return lies_within(type_of(self.schema, partition.column or ""), limits, *self.span(summary))
 
     def details(self, figures: Figures, staged: Callable[[], DataFrame], *, without: Sequence[Probe] = ()) -> Figures:
         """A summary with every number in it that is not nought: counted by a pass of their own."""
@@ -147,7 +151,15 @@ class Audit:
 
     def span(self, figures: Figures) -> tuple[str | None, str | None]:
         """The least and the greatest value of the partition column, as ISO text."""
-        return _iso(figures.get(LOWER)), _iso(figures.get(UPPER))
+        return self._iso(figures.get(LOWER)), self._iso(figures.get(UPPER))
+
+    def _iso(self, value: object) -> str | None:
+        if value is None or not has_instants(self.schema, self.dataset.partition):
+            return _iso(value)
+        try:
+            return bound_of(INSTANT, str(value))
+        except BadDefinition:  # ISO has no text for a year after 9999
+            return None
 
     def results(
         self, figures: Figures, rows: int, staged: Callable[[], DataFrame], *, total: int | None = None
@@ -155,7 +167,9 @@ class Audit:
         """The verdict of every check, of drift and of emptiness; of quarantined rows where a total is given."""
         rejected = 0 if total is None else total - rows
         around = self.around
-        facts = Facts(rows, staged, rejected, around.past.rows, around.rows_in, around.load, around.now, around.known)
+        facts = CheckFacts(
+            rows, staged, rejected, around.past.rows, around.rows_in, around.load, around.now, around.known
+        )
         results = [*self.drift.results(figures, null_differences(figures, self._nulls)), *self._emptiness(rows)]
         for probe in self.probes:
             result = probe.result(figures, facts)
@@ -193,7 +207,8 @@ class Audit:
         if name is None or type_of(self.schema, name) is None:
             return {}
         value = column(self.schema, name)
-        return {LOWER: F.min(value).cast("string"), UPPER: F.max(value).cast("string")}
+        kind = INSTANT if has_instants(self.schema, self.dataset.partition) else ""
+        return {LOWER: as_text(kind, F.min(value)), UPPER: as_text(kind, F.max(value))}
 
     def _emptiness(self, rows: int) -> list[CheckResult]:
         if rows:
@@ -205,12 +220,14 @@ class Audit:
 class Drift:
     """How the columns of a chunk differ from those that were declared, or that the first publish had."""
 
-    def __init__(self, dataset: Dataset, past: Past, actual: StructType, known: list[Difference] | None = None) -> None:
+    def __init__(
+        self, dataset: Dataset, past: EarlierPublishes, actual: StructType, known: list[Difference] | None = None
+    ) -> None:
         self.expected = expected_schema(dataset, past)
         if known is None:
             known = differences(self.expected, actual) if self.expected is not None else []
         self.differences = known
-        # Unlike `empty`, drift that nobody spoke of is refused: whoever reads the dataset relies on its columns.
+        # Unlike `empty`, drift without a declared policy is refused: the readers of the dataset rely on its columns.
         self.severity = policy(dataset, "drift", "refuse")
 
     @property
@@ -237,7 +254,7 @@ def counted(conditions: Mapping[str, Column]) -> dict[str, Column]:
     return {name: how_many(condition) for name, condition in conditions.items()}
 
 
-def expected_schema(dataset: Dataset, past: Past) -> StructType | None:
+def expected_schema(dataset: Dataset, past: EarlierPublishes) -> StructType | None:
     """The columns that a chunk of this dataset must have; None before anything was declared or published."""
     declared = declared_schema(dataset)
     if declared is not None:

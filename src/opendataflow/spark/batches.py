@@ -6,8 +6,8 @@ import inspect
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, reduce
-from operator import xor
+from dataclasses import replace
+from functools import cache
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
@@ -15,22 +15,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..api import Chunk
+from ..api import ChunkContext
 from ..errors import BadConfig, OdfError
 from ..files.quarantine import has_quarantine
 from ..files.versions import OURS, another_version_location, is_one_file, version_location
 from ..model import Catalogue, Dataset, Job, Manifest
-from ..project import Project, resolve_location
-from ..shapes import replace
+from ..project import resolve_location
 from ..store import Claim
 from . import TAG
-from .auditing import ROWS, Audit, Drift, Past, Surroundings, in_expected_order
+from .auditing import ROWS, Audit, Drift, EarlierPublishes, Surroundings, in_expected_order
 from .checking import key_of
 from .chunks import Application, ChunkWork, publish_all
 from .code import Code, SqlJob, argument_of
 from .columns import quoted
 from .files import list_files, remove
-from .fingerprint import SUM, XOR, fingerprint_metrics
+from .fingerprint import PARTS, fingerprint_metrics
 from .formats import TEXTS, folder_columns, format_of, write_options
 from .observing import Figures, Observed
 from .parquet import Written, can_write, is_for_tasks, write_chunks
@@ -39,12 +38,12 @@ from .running import run_code
 from .session import app_id, is_connect
 from .sinks import FileSink
 from .staging import KEPT, Staged, manifest_of
-from .writing import check_types, not_read_back
+from .writing import check_types, free_location, not_read_back, write_mode
 
 _of_one_chunk = re.compile(r":(dataid|epoch|lower|upper)\b").search
 
 
-# Nobody else knows the location, and it is read back before anything of it counts: files may go there as tasks end.
+# No other process knows the location, and it is read back before anything of it counts: files may go there as tasks end.
 _COMMITTER = {
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -62,12 +61,12 @@ def check_batch(catalogue: Catalogue, job: Job, code: Code | None) -> None:
         raise BadConfig(f"job {job.jobid} cannot take its chunks in batches: {wrong}", hint=hint)
 
 
-def can_batch(spark: SparkSession, project: Project, catalogue: Catalogue, job: Job, claim: Claim) -> bool:
+def can_batch(spark: SparkSession, catalogue: Catalogue, job: Job, location: Callable[[str], str]) -> bool:
     """Whether a copy of one chunk can go the way of a batch, where its tasks write the files."""
     if is_connect(spark) or _problems(catalogue, job, None):
         return False
     outputs = map(catalogue.dataset, job.outputs)
-    return all(is_for_tasks(spark, each, resolve_location(project, each, claim.dataid)) for each in outputs)
+    return all(is_for_tasks(spark, each, location(each.datasetid)) for each in outputs)
 
 
 def _problems(catalogue: Catalogue, job: Job, code: Code | None) -> list[tuple[str, str]]:
@@ -113,10 +112,11 @@ def run_batch(app: Application, works: Sequence[ChunkWork], job: Job, code: Code
                 return known
             return counts[name]().get(work.claim.dataid, 0)
 
-        past = work.past.get(datasetid, Past())
-        return Surroundings(past, work.bounds, rows_in, app.load, work.claim.inputs, spark_app=application)
+        past = work.past.get(datasetid, EarlierPublishes())
+        facts = past, work.bounds, rows_in, app.load, work.claim.inputs
+        return Surroundings(*facts, spark_app=application, mark=work.mark)
 
-    whole = Chunk(job.jobid, "", 0, None, dict(job.env), {}, app.log)
+    whole = ChunkContext(job.jobid, "", 0, None, dict(job.env), {}, app.log)
     outputs = run_code(app.spark, code, job, frames, whole)
     staged: dict[str, dict[str, Staged]] = {}
     wrong: dict[str, OdfError] = {}
@@ -144,7 +144,8 @@ def _read(app: Application, works: Sequence[ChunkWork], dataset: Dataset) -> Dat
     if not tagged:
         return app.no_rows(dataset, works[0]).withColumn(TAG, F.lit(""))
     tasks = app.spark.sparkContext.defaultParallelism
-    return read_batch(app.spark, app.project, dataset, tagged, app.password, tasks=tasks)
+    are_placed = all(work.are_placed for work in works)
+    return read_batch(app.spark, app.project, dataset, tagged, app.password, tasks=tasks, are_placed=are_placed)
 
 
 def _publish(claim: Claim, outputs: Mapping[str, Staged], fence: Callable[[Claim], object]) -> Outcome:
@@ -169,10 +170,15 @@ def _stage(
     audit = Audit(plain, dataset, first.claim.dataid, around[first.claim.dataid], drift)
     if drift.differences:
         audit.require(drift.results({}))  # before anything is written
-    location = {work.claim.dataid: resolve_location(app.project, dataset, work.claim.dataid) for work in works}
+    location = {
+        work.claim.dataid: work.locations.get(dataset.datasetid)
+        or resolve_location(app.project, dataset, work.claim.dataid)
+        for work in works
+    }
     together = another_version_location(
         version_location(dataset, location[first.claim.dataid], first.claim.dataid, first.claim.epoch)
     )
+    together = free_location(app.spark, together, first.mark)
     try:
         tagged = df.select(*(F.col(quoted(name)) for name in plain.columns), TAG)
         written = _write(app.spark, tagged, audit, together)
@@ -190,7 +196,7 @@ def _stage(
             if dataid in written and (problem := written[dataid].problem) is not None:
                 done[dataid] = problem
             elif dataid in written:
-                sink = FileSink(app.spark, dataset, dataid, work.claim.epoch, location[dataid], audit.schema)
+                sink = FileSink(app.spark, dataset, dataid, work.claim.epoch, location[dataid], audit.schema, work.mark)
                 sink.adopt(written[dataid].files)
                 own = audit.twin(dataid, around[dataid])
                 if not own.is_clean(written[dataid].figures):
@@ -240,7 +246,7 @@ def _across(
 
 
 def _counts(frame: DataFrame) -> Callable[[], Mapping[str, int]]:
-    """How many rows each chunk of an input has, counted when somebody asks, and once."""
+    """How many rows each chunk of an input has, counted on demand, and once."""
     return cache(lambda: {row[0]: row[1] for row in frame.groupBy(TAG).count().collect()})
 
 
@@ -250,12 +256,12 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, location: str) -> d
         return write_chunks(df, audit, audit.suspicious(), location)
     check_types(audit.dataset, audit.schema)
     is_text = format_of(audit.dataset) in TEXTS
-    content = {ROWS: F.count(F.lit(1)), **fingerprint_metrics(audit.schema)}
+    content = {ROWS: F.count(F.lit(1)), **fingerprint_metrics(audit.schema)} if is_text else {}
     observed = Observed(df, content) if is_text else None
-    writer = (observed.df if observed else df).write.format(format_of(audit.dataset)).mode("error")
+    writer = (observed.df if observed else df).write.format(format_of(audit.dataset)).mode(write_mode(spark, location))
     writer.options(**write_options(audit.dataset), **_COMMITTER).partitionBy(TAG).save(location)
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])
-    metrics = {**audit.summary(), **(content if is_text else {})}
+    metrics = {**audit.summary(), **content}
     written = read_location(spark, audit.dataset, location, schema=schema, is_ours=True)
     rows = written.groupBy(TAG).agg(*(metric.alias(f"m{index}") for index, metric in enumerate(metrics.values())))
     files: dict[str, list[str]] = {}
@@ -275,9 +281,7 @@ def _is_all(observed: Figures | None, chunks: Sequence[Figures]) -> bool:
     """Whether the chunks that were read back are, together, what was written."""
     if observed is None:
         return False
-    together = {XOR: reduce(xor, (chunk[XOR] for chunk in chunks), 0)}
-    together |= {name: sum(chunk[name] for chunk in chunks) for name in (ROWS, SUM)}
-    return all((observed[name] or 0) == value for name, value in together.items())
+    return all((observed[name] or 0) == sum(chunk[name] for chunk in chunks) for name in (ROWS, *PARTS))
 
 
 def _judged(audit: Audit, sink: FileSink, summary: Figures) -> Staged | OdfError:

@@ -7,6 +7,7 @@ Null passes `accepted`, `range`, `regex` and `sql`, as it passes a CHECK of SQL:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -18,9 +19,8 @@ from pyspark.sql.types import BooleanType, DataType, NumericType, StringType, St
 
 from ..errors import BadDefinition
 from ..model import Check, Dataset, seconds, span
-from ..model.expression import check_expression
-from ..shapes import dataclass, replace
-from .checking import Across, Facts, Load, Probe, Verdict, any_of, key_of, null_counts, null_differences
+from ..model.definitions.expression import check_expression
+from .checking import Across, CheckFacts, Load, Probe, Verdict, any_of, key_of, null_counts, null_differences
 from .columns import Bounds, column, in_chunk, literal, type_of
 from .observing import Figures, computed
 from .problems import SPARK_ERRORS, reason_of
@@ -57,7 +57,7 @@ def _by_row(check: Check, bad: Callable[[], Column], value: Column | None = None
     """A check that looks at one row at a time: it passes when there is no bad one; some of the bad values are told."""
     name = f"bad {key_of(check)}"
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         count = int(figures.get(name) or 0)
         found: dict[str, object] = {}
         if count and value is not None and not facts.rejected:  # rows that were kept aside are not staged
@@ -77,7 +77,7 @@ def _schema(subject: _Subject, check: Check) -> Probe:
     of_types = differences(expected, subject.schema)
     nulls = null_counts(subject.schema, not_null_columns(expected))
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         texts = [str(difference) for difference in (*of_types, *null_differences(figures, nulls))]
         return Verdict(not texts, {"differences": texts} if texts else {})
 
@@ -87,7 +87,7 @@ def _schema(subject: _Subject, check: Check) -> Probe:
 def _rows(subject: _Subject, check: Check) -> Probe:
     params: Mapping[str, Any] = check.params
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         told: dict[str, object] = {"rows": facts.rows, **params}
         passed = params.get("min", 0) <= facts.rows <= params.get("max", facts.rows)
         if "within_percent" in params:
@@ -108,7 +108,7 @@ def _not_null(subject: _Subject, check: Check) -> Probe:
         return _missing(check, *missing)
     nulls = null_counts(subject.schema, names)
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         counts = {name: int(figures.get(f"nulls {name}") or 0) for name in names}
         return Verdict(not any(counts.values()), {"nulls": counts})
 
@@ -181,7 +181,7 @@ def _fresh(subject: _Subject, check: Check) -> Probe:
     metric = f"newest {name}"
     newest = F.unix_micros(F.max(column(subject.schema, name).try_cast("timestamp")))
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         micros = figures[metric]
         told: dict[str, object] = {"newest": None, "max_age": check.params["max_age"]}
         if micros is None:
@@ -227,7 +227,7 @@ def by_mark(probe: Probe, name: str) -> Probe:
 def _across(check: Check, across: Across, count: str) -> Probe:
     """A check that compares rows: it costs a pass of its own, unless one over many chunks has answered it."""
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         if key_of(check) in facts.known:
             return _verdict(facts.known[key_of(check)], count)
         return _verdict(computed(across.wrong(facts.staged(), facts.load, ()), across.metrics), count)
@@ -272,7 +272,7 @@ def _references(subject: _Subject, check: Check) -> Probe:
 
     probe = _across(check, Across(wrong, metrics, mark), "unknown_values")
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         if facts.load is None:
             return Verdict(False, {"unknown": f"no published chunk of {dataset} to compare with"})
         if key_of(check) not in facts.known and type_of(facts.load(dataset).schema, its_column) is None:
@@ -283,7 +283,7 @@ def _references(subject: _Subject, check: Check) -> Probe:
 
 
 def _conserves(subject: _Subject, check: Check) -> Probe:
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         rows_in = facts.rows_in(str(check.params["dataset"]))
         told = {"rows_in": rows_in, "rows_out": facts.rows, "rejected": facts.rejected}
         return Verdict(rows_in is not None and rows_in == facts.rows + facts.rejected, told)
@@ -305,7 +305,7 @@ def _sql(subject: _Subject, check: Check) -> Probe:
         raise BadDefinition(f"{where}: {expression} does not work here: {reason_of(problem)}") from None
     metric = f"sql {expression}"
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         return Verdict(figures[metric] is not False, {"expression": expression, "value": figures[metric]})
 
     return Probe(check, judge, metrics={metric: condition})

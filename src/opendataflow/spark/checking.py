@@ -19,7 +19,7 @@ Load = Callable[[str], DataFrame]
 
 
 @dataclass(frozen=True)
-class Facts:
+class CheckFacts:
     """What a verdict may need besides the figures of the chunk itself."""
 
     rows: int
@@ -57,7 +57,7 @@ class Probe:
     """One check, ready to be asked: what to observe, which rows are bad, and how to judge."""
 
     check: Check
-    judge: Callable[[Figures, Facts], Verdict]
+    judge: Callable[[Figures, CheckFacts], Verdict]
     conditions: Callable[[], Mapping[str, Column]] = dict  # how many rows fulfil each; made when somebody counts them
     metrics: Mapping[str, Column] = field(default_factory=dict)  # whatever else must be known of all rows
     is_by_row: bool = False
@@ -73,7 +73,7 @@ class Probe:
         """Which rows do not pass, where that can be told row by row."""
         return any_of(self.counts.values()) if self.is_by_row else None
 
-    def result(self, figures: Figures, facts: Facts) -> CheckResult:
+    def result(self, figures: Figures, facts: CheckFacts) -> CheckResult:
         """The verdict as it is kept in the manifest and in the receipt."""
         verdict = self.judge(figures, facts)
         return CheckResult(self.check.label, self.check.kind, self.check.severity, verdict.passed, verdict.figures)
@@ -89,7 +89,7 @@ def about(probe: Probe, dataid: str) -> Probe:
     if probe.check.kind != "span":
         return probe
 
-    def judge(figures: Figures, facts: Facts) -> Verdict:
+    def judge(figures: Figures, facts: CheckFacts) -> Verdict:
         verdict = probe.judge(figures, facts)
         return Verdict(verdict.passed, {**verdict.figures, "dataid": dataid})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
@@ -12,15 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from .. import faults
-from ..api import Chunk
+from ..api import ChunkContext
 from ..errors import BadKey, JobFailed, OdfError
 from ..files.quarantine import has_quarantine, rejected_id
 from ..model import Catalogue, Dataset, InputChunk, Job, Manifest, span
 from ..project import Project
-from ..shapes import dataclass, field
 from ..store.records import Claim
 from . import TAG
-from .auditing import Past, Surroundings
+from .auditing import EarlierPublishes, Surroundings
 from .code import Code
 from .columns import Bounds
 from .problems import whole_of
@@ -33,7 +33,7 @@ from .staging import Staged, stage
 def no_password(dataset: Dataset) -> str:
     """For those who use no tables."""
     if dataset.encryptedpass:
-        raise BadKey(f"dataset {dataset.datasetid} needs its password, and nobody decrypted it")
+        raise BadKey(f"dataset {dataset.datasetid} needs its password, which was not decrypted")
     return ""
 
 
@@ -63,7 +63,7 @@ class Application:
 
     def no_rows(self, dataset: Dataset, work: ChunkWork) -> DataFrame:
         """An input that has no chunk to read, as where its partition begins later: the columns that its chunks have."""
-        past = work.past.get(dataset.datasetid, Past())
+        past = work.past.get(dataset.datasetid, EarlierPublishes())
         return read_chunks(self.spark, self.project, dataset, (), self.password, pinned_schema=past.schema)
 
 
@@ -75,7 +75,10 @@ class ChunkWork:
     claim: Claim
     inputs: Sequence[InputChunk] = ()
     bounds: Bounds | None = None
-    past: Mapping[str, Past] = field(default_factory=dict)
+    past: Mapping[str, EarlierPublishes] = field(default_factory=dict)
+    mark: str = ""  # says in a folder that it was made for this claim
+    locations: Mapping[str, str] = field(default_factory=dict)  # of the outputs, if already known
+    are_placed: bool = False  # the gate has checked the locations of the inputs
 
     def chunks(self, datasetid: str) -> list[InputChunk]:
         """The chunks of one input."""
@@ -98,7 +101,7 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     claim = work.claim
     datasets = {item.datasetid: app.dataset(item.datasetid) for item in job.inputs}
     frames = {
-        datasetid: read_chunks(app.spark, app.project, dataset, chunks, app.password)
+        datasetid: read_chunks(app.spark, app.project, dataset, chunks, app.password, are_placed=work.are_placed)
         if (chunks := work.chunks(datasetid))
         else app.no_rows(dataset, work)
         for datasetid, dataset in datasets.items()
@@ -108,7 +111,7 @@ def run_chunk(app: Application, work: ChunkWork, job: Job, code: Code | None) ->
     if job.batch > 1:
         # Code that takes many chunks together finds the same column when it is given one.
         frames = {datasetid: frame.withColumn(TAG, F.lit(claim.dataid)) for datasetid, frame in frames.items()}
-    chunk = Chunk(
+    chunk = ChunkContext(
         claim.jobid,
         claim.dataid,
         claim.epoch,
@@ -156,7 +159,8 @@ def _kept_apart(app: Application, work: ChunkWork, frames: dict[str, DataFrame])
     malformed: dict[str, Malformed] = {}
     if any(has_quarantine(app.dataset(name)) for name in work.claim.outputs):
         for datasetid in frames:
-            apart = read_apart(app.spark, app.project, app.dataset(datasetid), work.chunks(datasetid))
+            chunks = work.chunks(datasetid)
+            apart = read_apart(app.spark, app.project, app.dataset(datasetid), chunks, are_placed=work.are_placed)
             if apart is not None:
                 frames[datasetid], malformed[datasetid] = apart
     return malformed
@@ -180,7 +184,7 @@ def _stage(
 
     claim, application = work.claim, app_id(app.spark)
     staged: dict[str, Staged] = {}
-    # Rows that nobody could read go aside with the first output that keeps rows aside.
+    # Rows that could not be read go aside with the first output that keeps rows aside.
     keeper = next((name for name in claim.outputs if has_quarantine(app.dataset(name))), "")
     for datasetid in claim.outputs:
         dataset = app.dataset(datasetid)
@@ -191,12 +195,14 @@ def _stage(
                 f"job {claim.jobid} gave nothing back for {datasetid}", hint="Return a DataFrame, or a dict of them."
             )
         around = Surroundings(
-            work.past.get(datasetid, Past()),
+            work.past.get(datasetid, EarlierPublishes()),
             work.bounds,
             rows_in,
             lambda name: frames[name] if name in frames else app.load(name),
             claim.inputs,
             spark_app=application,
+            mark=work.mark,
+            location=work.locations.get(datasetid, ""),
             malformed=reduce(operator.add, malformed.values()) if malformed and datasetid == keeper else None,
             extra=None if staged else extra,  # of the first output
         )

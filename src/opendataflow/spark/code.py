@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,9 +19,10 @@ from ..api import is_job, name_of
 from ..errors import BadConfig, BadJob
 from ..model import Job
 from ..project import find
-from ..shapes import dataclass
-from .code_rules import check_kept_sessions, check_sessions, check_shared_names, is_own
-from .session import no_spark_started
+from ..project.config import refuse_foreign
+from ..project.job_file import job_file
+from .code_rules import check_shared_names, files_of, is_own
+from .guards import IN_FUNCTION, JOB_MODULE, ON_IMPORT, check_threads, forget_threads, importing
 
 # What a function may ask for besides its datasets.
 EXTRAS = ("chunk", "spark", "extra")
@@ -29,7 +31,6 @@ _sql_token = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|;|[^-/'\"`;]+|.", re.DOTALL
 )
 _lock = threading.RLock()
-_files_of: dict[str, frozenset[Path]] = {}  # by module: the file of a job, and those of the project that it imports
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,16 @@ class SqlJob:
 Code = Callable[..., Any] | SqlJob
 
 
-def load_job(path: Path, jobid: str, job: Job | None = None) -> Code:
-    """The code of a job; BadConfig, naming the file, when it is not what it should be."""
+def load_job(path: Path, jobid: str, job: Job | None = None, start: Callable[[], object] | None = None) -> Code:
+    """The code of a job; BadConfig, naming the file, when it is not what it should be.
+
+    start starts Spark, for code that makes columns, or functions whose type is a text, when it is imported.
+    """
     if path.suffix == ".sql":
-        return _load_sql(path)
+        return load_sql(path)
     if path.suffix != ".py":
         raise BadConfig(f"{path}: this is a script, not a job for Spark", hint="Spark runs .py and .sql files.")
-    function = _find(_module(path), path, jobid)
+    function = _find(_with_spark(path, start), path, jobid)
     if job is not None:
         check_arguments(function, [item.datasetid for item in job.inputs], str(path))
     return function
@@ -62,7 +66,7 @@ def argument_of(datasetid: str) -> str:
 
 
 def check_arguments(function: Callable[..., Any], datasetids: list[str], where: str) -> None:
-    """Refuse a function that asks for what nobody gives."""
+    """Refuse a function with a parameter that is not known."""
     known = [*map(argument_of, datasetids), *EXTRAS]
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD or parameter.default is not parameter.empty:
@@ -74,7 +78,8 @@ def check_arguments(function: Callable[..., Any], datasetids: list[str], where: 
             )
 
 
-def _load_sql(path: Path) -> SqlJob:
+def load_sql(path: Path) -> SqlJob:
+    """The SELECT of a job."""
     text = _read(path)
     statement = without_comments(text).strip()
     while statement.endswith(";"):
@@ -114,9 +119,9 @@ def _read(path: Path) -> str:
         raise BadConfig(f"{path}: this is not UTF-8", hint="Save the file as UTF-8.") from None
 
 
-def jobs_in(path: Path) -> dict[str, Callable[..., Any]]:
+def jobs_in(path: Path, start: Callable[[], object] | None = None) -> dict[str, Callable[..., Any]]:
     """The @job functions of a file, by the names of their jobs; BadConfig when the file cannot be loaded."""
-    return _jobs_of(_module(path))
+    return _jobs_of(_with_spark(path, start))
 
 
 def _own(module: ModuleType) -> dict[str, Callable[..., Any]]:
@@ -149,14 +154,15 @@ def _find(module: ModuleType, path: Path, jobid: str) -> Callable[..., Any]:
 def _module(path: Path) -> ModuleType:
     """The file as a module of its own name, so that no job shadows a real module, nor another job."""
     path = path.resolve()
-    text = _read(path)
-    digest = hashlib.sha256(f"{path}\n{text}".encode()).hexdigest()[:16]
-    name = f"_odf_job_{argument_of(path.stem)}_{digest}"
+    file = job_file(path)
+    text = file.text or _read(path)
+    digest = hashlib.sha256(f"{path}\n{file.digest or text}".encode()).hexdigest()[:16]
+    name = f"{JOB_MODULE}{argument_of(path.stem)}_{digest}"
     with _lock:
         if name in sys.modules:
             return sys.modules[name]
         folders = _folders(path)
-        files = check_sessions(path, text, folders)
+        _check_owners(path, text, folders)
         # Last: helpers beside the job and beside dataflow.toml are found, and shadow nothing.
         sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
         spec = importlib.util.spec_from_file_location(name, path)
@@ -164,32 +170,54 @@ def _module(path: Path) -> ModuleType:
             raise BadConfig(f"{path}: cannot be loaded")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
+        forget_threads([path])
         try:
-            with no_spark_started(path):
+            with importing():
                 exec(compile(text, str(path), "exec"), module.__dict__)
-            check_kept_sessions(files)
         except BaseException as problem:
             del sys.modules[name]
             if isinstance(problem, Exception) and not isinstance(problem, BadJob):
                 raise _broken(path, problem) from problem
             raise
         _send_by_value(folders)
-        _files_of[name] = files
         return module
 
 
+def _check_owners(path: Path, text: str, folders: list[Path]) -> None:
+    """Refuse code that another user owns or can change: the file, its imports from the project, and what is compiled of them."""
+    for file in files_of(path, text, folders):
+        compiled = file.parent / "__pycache__"
+        for each in (file, compiled) if compiled.is_dir() else (file,):
+            refuse_foreign(each, folders[-1])
+
+
+def _with_spark(path: Path, start: Callable[[], object] | None) -> ModuleType:
+    try:
+        return _module(path)
+    except BadJob as problem:
+        if start is None or not isinstance(problem.__cause__, Exception) or not _needs_spark(problem.__cause__):
+            raise
+    start()
+    return _module(path)
+
+
 def check_after_call(function: Callable[..., Any]) -> None:
-    """Refuse a job that keeps its session for the next chunk: in a variable of its file, or of a module that it imports."""
-    check_kept_sessions(_files_of.get(function.__module__, frozenset()))
+    """Refuse a job that lost a refusal together with the thread that got it."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    if file:
+        path = Path(file)
+        check_threads(lambda: files_of(path, _read(path), _folders(path)))
 
 
 def check_beside_others(path: Path, jobid: str) -> None:
     """Refuse a job, whose chunks run side by side, that writes under names which all of them share."""
     if path.suffix == ".py":
         path = path.resolve()
-        module = _module(path)
-        others = [thing.__name__ for name, thing in _jobs_of(module).items() if name != jobid]
-        check_shared_names(path, _read(path), _folders(path), others)
+        file = job_file(path)
+        if file.problem is not None:
+            raise file.problem
+        others = [each.name for each in file.functions if each.jobid != jobid]
+        check_shared_names(path, file.text, _folders(path), others)
 
 
 def _jobs_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
@@ -202,12 +230,23 @@ def _folders(path: Path) -> list[Path]:
     return list(dict.fromkeys([path.parent, *([project.parent.resolve()] if project else [])]))
 
 
-def _broken(path: Path, problem: Exception) -> BadConfig:
+def _broken(path: Path, problem: Exception) -> BadConfig | BadJob:
     if isinstance(problem, SyntaxError) and problem.filename == str(path):
         return BadConfig(f"{path}: line {problem.lineno}: {problem.msg}", hint=(problem.text or "").strip())
     lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == str(path)]
     where = f"line {lines[-1]}: " if lines else ""
+    if _needs_spark(problem):
+        return BadJob(f"{path}: {where}the job {ON_IMPORT}", hint=IN_FUNCTION)
     return BadConfig(f"{path}: {where}{type(problem).__name__}: {problem}")
+
+
+def _needs_spark(problem: Exception) -> bool:
+    """Whether PySpark says that no Spark was started yet."""
+    from pyspark.errors import PySparkException
+
+    if isinstance(problem, AssertionError):  # columns assert that there is a context
+        return "_active_spark_context" in (traceback.extract_tb(problem.__traceback__)[-1].line or "")
+    return isinstance(problem, PySparkException) and problem.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS"
 
 
 def _send_by_value(folders: list[Path]) -> None:

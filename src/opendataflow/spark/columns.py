@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from ..errors import BadDefinition
 from ..model import Partition, span
-from ..model.dataid import TYPES
+from ..model.definitions.dataid import TYPES
 
 Bounds = tuple[str | None, str | None]
 
@@ -76,16 +76,25 @@ def in_chunk(schema: StructType, partition: Partition, dataid: str, bounds: Boun
     return _true(_between(value, kind, *limits))
 
 
+def has_instants(schema: StructType, partition: Partition) -> bool:
+    """Whether the bounds of the chunks are instants, as `odf shard` writes those of a timestamp; all others are local."""
+    kind = type_of(schema, partition.column) if partition.column else None
+    return partition.type == "range" and partition.count is None and isinstance(kind, TimestampType)
+
+
 def lies_within(kind: DataType | None, limits: Bounds | None, least: object, greatest: object) -> bool:
-    """Whether values from the least to the greatest, as Spark writes them, surely lie between the bounds of a chunk."""
+    """Whether values from the least to the greatest, as ISO text, surely lie between the bounds of a chunk.
+
+    Timestamps that have a time zone are not comparable with those that have none.
+    """
     read = next((read for types, read in _READ if isinstance(kind, types)), None)
     if read is None or limits is None or None in limits:
         return False
     try:
         low, high, lower, upper = (read(str(text)) for text in (least, greatest, *limits))
-    except (ValueError, ArithmeticError):
+        return bool(lower <= low and high < upper)
+    except (ValueError, ArithmeticError, TypeError):
         return False
-    return bool(lower <= low and high < upper)
 
 
 def _moment(text: str) -> datetime:
@@ -96,7 +105,8 @@ def _moment(text: str) -> datetime:
 # Only types whose texts order without doubt; of all others each row is asked.
 _READ: tuple[tuple[tuple[type, ...], Callable[[str], Any]], ...] = (
     ((IntegralType, DecimalType), Decimal),
-    ((DateType, TimestampType, TimestampNTZType), _moment),
+    ((DateType, TimestampNTZType), _moment),
+    ((TimestampType,), datetime.fromisoformat),
 )
 
 

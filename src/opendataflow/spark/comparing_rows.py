@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -28,7 +29,6 @@ from ..errors import BadDefinition, OdfError, UsageError
 from ..model import Dataset, InputChunk
 from ..model.printable import one_line
 from ..project import Project
-from ..shapes import dataclass
 from .columns import quoted
 from .formats import format_of
 from .problems import SPARK_ERRORS
@@ -45,7 +45,7 @@ Values = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ChangedValue:
     """A value of one column before and after, as texts; None is null."""
 
     column: str
@@ -58,7 +58,7 @@ class ChangedRow:
     """A row that both versions have: its key, and what is not the same."""
 
     key: Values
-    changed: tuple[Cell, ...]
+    changed: tuple[ChangedValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,10 +332,10 @@ def _examples(
     )
 
 
-def _cells(plan: _Plan, row: Row) -> Iterator[Cell]:
+def _cells(plan: _Plan, row: Row) -> Iterator[ChangedValue]:
     for index, pair in enumerate(plan.values):
         if row[f"c{index}"]:
-            yield Cell(pair.new, row[f"a{index}"], row[f"b{index}"])
+            yield ChangedValue(pair.new, row[f"a{index}"], row[f"b{index}"])
 
 
 def _named(row: Row, names: Sequence[str], pairs: Sequence[_Pair]) -> dict[str, str | None]:

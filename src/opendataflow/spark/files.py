@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from .. import files
 from ..errors import InvalidPath
-from ..files import replacing
+from ..files import replacement
 from ..files.versions import replaced_location
-from ..model import File
+from ..model import ManifestFile
 from .session import is_connect
 
 # Hadoop writes file:/x where others write file:///x, and encodes nothing: what looks like a URL is none.
@@ -27,7 +27,7 @@ def is_local(location: str) -> bool:
     return location.startswith("/")
 
 
-def list_files(spark: SparkSession, location: str) -> tuple[File, ...]:
+def list_files(spark: SparkSession, location: str) -> tuple[ManifestFile, ...]:
     """The data files at a location, in the order of their paths; InvalidPath when nothing is there."""
     listed = files.list_files(location) if is_local(location) else None
     if listed is None:
@@ -74,8 +74,8 @@ def swap_in(spark: SparkSession, staged: str, location: str, epoch: int, name: s
     """Put what this epoch staged, or one file of it, at the fixed location, instead of what was there."""
     old, new = replaced_location(staged), posixpath.join(staged, name) if name else staged
     if is_local(location):
-        replacing.revoke(location, epoch)
-        replacing.swap_in(new, location, staged)
+        replacement.revoke(location, epoch)
+        replacement.swap_in(new, location, staged)
     else:
         if exists(spark, location):
             rename(spark, location, old)
@@ -85,7 +85,7 @@ def swap_in(spark: SparkSession, staged: str, location: str, epoch: int, name: s
         remove(spark, staged)
 
 
-def list_by_hadoop(spark: SparkSession, location: str) -> tuple[File, ...] | None:
+def list_by_hadoop(spark: SparkSession, location: str) -> tuple[ManifestFile, ...] | None:
     """The data files at a location as Hadoop's file system lists them; None when nothing is there."""
     path, system = _hadoop(spark, location)
     if not system.exists(path):
@@ -102,11 +102,11 @@ def list_by_hadoop(spark: SparkSession, location: str) -> tuple[File, ...] | Non
     return tuple(sorted(listed))
 
 
-def _described(status: Any, name: str) -> File:
-    return File(name, int(status.getLen()), status.getModificationTime() / 1000)
+def _described(status: Any, name: str) -> ManifestFile:
+    return ManifestFile(name, int(status.getLen()), status.getModificationTime() / 1000)
 
 
-def list_by_reading(spark: SparkSession, location: str) -> tuple[File, ...] | None:
+def list_by_reading(spark: SparkSession, location: str) -> tuple[ManifestFile, ...] | None:
     """The data files as Spark itself lists them, for a server that alone can see them; the contents are not read."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
@@ -115,7 +115,7 @@ def list_by_reading(spark: SparkSession, location: str) -> tuple[File, ...] | No
         if problem.getCondition() != "PATH_NOT_FOUND":
             raise
         return None
-    listed = (File(_relative(row.path, location), row.length, row.changed / 1e6) for row in rows)
+    listed = (ManifestFile(_relative(row.path, location), row.length, row.changed / 1e6) for row in rows)
     return tuple(sorted(file for file in listed if files.is_data(file.path)))
 
 

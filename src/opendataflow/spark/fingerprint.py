@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -16,11 +17,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from .columns import quoted
 
-XOR, SUM = "fingerprint_xor", "fingerprint_sum"
+# The sum of the hashes, cut into parts, since a long would overflow: 2^41 rows fit into each.
+PARTS = ("fingerprint_low", "fingerprint_middle", "fingerprint_high")
+_PART_BITS = 22
 FORM = "odf2"
 
-# Bits of each hash that are summed: 2^39 rows cannot overflow a long.
-SUMMED_BITS = 24
 _MASK_BITS = 62  # columns whose nulls fit into one long
 
 
@@ -29,26 +30,30 @@ def row_hash(schema: StructType) -> Column:
     return F.expr(_row_hash(schema))
 
 
-def fingerprint_metrics(schema: StructType) -> dict[str, Column]:
-    """What is observed of the hashes: their xor, and a sum because equal rows cancel out in the xor.
+def in_parts(number: Any) -> list[Any]:
+    """The parts of hashes without a sign that are summed: of a number, or of an array."""
+    return [(number >> (place * _PART_BITS)) & ((1 << _PART_BITS) - 1) for place in range(len(PARTS))]
 
-    Spark computes a hash once for both; a hash in a column of its own would have Spark copy every row.
+
+def fingerprint_metrics(schema: StructType) -> dict[str, Column]:
+    """What is observed of the hashes: the parts of their sum. In a xor, rows that come twice would cancel out.
+
+    Spark computes a hash once for all parts; a hash in a column of its own would have Spark copy every row.
     SQL text, since a column that is built call by call costs a dozen calls of Java.
     """
-    number = _row_hash(schema)
-    return {
-        XOR: F.expr(f"bit_xor({number})"),
-        SUM: F.expr(f"sum(shiftrightunsigned({number}, {64 - SUMMED_BITS}))"),
-    }
+    number, mask = _row_hash(schema), (1 << _PART_BITS) - 1
+    shifted = (f"shiftrightunsigned({number}, {place * _PART_BITS})" for place in range(len(PARTS)))
+    return {name: F.expr(f"sum({each} & {mask}L)") for name, each in zip(PARTS, shifted, strict=True)}
 
 
 def fingerprint_of(figures: Mapping[str, object], rows: int, schema: StructType) -> str | None:
     """The fingerprint from what was observed; None for an empty chunk, since all of those are alike."""
-    xor, total = figures.get(XOR), figures.get(SUM)
-    if rows == 0 or not isinstance(xor, int) or not isinstance(total, int):
+    parts = [part for part in map(figures.get, PARTS) if isinstance(part, int)]
+    if rows == 0 or len(parts) < len(PARTS):
         return None
+    total = sum(part << (place * _PART_BITS) for place, part in enumerate(parts))
     columns = hashlib.sha256(_type_text(schema).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{FORM}:{rows:x}:{xor & (2**64 - 1):016x}:{total:x}:{columns}"
+    return f"{FORM}:{rows:x}:{total:x}:{columns}"
 
 
 def _row_hash(schema: StructType) -> str:

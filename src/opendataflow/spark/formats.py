@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ..errors import BadConfig
 from ..files.versions import is_one_file
 from ..model import Dataset
-from ..model.dataset import POSTGRES as POSTGRES
-from ..model.ids import shown
+from ..model.definitions.dataset import POSTGRES as POSTGRES
+from ..model.definitions.ids import shown
 
 CSV, JSON, TEXT, PARQUET, ORC, JDBC, POSTGRESQL = "csv", "json", "text", "parquet", "orc", "jdbc", "postgresql"
 DEFAULT = PARQUET

@@ -1,4 +1,4 @@
-"""Found: chunks that somebody else wrote (a script, a producer outside), read once and judged like our own."""
+"""Found: chunks that were written elsewhere (by a script, or outside), read once and judged like our own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ..errors import InvalidPath, NotValidated
 from ..files.versions import names_chunk
 from ..model import Dataset, Manifest
+from ..model.definitions.ddl import other_case
 from .auditing import MISFITS, ROWS, Audit, Drift, Surroundings, expected_schema
 from .columns import in_chunk
 from .files import list_files
@@ -18,7 +19,7 @@ from .lines import check_files
 from .observing import computed, how_many
 from .problems import SPARK_ERRORS, reason_of
 from .reading import CORRUPT, read_location, read_names, read_with_misfits
-from .schema import Difference, differences, to_ddl
+from .schema import RENAMED, Difference, differences, to_ddl
 from .session import app_id
 
 NOTHING = Surroundings()
@@ -53,6 +54,8 @@ def _read(
     if format_of(dataset) == JSON:
         inferred = read_location(spark, dataset, location).schema
         drifted = differences(expected, inferred, is_inferred=True)
+        renamed = other_case(expected.names, inferred.names).items()
+        drifted += [Difference(RENAMED, name, after=now) for name, now in renamed]
         actual = _typed(expected, inferred.fieldNames(), inferred)
     elif has_header(dataset):
         actual = _typed(expected, read_names(spark, dataset, location))
@@ -63,10 +66,11 @@ def _read(
 
 
 def _typed(expected: StructType, names: list[str], inferred: StructType | None = None) -> StructType:
-    """The columns that are there, in their order, with the types that they should have."""
-    known = {field.name.lower(): field for field in expected.fields}
+    """The columns that are there, in their order, with the types that they should have; in json their case counts."""
+    key = str if inferred else str.lower
+    known = {key(field.name): field for field in expected.fields}
     others = {field.name: field.dataType for field in inferred.fields} if inferred else {}
-    return StructType([known.get(name.lower(), StructField(name, others.get(name, StringType()))) for name in names])
+    return StructType([known.get(key(name), StructField(name, others.get(name, StringType()))) for name in names])
 
 
 def _only_chunk(df: DataFrame, dataset: Dataset, dataid: str, around: Surroundings) -> DataFrame:

@@ -7,8 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-
-from ..shapes import dataclass
+from dataclasses import dataclass
 
 OLDEST_JAVA = 17
 INSTALL_JAVA = "Install Java 17 or 21, or point JAVA_HOME to one. On Debian: apt-get install openjdk-21-jre-headless"

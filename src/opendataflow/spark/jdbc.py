@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import (
     DateType,
     IntegralType,
@@ -26,12 +26,15 @@ from pyspark.sql.types import (
 
 from ..errors import BadConfig, BadDefinition, LeaseLost, NotValidated, WrongData
 from ..model import TYPES, Dataset, from_ordinal, ordinal, span
-from ..model.dataset import table_name
-from .columns import Bounds, type_of
+from ..model.definitions.dataset import table_name
+from .columns import Bounds, column, type_of
+from .columns import literal as spark_literal
 from .formats import declared_options
+from .observing import computed, how_many
 from .problems import SPARK_ERRORS
 from .session import is_connect
 
+_MOMENTS = (DateType, TimestampType, TimestampNTZType)
 EPOCHS = "odf_epoch"  # as in PostgreSQL: which epoch of each chunk is in the tables beside it
 
 
@@ -41,21 +44,42 @@ def read_table(spark: SparkSession, dataset: Dataset, password: str, name: str =
 
 
 def stage_table(spark: SparkSession, df: DataFrame, dataset: Dataset, password: str, *, dataid: str, epoch: int) -> str:
-    """Load into a staging table of this epoch, and tell its name."""
+    """Load into a staging table of this epoch, and tell its name; NotValidated for values that the table would change."""
     if is_connect(spark):
         raise BadConfig(
             f"dataset {dataset.datasetid}: a table cannot be loaded over JDBC through Spark Connect",
             hint='Use a classic master, or for PostgreSQL: format = "postgresql"',
         )
-    own = {name.lower() for name in read_table(spark, dataset, password).columns}
-    missing = [name for name in df.columns if name.lower() not in own]
+    target = read_table(spark, dataset, password).schema
+    missing = [name for name in df.columns if type_of(target, name) is None]
     if missing:
         raise NotValidated(f"{dataset.datasetid} {dataid}: the table has no column {', '.join(missing)}")
     digest = hashlib.sha256(f"{dataset.datasetid}/{dataid}".encode()).hexdigest()[:8]
     staging = f"odf_{digest}_{epoch}"
     options = _options(dataset, password, _table(dataset, staging))
     df.write.format("jdbc").options(**options).mode("overwrite").save()
+    changed = _changed(read_table(spark, dataset, password, staging), target)
+    if changed:
+        drop_table(spark, dataset, password, staging)
+        raise NotValidated(
+            f"the rows do not fit the table of {dataset.datasetid}: {'; '.join(changed)}",
+            hint="Cast or round them in the job, or give the column of the table a wider type.",
+        )
     return staging
+
+
+def _changed(staged: DataFrame, target: StructType) -> list[str]:
+    """What INSERT … SELECT would convert to another value without an error, for each column."""
+    lost: dict[str, Column] = {}
+    for field in staged.schema.fields:
+        kind, own = type_of(target, field.name), field.dataType
+        alike = any(isinstance(kind, types) and isinstance(own, types) for types in (NumericType, _MOMENTS))
+        if kind is not None and kind != own and alike:
+            value = column(staged.schema, field.name)
+            as_kept = value.try_cast(kind).cast(own)
+            lost[f"column {field.name}: {kind.simpleString()}"] = how_many(~value.eqNullSafe(as_kept))
+    found = computed(staged, lost) if lost else {}
+    return [f"{name} does not hold the value of {rows:,} row{'s' * (rows > 1)}" for name, rows in found.items() if rows]
 
 
 def publish_table(
@@ -127,7 +151,7 @@ def _count(statement: Any, table: str, where: str) -> int:
 
 
 def drop_table(spark: SparkSession, dataset: Dataset, password: str, staging: str) -> None:
-    """Drop a staging table; who cannot leaves it for somebody else."""
+    """Drop a staging table; where that fails, it stays."""
     with suppress(Exception), _connection(spark, _options(dataset, password, _table(dataset))) as (connection, _):
         connection.createStatement().executeUpdate(f"DROP TABLE {_table(dataset, staging)}")
         connection.commit()
@@ -176,7 +200,11 @@ def _where(
             return format(_number(dataset, text), "f")
         if isinstance(kind, DateType):
             return str(dialect.compileValue(jvm.java.sql.Date.valueOf(text[:10])))
-        if isinstance(kind, (TimestampType, TimestampNTZType)):
+        if isinstance(kind, TimestampType):
+            # The moment that a reader asks for: in the session's zone, and printed in the machine's as Spark writes it.
+            moment: Any = spark.range(1).select(spark_literal(text, kind))
+            return str(dialect.compileValue(moment._jdf.head().get(0)))
+        if isinstance(kind, TimestampNTZType):
             # Timestamp.valueOf takes the machine's zone and prints in it again: what was written comes out.
             return str(dialect.compileValue(jvm.java.sql.Timestamp.valueOf(text.replace("T", " "))))
         return str(dialect.compileValue(text))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,7 +28,6 @@ from ..errors import BadConfig, BadDefinition
 from ..files.versions import names_chunk
 from ..model import Dataset
 from ..project import Environment, Project, resolve_location
-from ..shapes import NamedTuple
 from .columns import Bounds, column, type_of
 from .formats import JDBC, POSTGRES, declared_options, partitions_of
 from .lines import check_files
@@ -35,6 +35,7 @@ from .postgres.columns import TEXTS
 from .reading import Password, catalogue_table, declared_schema, read_location
 from .session import is_connect
 
+INSTANT = "timestamp"  # the kind of key whose bounds have a time zone
 NO_KEY = -1  # the bucket of rows without a key
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,7 +44,7 @@ _looks_like_hour = re.compile(r"\d{4}-\d\d-\d\dT\d\d:00:00").fullmatch
 _is_day = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
 
 
-class Key(NamedTuple):
+class RangeKey(NamedTuple):
     """A column that can be cut into ranges: its kind, and the type and value by which Spark compares it."""
 
     name: str
@@ -67,10 +68,10 @@ def read_all(
 ) -> DataFrame:
     """Every row of a dataset whose chunks share one location, or at least those between the bounds."""
     if dataset.kind == "table" and dataset.format in POSTGRES:
-        from .postgres import EVERY_ROW, Rows, read_table
+        from .postgres import EVERY_ROW, RowRange, read_table
 
         name = dataset.partition.column
-        rows = Rows(name, *bounds) if name else EVERY_ROW
+        rows = RowRange(name, *bounds) if name else EVERY_ROW
         parts = max(partitions_of(dataset), _parallelism(spark))
         return read_table(spark, dataset, password(dataset), rows, columns=columns, partitions=parts)
     if dataset.kind == "table" and dataset.format == JDBC:
@@ -91,7 +92,7 @@ def shares_one_location(dataset: Dataset) -> bool:
     return dataset.kind == "table" or (dataset.kind == "file" and not names_chunk(dataset, ""))
 
 
-def key_of(dataset: Dataset, schema: StructType, name: str, password: Password) -> Key:
+def key_of(dataset: Dataset, schema: StructType, name: str, password: Password) -> RangeKey:
     """The key column as ranges use it; BadDefinition when there is none, or its type has no order that all agree on."""
     kind = type_of(schema, name)
     if kind is None:
@@ -117,7 +118,7 @@ def key_of(dataset: Dataset, schema: StructType, name: str, password: Password) 
             'A numeric without precision needs a type on the dataset: numeric = "decimal(38,10)"',
         )
     is_compared_so = described.ddl == kind.simpleString()
-    return Key(name, described.kind, described.ddl, value if is_compared_so else value.cast(described.ddl))
+    return RangeKey(name, described.kind, described.ddl, value if is_compared_so else value.cast(described.ddl))
 
 
 class _Described(NamedTuple):
@@ -140,14 +141,14 @@ _KINDS: dict[type[DataType], _Described] = {
     FloatType: _Described("float", "double"),
     DoubleType: _Described("double", "double"),
     DateType: _Described("date", "timestamp_ntz"),
-    TimestampType: _Described("timestamp", "timestamp"),
+    TimestampType: _Described(INSTANT, "timestamp"),
     TimestampNTZType: _Described("timestamp_ntz", "timestamp_ntz"),
 }
 
 
 def as_text(kind: str, value: Column) -> Column:
     """A key as text that `bound_of` understands, whatever the session's time zone is."""
-    if kind == "timestamp":
+    if kind == INSTANT:
         return F.unix_micros(value).cast("string")
     return value.cast("date").cast("string") if kind == "date" else value.cast("string")
 
@@ -155,7 +156,7 @@ def as_text(kind: str, value: Column) -> Column:
 def bound_of(kind: str, text: str) -> str:
     """The key as a bound that PostgreSQL, Spark and Python all read alike; BadDefinition where it cannot be one."""
     try:
-        if kind == "timestamp":
+        if kind == INSTANT:
             return (_EPOCH + timedelta(microseconds=int(text))).isoformat()
         if kind == "timestamp_ntz":
             return datetime.fromisoformat(text).isoformat()
@@ -171,7 +172,7 @@ def bound_of(kind: str, text: str) -> str:
     return text[:-1] if kind == "text" and _looks_like_hour(text) else text
 
 
-def bucket(key: Key, cuts: Sequence[str]) -> Column:
+def bucket(key: RangeKey, cuts: Sequence[str]) -> Column:
     """How many of the ascending cuts are not above a row's key, by a binary search inside Spark; NO_KEY without a key."""
     # One constant for all cuts: a column for each would take Spark seconds to plan.
     texts = F.from_json(F.lit(json.dumps(list(cuts))), "array<string>")

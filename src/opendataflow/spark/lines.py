@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO
+from typing import IO, NamedTuple
 
 import pyarrow as pa
 
 from .. import files
 from ..errors import InvalidPath, NotValidated
-from ..files.listing import looking_at
-from ..model import Dataset, File
+from ..files.listing import filesystem_at
+from ..model import Dataset, ManifestFile
 from ..model.size import bytes_of
-from ..shapes import NamedTuple
 from .formats import CSV, JSON, TEXT, declared_options, format_of
 
 DEFAULT_MAX_LINE = "64MiB"
@@ -72,7 +71,7 @@ def check_files(dataset: Dataset, location: str | list[str]) -> None:
             _check_lines(dataset, one, listed)
 
 
-def _check_lines(dataset: Dataset, location: str, listed: tuple[File, ...]) -> None:
+def _check_lines(dataset: Dataset, location: str, listed: tuple[ManifestFile, ...]) -> None:
     limit = bytes_of(dataset.options.get("max_line", DEFAULT_MAX_LINE), f"dataset {dataset.datasetid}: max_line")
     is_one = os.path.isfile(location)
     paths = ((location if is_one else os.path.join(location, file.path), file) for file in listed)
@@ -108,7 +107,7 @@ def _separators(dataset: Dataset) -> tuple[bytes, ...]:
 
 def _problem(file: _File, ends: tuple[bytes, ...]) -> str:
     """What is wrong with a file; empty for nothing."""
-    with looking_at(file.path) as system, system.open(file.path) as raw:
+    with filesystem_at(file.path) as system, system.open(file.path) as raw:
         if file.codec is _PLAIN:
             is_too_long = _has_empty_window(raw, file, ends) and _has_long_line(raw, file.limit, ends)
         elif file.codec.arrow:

@@ -10,14 +10,23 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Catalog, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from ..errors import BadConfig
-from ..model.ids import shown
+from ..model.definitions.ids import shown
+from .guards import (
+    current_session,
+    guard,
+    guard_classic,
+    guard_names,
+    guard_stop,
+    guard_views,
+    working_for_a_chunk,
+)
 from .problems import reason_of
 from .session import another_session, is_connect
 
-_here = threading.local()  # .session: that of the chunk which this thread works for
 _cached: WeakKeyDictionary[SparkSession, list[DataFrame]] = WeakKeyDictionary()
 _for_copies: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -33,20 +42,22 @@ def own_session(
     Job code that asks Spark for the active session gets this one. What it cached is released in the end.
     """
     _prepare(spark)
-    own = another_session(spark)
-    _cached[own] = []
-    before = _become(own)
+    before = current_session()
     try:
-        _set(own, settings or {}, where)
-        yield own
+        with working_for_a_chunk(lambda: another_session(spark)) as own:
+            _cached[own] = []
+            try:
+                _make_active(own)
+                _set(own, settings or {}, where)
+                yield own
+            finally:
+                with suppress(Exception):  # a session that is gone has nothing left to give back
+                    _release(own)
+                if is_connect(own):
+                    own.stop()
     finally:
-        with suppress(Exception):  # a session that is gone has nothing left to give back
-            _release(own)
         with suppress(Exception):
-            _become(before or spark)
-        _here.session = before
-        if is_connect(own):
-            own.stop()
+            _make_active(before or spark)
 
 
 @contextmanager
@@ -85,39 +96,59 @@ def _release(own: SparkSession) -> None:
                 own.catalog.uncacheTable(table.name)
 
 
-def _become(spark: SparkSession) -> SparkSession | None:
-    """Make this the active session of this thread; the one that it had of its own before."""
-    before: SparkSession | None = getattr(_here, "session", None)
+def _make_active(spark: SparkSession) -> None:
+    """Make this the active session of this thread."""
     if is_connect(spark):
         type(spark)._active_session.session = spark  # type: ignore[attr-defined]
     else:
         classes: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
         classes.setActiveSession(spark._jsparkSession)
-    _here.session = spark
-    return before
-
-
-# PySpark keeps one active session for the whole process, and forgets who cached what. -----------------------------------
 
 
 def _prepare(spark: SparkSession) -> None:
+    """PySpark forgets which session cached what, and for which chunk a session was made."""
     frames: type[DataFrame]
     if is_connect(spark):
         from pyspark.sql.connect.dataframe import DataFrame as Connected
 
-        frames = Connected
+        frames, prepare = Connected, _prepare_connect
     else:
         from pyspark.sql.classic.dataframe import DataFrame as Classic
 
-        frames = Classic
+        frames, prepare = Classic, _prepare_classic
+    guard_classic()
     with _lock:
         if frames in _prepared:
             return
+        prepare(frames)
+        guard_views(frames, "createTempView", "createOrReplaceTempView", "registerTempTable")
         for name in ("cache", "persist"):
             setattr(frames, name, _noted(getattr(frames, name)))
-        if not is_connect(spark):
-            _answer_by_thread()
         _prepared.add(frames)
+
+
+def _prepare_classic(frames: type[DataFrame]) -> None:
+    guard(SparkSession, "_jsparkSession")
+    guard(DataFrameReader, "_jreader", lambda reader: reader._spark)
+    guard(DataStreamReader, "_jreader", lambda reader: reader._spark)
+    guard(Catalog, "_jcatalog", lambda catalog: catalog._sparkSession)
+    _guard_names(frames, DataFrameWriter, SparkSession)
+    guard_names(Catalog, lambda catalog: catalog._sparkSession, "createTable")
+
+
+def _prepare_connect(frames: type[DataFrame]) -> None:
+    from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectedWriter
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    guard(ConnectSession, "_client")
+    guard_stop(ConnectSession)
+    _guard_names(frames, ConnectedWriter, ConnectSession)
+
+
+def _guard_names(frames: type, writers: type, sessions: type) -> None:
+    guard_names(frames, lambda df: df.sparkSession, "createGlobalTempView", "createOrReplaceGlobalTempView", "writeTo")
+    guard_names(writers, lambda writer: writer._spark, "saveAsTable", "insertInto")
+    guard_names(sessions, lambda session: session, "sql")
 
 
 def _noted(method: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
@@ -128,33 +159,3 @@ def _noted(method: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         return method(frame, *args, **kwargs)
 
     return noted
-
-
-def _answer_by_thread() -> None:
-    """Whoever asks a classic PySpark for the active session, or for any, gets that of the chunk of this thread."""
-    from pyspark.sql import session as module
-
-    asked, made = SparkSession.getActiveSession, SparkSession.Builder.getOrCreate
-
-    def get_active(cls: type[SparkSession]) -> SparkSession | None:
-        return getattr(_here, "session", None) or asked()
-
-    def get_or_create(builder: Any) -> SparkSession:
-        own: SparkSession | None = getattr(_here, "session", None)
-        if own is None:
-            return made(builder)
-        module.SparkSession._get_j_spark_session_module(own._jvm).applyModifiableSettings(
-            own._jsparkSession, builder._options
-        )
-        return own
-
-    class OfThisThread:
-        """For RDD.toDF, which otherwise belongs to the session that was made last."""
-
-        def createDataFrame(self, *args: Any, **kwargs: Any) -> DataFrame:  # noqa: N802
-            return SparkSession.active().createDataFrame(*args, **kwargs)
-
-    SparkSession.getActiveSession = classmethod(get_active)  # type: ignore[method-assign, assignment]
-    SparkSession.Builder.getOrCreate = get_or_create  # type: ignore[method-assign, assignment]
-    module._monkey_patch_RDD(OfThisThread())  # type: ignore[arg-type]
-    module._monkey_patch_RDD = lambda sparkSession: None  # noqa: N803

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,16 +17,17 @@ from pyspark.sql import types as T
 
 from ..errors import OdfError
 from ..model import Dataset
-from ..shapes import dataclass, field
 from . import TAG
 from .auditing import BAD, LOWER, ROWS, UPPER, Audit
-from .columns import quoted, type_of
+from .columns import has_instants, quoted, type_of
 from .files import is_local
-from .fingerprint import SUM, SUMMED_BITS, XOR, row_hash
+from .fingerprint import PARTS, in_parts, row_hash
 from .formats import PARQUET, format_of, write_options
 
-_BAD, _HASH, _LOCAL = "__odf_bad", "__odf_hash", "__odf_local"
-_RESULT = f"{TAG} string, path string, rows long, bad long, lower string, upper string, hashes long, total long"
+_BAD, _HASH, _MOMENT = "__odf_bad", "__odf_hash", "__odf_moment"
+_RESULT = ", ".join(
+    [f"{TAG} string, path string, rows long, bad long, lower string, upper string", *(f"{name} long" for name in PARTS)]
+)
 _CODECS = ("snappy", "gzip", "zstd", "lz4", "none")
 _AT_ONCE = 1 << 18  # rows of a chunk that are kept together before they are written
 _PLAIN = (T.IntegralType, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -54,7 +57,7 @@ def is_for_tasks(spark: SparkSession, dataset: Dataset, location: str) -> bool:
 def can_write(spark: SparkSession, audit: Audit, location: str) -> bool:
     """Whether tasks can write these chunks: columns that are plain, and nothing to know that only Spark computes."""
     dataset = audit.dataset
-    known = {ROWS, LOWER, UPPER, XOR, SUM}
+    known = {ROWS, LOWER, UPPER, *PARTS}
     key = type_of(audit.schema, dataset.partition.column) if dataset.partition.column else None
     return (
         is_for_tasks(spark, dataset, location)
@@ -66,18 +69,19 @@ def can_write(spark: SparkSession, audit: Audit, location: str) -> bool:
 
 def write_chunks(df: DataFrame, audit: Audit, bad: Column | None, location: str) -> dict[str, Written]:
     """Write rows that carry their dataid in TAG below a location: by dataid, what was written."""
-    os.makedirs(location)
+    os.makedirs(location, exist_ok=True)
     columns = [F.col(quoted(name)) for name in audit.schema.fieldNames()]
-    told = {_BAD: F.lit(False) if bad is None else bad}
+    extra = {_BAD: F.lit(False) if bad is None else bad}
     if audit.has_fingerprint:
-        told[_HASH] = row_hash(audit.schema)
+        extra[_HASH] = row_hash(audit.schema)
     key = audit.dataset.partition.column
     name = next((own for own in audit.schema.fieldNames() if key and own.lower() == key.lower()), None)
     seen = name
     if name is not None and isinstance(type_of(audit.schema, name), T.TimestampType):
-        # The bounds of a chunk are of the session's time zone, and only Spark knows every name of one.
-        told[_LOCAL], seen = F.col(quoted(name)).cast("timestamp_ntz"), _LOCAL
-    rows = df.select(*columns, TAG).withColumns(told)
+        # Bounds are instants or of the session's time zone, and only Spark knows every name of one.
+        is_instant, value = has_instants(audit.schema, audit.dataset.partition), F.col(quoted(name))
+        extra[_MOMENT], seen = F.unix_micros(value) if is_instant else value.cast("timestamp_ntz"), _MOMENT
+    rows = df.select(*columns, TAG).withColumns(extra)
     task = _Write(location, tuple(audit.schema.fieldNames()), seen, audit.has_fingerprint, _codec(audit.dataset))
     written: dict[str, Written] = {}
     for row in rows.mapInArrow(task.write_parquet, _RESULT).collect():
@@ -92,19 +96,14 @@ def _add(figures: dict[str, Any], row: T.Row, audit: Audit, name: str | None) ->
     figures[ROWS] = figures.get(ROWS, 0) + row.rows
     figures[BAD] = figures.get(BAD, 0) + row.bad
     if name is not None:
-        kind = type_of(audit.schema, name)
+        is_number = isinstance(type_of(audit.schema, name), (T.IntegralType, T.DecimalType))
+        order = Decimal if is_number or has_instants(audit.schema, audit.dataset.partition) else str
         for end, text, choose in ((LOWER, row.lower, min), (UPPER, row.upper, max)):
             known = [value for value in (figures.get(end), text) if value is not None]
-            figures[end] = choose(known, key=_ordered(kind)) if known else None
+            figures[end] = choose(known, key=order) if known else None
     if audit.has_fingerprint:
-        figures[XOR] = figures.get(XOR, 0) ^ row.hashes
-        figures[SUM] = figures.get(SUM, 0) + row.total
-
-
-def _ordered(kind: T.DataType | None) -> Any:
-    from decimal import Decimal
-
-    return Decimal if isinstance(kind, (T.IntegralType, T.DecimalType)) else str
+        for name in PARTS:
+            figures[name] = figures.get(name, 0) + row[name]
 
 
 def _codec(dataset: Dataset) -> str:
@@ -151,7 +150,8 @@ class _File:
         self.path, self.task = path, task
         self.waiting: list[Any] = []
         self.writer: Any = None
-        self.held = self.rows = self.bad = self.hashes = self.total = 0
+        self.held = self.rows = self.bad = 0
+        self.hashes = [0] * len(PARTS)
         self.ends: list[Any] = []
 
     def add(self, rows: Any) -> None:
@@ -172,8 +172,8 @@ class _File:
         self.bad += pc.sum(table.column(_BAD)).as_py() or 0
         if self.task.has_hash:
             hashes = table.column(_HASH).to_numpy()
-            self.hashes ^= int(np.bitwise_xor.reduce(hashes))
-            self.total += int((hashes.view(np.uint64) >> np.uint64(64 - SUMMED_BITS)).sum())
+            sums = [int(part.sum()) for part in in_parts(hashes.view(np.uint64))]
+            self.hashes = [before + more for before, more in zip(self.hashes, sums, strict=True)]
         if self.task.key is not None:
             ends = pc.min_max(table.column(self.task.key)).as_py()
             self.ends += [end for end in ends.values() if end is not None]
@@ -187,7 +187,7 @@ class _File:
             self.flush()
         self.writer.close()
         ends = (_text(min(self.ends)), _text(max(self.ends))) if self.ends else (None, None)
-        return self.path, self.rows, self.bad, *ends, self.hashes, self.total
+        return self.path, self.rows, self.bad, *ends, *self.hashes
 
 
 def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
@@ -204,7 +204,6 @@ def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
 def _text(value: Any) -> str:
     """A value as Spark writes it."""
     from datetime import datetime
-    from decimal import Decimal
 
     if isinstance(value, Decimal):
         return format(value, "f")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -17,13 +18,12 @@ from pyspark.sql.types import DateType, StringType, StructType
 from ..errors import BadDefinition
 from ..model import Dataset, InputChunk, Job, span
 from ..model.bounds import Range, ends, order_by
-from ..model.dataid import TYPES
+from ..model.definitions.dataid import TYPES
 from ..model.timezone import time_zone
 from ..project import Environment, Project, resolve_location
-from ..shapes import dataclass, field
 from .columns import column, quoted, type_of
 from .fingerprint import fingerprint_metrics, fingerprint_of
-from .keys import Key, bucket, key_of, read_all, shares_one_location
+from .keys import RangeKey, bucket, key_of, read_all, shares_one_location
 from .problems import SPARK_ERRORS
 from .reading import Password, read_chunks
 from .running import copied
@@ -70,7 +70,7 @@ def contents_of(
 ) -> Contents:
     """Rows and fingerprint of each group of chunks (dataid → group), as a copy would publish them.
 
-    Without is_all nobody asks for what lies in no chunk, and less need be read.
+    Without is_all, what lies in no chunk is not asked for, and less need be read.
     """
     names = sorted(set(groups.values()))
     indexes = {name: index for index, name in enumerate(names)}
@@ -110,9 +110,8 @@ def _figures(labelled: DataFrame, dataset: Dataset, copy: Job | None) -> dict[in
         figures = row.asDict()
         count = int(figures[_ROWS])
         label = figures[_LABEL]
-        contents[WITHOUT if label is None else int(label)] = Content(
-            count, fingerprint_of(figures, count, plain.schema)
-        )
+        content = Content(count, fingerprint_of(figures, count, plain.schema))
+        contents[WITHOUT if label is None else int(label)] = content
     return contents
 
 
@@ -173,20 +172,20 @@ def _limits(dataset: Dataset, chunk: InputChunk) -> tuple[str, str]:
     return lower, upper
 
 
-def _key(dataset: Dataset, schema: StructType, password: Password) -> Key:
+def _key(dataset: Dataset, schema: StructType, password: Password) -> RangeKey:
     """The key; texts that are moments compare as those where the dataset is partitioned by time."""
     name = str(dataset.partition.column)
     kind = type_of(schema, name)
     if TYPES[dataset.partition.type].is_time and isinstance(kind, StringType):
         value = column(schema, name)
         moment = F.coalesce(value.try_cast("timestamp_ntz"), F.concat(value, F.lit(":00")).try_cast("timestamp_ntz"))
-        return Key(name, "timestamp_ntz", "timestamp_ntz", moment)
+        return RangeKey(name, "timestamp_ntz", "timestamp_ntz", moment)
     if dataset.partition.type == "hour" and isinstance(kind, DateType):
         raise BadDefinition(f"dataset {dataset.datasetid}: column {name} holds days, but the chunks are hours")
     return key_of(dataset, schema, name, password)
 
 
-def _comparable(dataset: Dataset, key: Key, dataid: str, limits: tuple[str, str]) -> tuple[str, str]:
+def _comparable(dataset: Dataset, key: RangeKey, dataid: str, limits: tuple[str, str]) -> tuple[str, str]:
     """The bounds of a chunk as the key is compared."""
     if not TYPES[dataset.partition.type].is_time:
         return limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,9 @@ from ..errors import BadConfig, DataNotReady, InvalidPath, NotValidated
 from ..files.quarantine import BECAUSE
 from ..files.versions import OURS, names_chunk
 from ..model import Dataset, InputChunk, Manifest, span
-from ..model.checks import ERROR, policy
-from ..model.dataset import table_name
+from ..model.definitions.checks import ERROR, policy
+from ..model.definitions.dataset import table_name
 from ..project import Environment, Project, check_places, resolve_location
-from ..shapes import dataclass
 from . import TAG
 from .columns import in_chunk, quoted
 from .footers import schema_in_footer
@@ -40,7 +40,7 @@ from .schema import DROPPED, RENAMED, differences, from_ddl
 from .session import is_connect
 
 if TYPE_CHECKING:
-    from .postgres import Rows
+    from .postgres import RowRange
 
 CORRUPT = "__odf_corrupt"
 
@@ -49,7 +49,7 @@ Password = Callable[[Dataset], str]
 
 
 def is_ours(manifest: Manifest) -> bool:
-    """Whether this room wrote the files, so that it knows exactly how they are written."""
+    """Whether this room wrote the files, so that it knows exactly how they are written; a script may write in any way."""
     return manifest.extra.get("writer") == OURS
 
 
@@ -66,8 +66,9 @@ def read_chunks(
     password: Password,
     *,
     pinned_schema: str = "",
+    are_placed: bool = False,
 ) -> DataFrame:
-    """The rows of these chunks together."""
+    """The rows of these chunks together; are_placed: the gate has checked their locations."""
     if not chunks:
         schema = declared_schema(dataset) or (from_ddl(pinned_schema) if pinned_schema else None)
         if schema is None:
@@ -76,7 +77,8 @@ def read_chunks(
                 f'declare them: [dataset.{dataset.datasetid}] schema = "…"',
             )
         return spark.createDataFrame([], schema)
-    check_places(_environment(where), dataset, chunks, always=True)
+    if not are_placed:
+        check_places(_environment(where), dataset, chunks, always=True)
     together = _read_together(spark, dataset, chunks)
     if together is not None:
         return together
@@ -95,14 +97,16 @@ def read_batch(
     password: Password,
     *,
     tasks: int,
+    are_placed: bool = False,
 ) -> DataFrame:
     """The rows of these chunks, each with the dataid that stands beside its chunk in the column TAG."""
     if dataset.kind == "table" and dataset.format in POSTGRES and dataset.partition.column is not None:
-        from .postgres import Part, read_parts
+        from .postgres import BatchPart, read_parts
 
-        parts = [Part(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
+        parts = [BatchPart(tag, _table_rows(dataset, chunk)) for tag, chunk in tagged]
         return read_parts(spark, dataset, password(dataset), parts, tasks)
-    check_places(_environment(where), dataset, (chunk for _, chunk in tagged), always=True)
+    if not are_placed:
+        check_places(_environment(where), dataset, (chunk for _, chunk in tagged), always=True)
     frames = (
         read_chunk(spark, where, dataset, chunk, password, is_one=len(tagged) == 1).withColumn(TAG, F.lit(tag))
         for tag, chunk in tagged
@@ -202,12 +206,17 @@ class Malformed:
 
 
 def read_apart(
-    spark: SparkSession, where: Project | Environment, dataset: Dataset, chunks: Sequence[InputChunk]
+    spark: SparkSession,
+    where: Project | Environment,
+    dataset: Dataset,
+    chunks: Sequence[InputChunk],
+    *,
+    are_placed: bool = False,
 ) -> tuple[DataFrame, Malformed] | None:
     """The rows of chunks of text that fit the declared schema, apart from those that do not.
 
     None where all rows fit, or where nothing has to be parsed. Both are kept in memory: Spark parses only the columns
-    that somebody asks for, so that the same row could be good for one question and malformed for the next.
+    that are asked for, so that the same row could be good for one question and malformed for the next.
     """
     schema = declared_schema(dataset)
     if dataset.kind != "file" or format_of(dataset) not in UNTYPED or schema is None:
@@ -219,7 +228,8 @@ def read_apart(
         (chunk.manifest.location if chunk.manifest else "") or resolve_location(where, dataset, chunk.dataid)
         for chunk in chunks
     ]
-    check_places(_environment(where), dataset, chunks, always=True)
+    if not are_placed:
+        check_places(_environment(where), dataset, chunks, always=True)
     check_files(dataset, locations)
     whole = read_with_misfits(spark, dataset, locations, schema, enforce="false")
     is_bad, columns = F.col(CORRUPT).isNotNull(), [quoted(name) for name in schema.fieldNames()]
@@ -276,7 +286,7 @@ def _read_together(spark: SparkSession, dataset: Dataset, chunks: Sequence[Input
 
 
 def _check_columns(spark: SparkSession, dataset: Dataset, dataid: str, location: str) -> None:
-    """Refuse files with types that lack a declared column, where nobody looked into them: Spark would read nulls."""
+    """Refuse files with types that lack a declared column, where they were not looked into: Spark would read nulls."""
     declared = declared_schema(dataset)
     if declared is None or format_of(dataset) not in (PARQUET, ORC) or policy(dataset, "drift", "refuse") != ERROR:
         return
@@ -304,19 +314,19 @@ def _unbounded(dataset: Dataset, dataid: str) -> BadConfig:
     )
 
 
-def _table_rows(dataset: Dataset, chunk: InputChunk) -> Rows:
+def _table_rows(dataset: Dataset, chunk: InputChunk) -> RowRange:
     """Which rows of a table of PostgreSQL a chunk is."""
-    from .postgres import EVERY_ROW, Rows
+    from .postgres import EVERY_ROW, RowRange
 
     column = dataset.partition.column
     if column is None:
         return EVERY_ROW
     if dataset.partition.type == "text":
-        return Rows(column, equals=chunk.dataid)
+        return RowRange(column, equals=chunk.dataid)
     lower, upper = chunk.bounds or span(dataset.partition, chunk.dataid) or (None, None)
     if lower is None and upper is None:
         raise _unbounded(dataset, chunk.dataid)
-    return Rows(column, lower, upper)
+    return RowRange(column, lower, upper)
 
 
 def _read_table(spark: SparkSession, dataset: Dataset, chunk: InputChunk, password: Password) -> DataFrame:

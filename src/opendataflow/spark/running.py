@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..api import Chunk, name_of
+from ..api import ChunkContext, name_of
 from ..errors import BadConfig, JobFailed, OdfError
 from ..model import Job
 from . import TAG
@@ -29,7 +29,7 @@ def run_code(
     code: Code | None,
     job: Job,
     frames: Mapping[str, DataFrame],
-    chunk: Chunk,
+    chunk: ChunkContext,
     extra: Path | None = None,
 ) -> Frames:
     """What the job's code makes of its inputs, by output dataset; extra is a folder for other files, if it asks for one."""
@@ -40,7 +40,7 @@ def run_code(
 
 
 def result_of(
-    spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], chunk: Chunk, extra: Path | None = None
+    spark: SparkSession, code: Code, frames: Mapping[str, DataFrame], chunk: ChunkContext, extra: Path | None = None
 ) -> object:
     """What the code gives back, whatever that is."""
     if isinstance(code, SqlJob):
@@ -50,12 +50,12 @@ def result_of(
 
 
 def failed(jobid: str, problem: BaseException) -> OdfError:
-    """What is told when the user's code, or Spark on its behalf, fails: the innermost cause, not the stack."""
+    """The error when the user's code, or Spark on its behalf, fails: the innermost cause, not the stack."""
     return named_cause(problem) or JobFailed(f"job {jobid} failed: {reason_of(problem)}")
 
 
 def _call(
-    function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: Chunk, extras: Mapping[str, Any]
+    function: Callable[..., Any], frames: Mapping[str, DataFrame], chunk: ChunkContext, extras: Mapping[str, Any]
 ) -> object:
     check_arguments(function, list(frames), f"job {chunk.jobid}")
     given: dict[str, Any] = {argument_of(name): frame for name, frame in frames.items()}
@@ -69,7 +69,7 @@ def _call(
         raise
     except Exception as problem:
         chunk.log.error("%s", whole_of(problem))
-        check_after_call(function)  # a session of another chunk is the cause of such a failure
+        check_after_call(function)  # what the thread did not do may be the cause of such a failure
         raise failed(name_of(function), problem) from problem
     check_after_call(function)
     return result
@@ -86,7 +86,7 @@ def extra_folder(code: object, datasetids: Iterable[str]) -> Iterator[Path | Non
         yield Path(folder)
 
 
-def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], chunk: Chunk) -> DataFrame:
+def _select(spark: SparkSession, sql: SqlJob, frames: Mapping[str, DataFrame], chunk: ChunkContext) -> DataFrame:
     """Chunks run side by side in one session: the inputs are named inside the query only, not as views of all."""
     given = {f"input_{index}": frame for index, frame in enumerate(frames.values())}
     query = sql.text

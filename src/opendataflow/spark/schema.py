@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import (
@@ -28,8 +29,7 @@ from pyspark.sql.types import (
 )
 
 from ..errors import BadDefinition
-from ..model.ids import shown
-from ..shapes import NamedTuple
+from ..model.definitions.ids import shown
 
 ADDED, DROPPED, RENAMED, RETYPED, NULLABLE = "added", "dropped", "renamed", "retyped", "nullable"
 

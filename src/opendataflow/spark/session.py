@@ -17,19 +17,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import BadConfig, BadJob, MissingDependency, install_command
+from ..errors import BadConfig, MissingDependency, install_command
 from ..model.printable import clean
-from ..shapes import NamedTuple
-from ..tokens import SECRET_NAMES
-from .code_rules import TAKE_SPARK
+from ..project.config import others_can_write
+from ..tokens import SECRET_NAMES, holds_secret
 from .java import INSTALL_JAVA, find_java
 from .settings import environment_of, needs_secret, spark_settings, without_parameters
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -64,24 +62,6 @@ def session(
             return _connect(SparkSession, options)
         with _keeping_interrupt_handler():
             return _classic(SparkSession, options, redact)
-
-
-@contextmanager
-def no_spark_started(path: Path) -> Iterator[None]:
-    """Refuse code that starts a Spark of its own inside, which has none of our settings, and end that Spark."""
-    from pyspark import SparkContext
-
-    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
-    try:
-        yield
-    finally:
-        started = SparkContext._active_spark_context
-        if context is None and started is not None:
-            started.stop()
-            if gateway is None and SparkContext._gateway is not None:
-                SparkContext._gateway.shutdown()
-                SparkContext._gateway = SparkContext._jvm = None
-            raise BadJob(f"{path}: it starts Spark when it is imported", hint=TAKE_SPARK)
 
 
 def another_session(spark: SparkSession) -> SparkSession:
@@ -185,7 +165,7 @@ def _classic(builder_of: type[SparkSession], options: dict[str, str], redact: Re
     errors = _JavaErrors()
     try:
         if SparkContext._gateway is None:
-            options = {**_private_folder(options), **options}
+            options = {**_private_folder(options), **_safe_path(), **options}
             _launch(options, errors, redact)
         if SparkContext._active_spark_context is None and needs_secret(options):
             # Only the context learns it, through the gateway: it is on no command line and in no file.
@@ -213,8 +193,13 @@ def _private_folder(options: Mapping[str, str]) -> dict[str, str]:
     return {"spark.local.dir": folder}
 
 
+def _safe_path() -> dict[str, str]:
+    """Spark's Python workers begin in the current folder and import from it first: not where others can put files."""
+    return {"spark.executorEnv.PYTHONSAFEPATH": "1"} if others_can_write(Path(".")) else {}
+
+
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """When Java is gone, py4j puts a stack on the screen, through the root logger; whoever asked Java tells it in a line."""
+    """When Java is gone, py4j puts a stack on the screen, through the root logger; the caller of Java reports it in a line."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
@@ -243,7 +228,7 @@ def _read_by_thread(name: str, put: Callable[[str], None], redact: Redact) -> It
     def read() -> None:
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                with suppress(Exception):  # whoever cannot show a line must still take the next, or Java waits for him
+                with suppress(Exception):  # when a line cannot be shown, the next must still be read, or Java blocks
                     put(clean(redact(line.rstrip("\r\n"))))
 
     reading, writing = os.pipe()
@@ -254,13 +239,18 @@ def _read_by_thread(name: str, put: Callable[[str], None], redact: Redact) -> It
         os.close(writing)
 
 
+def _is_secret(key: str, value: str) -> bool:
+    """Whether a setting is kept from the command line: by its name, or for what its value holds where nothing needs it to start."""
+    return bool(_looks_secret(key)) or (key.startswith(("spark.hadoop.", "spark.sql.")) and holds_secret(value, key))
+
+
 def _launch(options: dict[str, str], errors: _JavaErrors, redact: Redact) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False)
-    # These end up in a command line, which everybody on the machine can read; the context gets all of them later.
-    conf.setAll([(key, value) for key, value in options.items() if not _looks_secret(key)])
+    # These end up in a command line, which every user of the machine can read; the context gets all of them later.
+    conf.setAll([(key, value) for key, value in options.items() if not _is_secret(key, value)])
     with (
         _read_by_thread("spark-stdout", _put_output, redact) as output,
         _read_by_thread("spark-stderr", errors.put, redact) as error_output,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..errors import BadConfig
-from ..model.ids import shown
+from ..model.definitions.ids import shown
 from ..tokens import SECRET_NAMES
 
 DEFAULT_MASTER = "local[*]"
 
-# Short names for what nearly everybody sets; every other key is Spark's own, with or without "spark." in front.
+# Short names for what is set most; every other key is Spark's own, with or without "spark." in front.
 SHORT = {
     "master": "spark.master",
     "remote": "spark.remote",
@@ -24,7 +24,7 @@ SHORT = {
 
 DEFAULTS = {
     "spark.log.level": "FATAL",  # an error of Java is told by whom it hits: in one line, and all of it in that run's log
-    "spark.redaction.regex": SECRET_NAMES,
+    "spark.redaction.regex": rf"{SECRET_NAMES}|://[^@/:\s]*:[^@/\s]+@|https?://[^@/:?#\s]+@",  # of names and of values
     "spark.scheduler.mode": "FAIR",  # chunks that run side by side share the cores instead of queueing
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # With a limit in bytes Spark measures a batch anew after every row, which takes as long as all the rest; a limit

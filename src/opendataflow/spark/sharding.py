@@ -7,6 +7,7 @@ what lies between the cuts, and the pieces are put together evenly: the counts a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -18,10 +19,9 @@ from ..errors import DataNotReady, JobFailed, NotValidated, OdfError, UsageError
 from ..model import Dataset
 from ..model.bounds import Range, Size, after, ends, even
 from ..project import Environment, Project, resolve_location
-from ..shapes import dataclass
 from .files import list_files
 from .formats import POSTGRES
-from .keys import Key, as_text, bound_of, bucket, key_of, read_all
+from .keys import RangeKey, as_text, bound_of, bucket, key_of, read_all
 from .observing import Figures, computed
 from .problems import SPARK_ERRORS, named_cause, reason_of
 from .reading import Password
@@ -104,7 +104,7 @@ def shards_of(
         raise unreadable(dataset, problem) from problem
 
 
-def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Range]) -> _Looked:
+def _looked_at(keys: DataFrame, key: RangeKey, dataset: Dataset, known: Sequence[Range]) -> _Looked:
     """How many rows there are, and what lies above and below the known ranges."""
     low, high = ends(known) if known else (None, None)
     value = key.value
@@ -137,7 +137,7 @@ def _looked_at(keys: DataFrame, key: Key, dataset: Dataset, known: Sequence[Rang
     return _Looked(told["total"], tuple(side for side in sides if side.rows))
 
 
-def _side(key: Key, told: Figures, name: str, *, lower: str | None = None, upper: str | None = None) -> _Side:
+def _side(key: RangeKey, told: Figures, name: str, *, lower: str | None = None, upper: str | None = None) -> _Side:
     rows, least, greatest = (told[f"{name} {figure}"] for figure in ("rows", "least", "greatest"))
     if not rows:
         return _Side(0, "", "")
@@ -161,7 +161,7 @@ def _asked(dataset: Dataset, size: Size, looked: _Looked, known: int, all_bytes:
     return -(-looked.outside // rows)
 
 
-def _cut(keys: DataFrame, key: Key, side: _Side, parts: int, sample: int) -> list[Shard]:
+def _cut(keys: DataFrame, key: RangeKey, side: _Side, parts: int, sample: int) -> list[Shard]:
     """One side in at most so many even ranges."""
     # Rows that arrive while we look are left to the next time.
     scope = keys.where((key.value >= key.literal(side.least)) & (key.value <= key.literal(side.greatest)))
@@ -178,7 +178,7 @@ def _cut(keys: DataFrame, key: Key, side: _Side, parts: int, sample: int) -> lis
     return [Shard(*shard) for shard in zip(lowers, uppers, counts, strict=True)]
 
 
-def _quantiles(keys: DataFrame, key: Key, parts: int) -> tuple[list[str], list[int]]:
+def _quantiles(keys: DataFrame, key: RangeKey, parts: int) -> tuple[list[str], list[int]]:
     """The first key of each of at most so many even parts, and how many rows each part has."""
     in_order = Window.orderBy("key")
     everything = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -213,7 +213,7 @@ def _ascending(cuts: list[str], rows: list[int]) -> tuple[list[str], list[int]]:
     return kept_cuts, kept_rows
 
 
-def _counted(keys: DataFrame, key: Key, cuts: Sequence[str]) -> list[int]:
+def _counted(keys: DataFrame, key: RangeKey, cuts: Sequence[str]) -> list[int]:
     """How many rows lie from each cut to the next; what lies below the first belongs to it too."""
     counts = keys.groupBy(bucket(key, cuts[1:]).alias("index")).count().collect()
     rows_between = {int(row["index"]): int(row["count"]) for row in counts}
@@ -221,7 +221,7 @@ def _counted(keys: DataFrame, key: Key, cuts: Sequence[str]) -> list[int]:
 
 
 def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset, password: Password) -> int:
-    """How large the dataset is where it lies; UsageError when nobody knows."""
+    """How large the dataset is where it lies; UsageError when that is not known."""
     total = 0
     if dataset.kind == "file":
         total = sum(file.bytes for file in list_files(spark, resolve_location(where, dataset, "1")))
@@ -241,5 +241,5 @@ def bytes_of(spark: SparkSession, where: Project | Environment, dataset: Dataset
 
 
 def unreadable(dataset: Dataset, problem: BaseException) -> OdfError:
-    """What is told when Spark cannot read the dataset."""
+    """The error when Spark cannot read the dataset."""
     return named_cause(problem) or JobFailed(f"dataset {dataset.datasetid} cannot be read: {reason_of(problem)}")

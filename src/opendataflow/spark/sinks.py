@@ -8,6 +8,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +17,8 @@ from pyspark.sql.types import StructType
 from .. import files as data_files
 from ..errors import BadConfig, OdfError
 from ..files.versions import chunk_location, is_one_file, is_plain, staging_location, version_location
-from ..model import Dataset, File, Manifest, span
-from ..shapes import replace
+from ..model import Dataset, Manifest, ManifestFile, span
+from ..model.definitions.dataset import table_location
 from .columns import Bounds, in_chunk
 from .files import is_local, list_files, rename, swap_in
 from .formats import JDBC, POSTGRES, POSTGRESQL, format_of
@@ -52,7 +53,7 @@ class Sink(ABC):
         return None
 
     def kept(self) -> str:
-        """Where somebody can look at what was written and not published; empty where nothing is left."""
+        """Where what was written and not published can be looked at; empty where nothing is left."""
         return ""
 
     def take(self, folder: Path) -> list[str]:
@@ -77,10 +78,17 @@ class FileSink(Sink):
     """A folder of this epoch; or a fixed location, which is replaced when published."""
 
     def __init__(
-        self, spark: SparkSession, dataset: Dataset, dataid: str, epoch: int, location: str, schema: StructType
+        self,
+        spark: SparkSession,
+        dataset: Dataset,
+        dataid: str,
+        epoch: int,
+        location: str,
+        schema: StructType,
+        mark: str = "",
     ) -> None:
         super().__init__(spark, dataset, dataid, epoch)
-        self.schema = schema
+        self.schema, self.mark = schema, "" if is_plain(dataset) else mark
         self.target = chunk_location(dataset, location, dataid)
         self.location = (
             staging_location(self.target, epoch)
@@ -88,17 +96,17 @@ class FileSink(Sink):
             else version_location(dataset, location, dataid, epoch)
         )
         self.is_visible = is_plain(dataset)
-        self.files: tuple[File, ...] = ()
+        self.files: tuple[ManifestFile, ...] = ()
 
     def write(self, df: DataFrame) -> None:
         check_types(self.dataset, df.schema)
-        self.location = free_location(self.spark, self.location)
+        self.location = free_location(self.spark, self.location, self.mark)
         write_files(df.coalesce(1) if is_one_file(self.dataset) else df, self.dataset, self.location)
         self.files = list_files(self.spark, self.location)
 
     def adopt(self, files: Sequence[str]) -> None:
         """Take files that were written for many chunks together, and are this one's."""
-        self.location = free_location(self.spark, self.location)
+        self.location = free_location(self.spark, self.location, self.mark)
         for number, file in enumerate(files):
             suffix = posixpath.basename(file).partition(".")[2]
             rename(self.spark, file, posixpath.join(self.location, f"part-{number:05d}.{suffix}"))
@@ -131,7 +139,7 @@ class FileSink(Sink):
             location=location, format=format_of(self.dataset), files=files, bytes=sum(file.bytes for file in files)
         )
 
-    def _with_checksums(self) -> tuple[File, ...]:
+    def _with_checksums(self) -> tuple[ManifestFile, ...]:
         # What lies on the disks of a cluster alone cannot be read here; it is compared by size and time.
         if is_local(self.location) and not data_files.exists(self.location):
             return self.files
@@ -144,7 +152,7 @@ class FileSink(Sink):
             swap_in(self.spark, self.location, self.target, self.epoch)
 
     def discard(self) -> None:
-        pass  # nobody sees it, somebody may want to look at it, and vacuum takes it away
+        pass  # no reader sees it, it may be looked at, and vacuum removes it
 
 
 class TableSink(Sink):
@@ -260,12 +268,3 @@ def table_sink(
         return PostgresSink(spark, dataset, dataid, epoch, password, bounds)
     kind = JdbcSink if dataset.format == JDBC else CatalogueSink
     return kind(spark, dataset, dataid, epoch, password, bounds)
-
-
-def table_location(dataset: Dataset) -> str:
-    """Where a table is, as a manifest says it."""
-    if dataset.format in POSTGRES or dataset.format == JDBC:
-        names = ".".join(part for part in (dataset.schemaname, dataset.tablename) if part)
-        scheme = POSTGRESQL if dataset.format in POSTGRES else JDBC
-        return f"{scheme}://{dataset.hostname}/{dataset.database}/{names}"
-    return ".".join(part for part in (dataset.database, dataset.schemaname, dataset.tablename) if part)

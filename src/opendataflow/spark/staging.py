@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadConfig, JobFailed
+from ..files.checks import ChecksFailed
 from ..files.quarantine import BECAUSE, has_quarantine, rejected_dataset
 from ..files.versions import OURS
 from ..model import CheckResult, Dataset, Manifest
-from ..model.checks import ERROR
+from ..model.definitions.checks import ERROR
 from ..project import Environment, Project, resolve_location
-from ..shapes import dataclass, replace
-from .auditing import ROWS, Audit, ChecksFailed, Drift, Surroundings, counted, in_expected_order
+from .auditing import ROWS, Audit, Drift, Surroundings, counted, in_expected_order
 from .check_kinds import by_mark
 from .checking import Probe, any_of
 from .columns import quoted
 from .fingerprint import fingerprint_metrics
-from .formats import TEXTS, format_of
+from .formats import TEXTS, folder_columns, format_of
 from .observing import Figures, Observed, computed
 from .problems import SPARK_ERRORS
 from .reading import Password
@@ -62,7 +63,8 @@ def stage(
     if dataset.kind == "table":
         sink = table_sink(spark, dataset, dataid, epoch, password(dataset), around.bounds)
     else:
-        sink = FileSink(spark, dataset, dataid, epoch, resolve_location(where, dataset, dataid), audit.schema)
+        location = around.location or resolve_location(where, dataset, dataid)
+        sink = FileSink(spark, dataset, dataid, epoch, location, audit.schema, around.mark)
     written = _write(df, audit, sink)
     malformed = around.malformed.rows if around.malformed else 0
     total = written.total + malformed if audit.keeps_aside else None
@@ -117,10 +119,12 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     apart = audit.row_checks if audit.keeps_aside else []
     before = Observed(df, _before(apart)) if apart else None
     good = before.df.where(~_any_bad(apart)).select(*map(quoted, audit.schema.names)) if before else df
-    is_text = audit.dataset.kind == "file" and format_of(audit.dataset) in TEXTS
-    observed = Observed(good, {**audit.summary(without=apart), **(_content(audit) if is_text else {})})
+    dataset = audit.dataset
+    is_read_back = dataset.kind == "file" and (format_of(dataset) in TEXTS or bool(folder_columns(dataset)))
+    content = fingerprint_metrics(audit.schema) if is_read_back else {}
+    observed = Observed(good, {**audit.summary(without=apart), **content})
     sink.write(observed.df)
-    if is_text:
+    if is_read_back:
         figures, rows, source = _as_read(audit, observed.figures(), good, sink, apart)
     else:
         figures, rows, source = _believed(audit, observed.figures(), sink, apart)
@@ -146,8 +150,8 @@ def _believed(audit: Audit, figures: Figures | None, sink: Sink, apart: Sequence
 def _as_read(
     audit: Audit, figures: Figures | None, df: DataFrame, sink: Sink, apart: Sequence[Probe]
 ) -> tuple[Figures, int, str]:
-    """What a reader gets of a text format; NotValidated where that is not what the job returned."""
-    content = _content(audit)
+    """What a reader gets of texts and names of folders; NotValidated where that is not what the job returned."""
+    content = fingerprint_metrics(audit.schema)
     try:
         back: Figures = computed(sink.read_back(), {**audit.summary(without=apart), **content})
     except SPARK_ERRORS:
@@ -157,10 +161,6 @@ def _as_read(
         if problem is not None:
             raise problem
     return audit.details(back, sink.read_back, without=apart), int(back[ROWS]), "read back"
-
-
-def _content(audit: Audit) -> dict[str, Column]:
-    return fingerprint_metrics(audit.schema)
 
 
 def _marked(df: DataFrame, audit: Audit) -> DataFrame:
@@ -196,7 +196,8 @@ def _keep_aside(
     if audit.around.malformed:
         bad = bad.unionByName(_alike(audit.around.malformed.df, bad.schema), allowMissingColumns=True)
     schema = bad.schema
-    sink = FileSink(spark, dataset, dataid, epoch, resolve_location(where, dataset, dataid), schema)
+    location = resolve_location(where, dataset, dataid)
+    sink = FileSink(spark, dataset, dataid, epoch, location, schema, audit.around.mark)
     sink.write(bad)
     rows = sink.rows()
     if rows is None:

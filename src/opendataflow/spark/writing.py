@@ -12,21 +12,25 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from ..errors import BadConfig, NoSpace, NotValidated
 from ..files.versions import another_version_location, is_plain
-from ..model import Dataset, File
+from ..model import Dataset, ManifestFile
 from .columns import column, type_of
 from .files import exists, is_local
 from .fingerprint import fingerprint_metrics
-from .formats import CSV, JSON, ORC, PARQUET, TEXT, folder_columns, format_of, write_options
+from .formats import CSV, JSON, ORC, PARQUET, TEXT, TEXTS, folder_columns, format_of, write_options
 from .observing import computed
 from .problems import SPARK_ERRORS, reason_of
 from .session import is_connect
 
 _ANOTHER_FORMAT = 'Convert the column in the job, or use format = "parquet", which holds every value.'
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # how Spark calls the folder of rows whose value is null
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceeded", "NSQuotaExceeded")
 
 
-def free_location(spark: SparkSession, location: str) -> str:
-    """The location, or another one where something is already; on a disk of this machine, an empty folder made by this call."""
+def free_location(spark: SparkSession, location: str, mark: str = "") -> str:
+    """The location, or another one where something is already; on a disk of this machine, a folder made by this call.
+
+    Nothing is in it but the mark, which says whose it is.
+    """
     if not _is_made_here(spark, location):
         return another_version_location(location) if exists(spark, location) else location
     os.makedirs(os.path.dirname(location), exist_ok=True)
@@ -37,7 +41,14 @@ def free_location(spark: SparkSession, location: str) -> str:
         except FileExistsError:  # of another store on the same data, perhaps an old one
             location = another_version_location(wanted)
         else:
+            if mark:
+                os.mkdir(os.path.join(location, mark))
             return location
+
+
+def write_mode(spark: SparkSession, location: str) -> str:
+    """How Spark writes to a free location: where its folder was made here, that is there."""
+    return "append" if _is_made_here(spark, location) else "error"
 
 
 def _is_made_here(spark: SparkSession, location: str) -> bool:
@@ -49,9 +60,9 @@ def write_files(df: DataFrame, dataset: Dataset, location: str) -> None:
     """Write the rows to a free location."""
     options = write_options(dataset)
     if not is_plain(dataset):
-        # What is whole is what the store points to: nobody looks for a mark in the folder of a version.
+        # What is whole is what the store points to: no reader looks for a mark in the folder of a version.
         options = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", **options}
-    mode = "append" if _is_made_here(df.sparkSession, location) else "error"  # the empty folder is there
+    mode = write_mode(df.sparkSession, location)
     try:
         folders = folder_columns(dataset)
         writer = _with_names(df, dataset, folders).write.format(format_of(dataset)).mode(mode).options(**options)
@@ -65,16 +76,18 @@ def write_files(df: DataFrame, dataset: Dataset, location: str) -> None:
 
 
 def _with_names(df: DataFrame, dataset: Dataset, folders: Sequence[str]) -> DataFrame:
-    """The rows, with an error instead of an empty text that would name a folder: Spark would read it back as null."""
+    """The rows, with an error instead of a text that would name the folder of null."""
     texts = [name for name in folders if isinstance(type_of(df.schema, name), StringType)]
     for name in texts:
         value = column(df.schema, name)
-        told = F.raise_error(F.lit(f"dataset {dataset.datasetid}: an empty text in {name} cannot name a folder"))
-        df = df.withColumn(name, F.when(value == "", told.cast("string")).otherwise(value))
+        for text, called in (("", "an empty text"), (_NULL_FOLDER, f"the text {_NULL_FOLDER}")):
+            problem = f"dataset {dataset.datasetid}: {called} in {name} cannot name a folder"
+            value = F.when(value == text, F.raise_error(F.lit(problem)).cast("string")).otherwise(value)
+        df = df.withColumn(name, value)
     return df
 
 
-def rows_written(dataset: Dataset, location: str, files: Sequence[File]) -> int | None:
+def rows_written(dataset: Dataset, location: str, files: Sequence[ManifestFile]) -> int | None:
     """How many rows the files hold, where that is cheap to know without Spark; None where it is not."""
     if not is_local(location) or not os.path.exists(location):
         return None
@@ -126,7 +139,7 @@ def _holds(format: str, kind: DataType) -> bool:
 
 
 def not_read_back(dataset: Dataset, dataid: str, written: DataFrame, back: DataFrame) -> NotValidated | None:
-    """What a text format did not bring back as it was written; None where every row and column is the same."""
+    """What was not read back as it was written; None where every row and column is the same."""
     metrics: dict[str, Column] = {"rows": F.count(F.lit(1))}
     for field in back.schema.fields:
         for name, metric in fingerprint_metrics(StructType([field])).items():
@@ -144,4 +157,9 @@ def not_read_back(dataset: Dataset, dataid: str, written: DataFrame, back: DataF
 
 def _lost(dataset: Dataset, dataid: str, how: str) -> NotValidated:
     what = f"{format_of(dataset)} does not bring back the rows as they were written"
-    return NotValidated(f"{dataset.datasetid} {dataid}: {what}: {how}", hint=_ANOTHER_FORMAT)
+    hint = (
+        _ANOTHER_FORMAT
+        if format_of(dataset) in TEXTS
+        else "Convert the column in the job, or leave it out of partitionBy."
+    )
+    return NotValidated(f"{dataset.datasetid} {dataid}: {what}: {how}", hint=hint)

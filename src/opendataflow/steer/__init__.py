@@ -1,45 +1,45 @@
-"""Steering: what a person may do to chunks, runs, jobs and pools. The terminal and the console call the same functions."""
+"""The operators' verbs on chunks, runs, jobs and pools; the terminal and the console call the same functions."""
 
 from __future__ import annotations
 
 from .verbs import (
     VERBS,
-    Cancelled,
+    CancelledRun,
     PoolSet,
+    apply_plan,
     cancel,
-    carry_out,
     check_reason,
-    meant,
     pause,
     recall,
     recover,
     remake,
     resume,
     rollback,
+    select_chunks,
+    select_stale,
     set_pool,
     slots_of,
-    stale_meant,
     steer,
     steer_chunks,
 )
 
 __all__ = [
     "VERBS",
-    "Cancelled",
+    "CancelledRun",
     "PoolSet",
+    "apply_plan",
     "cancel",
-    "carry_out",
     "check_reason",
-    "meant",
     "pause",
     "recall",
     "recover",
     "remake",
     "resume",
     "rollback",
+    "select_chunks",
+    "select_stale",
     "set_pool",
     "slots_of",
-    "stale_meant",
     "steer",
     "steer_chunks",
 ]

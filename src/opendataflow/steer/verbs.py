@@ -1,22 +1,22 @@
-"""The verbs of whoever steers: each does one thing, or says what it would do. A dry run writes nothing at all."""
+"""Implements the operators' verbs on chunks, runs, jobs and pools. A dry run writes nothing and returns the plan."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnknownPool, UnknownRun, UsageError
 from ..model import FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING, Pool, check_id
-from ..shapes import dataclass
 
 if TYPE_CHECKING:
-    from ..insight.recovery import Plan
+    from ..insight.recovery import RecoveryPlan
     from ..insight.selection import Selected
     from ..model.selector import Selector
     from ..project import Project
     from ..store import Recall, Recovered, RolledBack, Run, Steered, Store
 
-# verb → the chunks that it means where no status is named, and whether a range means dataids without a chunk too.
+# verb → its default statuses, and whether a range includes dataids that have no chunk yet.
 VERBS: dict[str, tuple[tuple[str, ...], bool]] = {
     "resubmit": ((READY, FAILED, HOLD, PENDING, RESUBMIT), False),
     "hold": ((READY, FAILED, RESUBMIT, PENDING), True),
@@ -25,14 +25,14 @@ VERBS: dict[str, tuple[tuple[str, ...], bool]] = {
     "forget": ((READY, FAILED, RESUBMIT, HOLD, PENDING), False),
 }
 
-_MOST_DIGITS = 18  # of a number that both databases can hold
+_MOST_DIGITS = 18  # both databases store numbers of this length
 
 
 # Chunks --------------------------------------------------------------------------------------------------------------
 
 
-def meant(store: Store, verb: str, selector: Selector) -> list[Selected]:
-    """The chunks that a verb would be done to, as the next claim would find them."""
+def select_chunks(store: Store, verb: str, selector: Selector) -> list[Selected]:
+    """The chunks that a verb applies to, as the next claim sees them."""
     from ..insight.selection import select
 
     statuses, new_ones = VERBS[verb]
@@ -50,11 +50,11 @@ def steer_chunks(
     dry_run: bool = False,
 ) -> list[Steered]:
     """Resubmit, hold, release, fail or forget these chunks."""
-    steer_one = getattr(store, {"fail": "fail_chunks"}.get(verb, verb))
+    act = getattr(store, {"fail": "fail_chunks"}.get(verb, verb))
     return [
         change
         for datasetid, dataids in chunks
-        for change in steer_one(datasetid, dataids, why=why, force=force, dry_run=dry_run)
+        for change in act(datasetid, dataids, why=why, force=force, dry_run=dry_run)
     ]
 
 
@@ -67,12 +67,12 @@ def steer(
     force: bool = False,
     dry_run: bool = False,
 ) -> list[Steered]:
-    """Resubmit, hold, release, fail or forget what a selector means now."""
-    return steer_chunks(store, verb, meant(store, verb, selector), why=why, force=force, dry_run=dry_run)
+    """Resubmit, hold, release, fail or forget the chunks that a selector matches now."""
+    return steer_chunks(store, verb, select_chunks(store, verb, selector), why=why, force=force, dry_run=dry_run)
 
 
-def stale_meant(store: Store, selector: Selector) -> list[tuple[str, str]]:
-    """The stale chunks that a selector means, upstream first."""
+def select_stale(store: Store, selector: Selector) -> list[tuple[str, str]]:
+    """The stale chunks that a selector matches, upstream first."""
     from ..insight.stale import stale_selected
 
     with store.looking():
@@ -80,12 +80,12 @@ def stale_meant(store: Store, selector: Selector) -> list[tuple[str, str]]:
 
 
 def remake(store: Store, selector: Selector, *, why: str | None = None, dry_run: bool = False) -> list[Steered]:
-    """Have what is stale made again; what comes out the same is kept without a run."""
-    return store.remake(stale_meant(store, selector), why=why, dry_run=dry_run)
+    """Resubmit stale chunks; chunks downstream of an unchanged result need no run."""
+    return store.remake(select_stale(store, selector), why=why, dry_run=dry_run)
 
 
 def check_reason(why: str) -> str:
-    """The reason for a recall; UsageError when there is none."""
+    """The reason for a recall; UsageError if it is blank."""
     if not why.strip():
         raise UsageError("a recall needs a reason", hint='Say it in a few words: --why "half the rows are missing"')
     return why
@@ -101,7 +101,7 @@ def recall(
     hold: bool = False,
     dry_run: bool = False,
 ) -> Recall:
-    """Published data was bad: no job reads it again. Never without a reason, which those who ask later are told."""
+    """Recall bad published data, so that no job reads it again. The reason is required and stored."""
     check_id("dataset", datasetid)
     check_id("dataid", dataid)
     if not dry_run:
@@ -119,7 +119,7 @@ def rollback(
     why: str | None = None,
     dry_run: bool = False,
 ) -> list[RolledBack]:
-    """Make an older version of a chunk the current one again, if its files are what was published."""
+    """Make an older version of a chunk current again, if its files are unchanged since it was published."""
     from ..run.rollback import rollback
 
     check_id("dataset", datasetid)
@@ -131,41 +131,55 @@ def rollback(
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
-    """A run that is ended, or would be, and within how many seconds its worker finds out."""
+class CancelledRun:
+    """A cancelled run, and the seconds until its worker notices; `by_hand` for a run of odf start, which has no worker."""
 
     run: Run
     within: float | None
+    by_hand: bool = False
+
+    @property
+    def following(self) -> str:
+        """The sentence that says how its processes end."""
+        if self.by_hand:
+            return f"odf start began the run as {self.run.owner}, without a worker: end its processes there"
+        from ..insight.words import duration
+
+        soon = "at its next heartbeat" if self.within is None else f"within {duration(self.within)}"
+        return f"{self.run.owner} ends its processes {soon}"
 
 
 def cancel(
     store: Store, run_or_job: str, dataid: str | None = None, *, why: str | None = None, dry_run: bool = False
-) -> Cancelled:
-    """End a run, on whichever machine it is: its number, or its job and dataid."""
+) -> CancelledRun:
+    """Cancel a run on any machine, by its number or by its job and dataid."""
     run = store.cancel(_running(store, run_or_job, dataid), why=why, dry_run=dry_run)
     job = store.catalogue().jobs.get(run.jobid)
-    return Cancelled(run, job.lease / 3 if job is not None else None)
+    # A worker's lease is never longer than that of its job.
+    left = run.lease_until - store.views.clock() if run.lease_until is not None else 0.0
+    by_hand = job is not None and left > job.lease
+    return CancelledRun(run, job.lease / 3 if job is not None else None, by_hand)
 
 
-def _running(store: Store, word: str, dataid: str | None) -> int:
-    """The number of the run that is meant."""
-    if dataid is None and word.isascii() and word.isdigit():
-        if len(word) > _MOST_DIGITS:
-            raise UnknownRun(f"there is no run {word[:_MOST_DIGITS]}…", hint="See: odf runs")
-        return int(word)
-    jobid = store.catalogue().job(check_id("job", word)).jobid
-    runs = [run for run in store.running() if run.jobid == jobid and dataid in (None, run.dataid)]
+def _running(store: Store, run_or_job: str, dataid: str | None) -> int:
+    """The number of a run that is given by number, or by job and dataid."""
+    if dataid is None and run_or_job.isascii() and run_or_job.isdigit():
+        if len(run_or_job) > _MOST_DIGITS:
+            raise UnknownRun(f"there is no run {run_or_job[:_MOST_DIGITS]}…", hint="See: odf runs")
+        return int(run_or_job)
+    jobid = store.catalogue().job(check_id("job", run_or_job)).jobid
+    runs = [run for run in store.views.running() if run.jobid == jobid and dataid in (None, run.dataid)]
     if len(runs) == 1:
         return runs[0].runid
     if runs:
         listed = ", ".join(f"{run.dataid} (run {run.runid})" for run in runs[:5])
         raise UsageError(f"{len(runs)} chunks of {jobid} are {RUNNING}: {listed}", hint="Name the run or the dataid.")
-    what = f"{jobid} {dataid}" if dataid else jobid
-    raise UnknownRun(f"nothing of {what} is running", hint=f"See: odf runs {jobid}")
+    name = f"{jobid} {dataid}" if dataid else jobid
+    raise UnknownRun(f"{name} is not running", hint=f"See: odf runs {jobid}")
 
 
 def pause(store: Store, job: str, *, why: str | None = None, dry_run: bool = False) -> str:
-    """Start nothing more of a job until it is resumed; returns its id."""
+    """Start no further chunk of a job until it is resumed; returns its id."""
     jobid = store.catalogue().job(check_id("job", job)).jobid
     if not dry_run:
         store.pause(jobid, why=why)
@@ -173,7 +187,7 @@ def pause(store: Store, job: str, *, why: str | None = None, dry_run: bool = Fal
 
 
 def resume(store: Store, job: str, *, why: str | None = None, dry_run: bool = False) -> bool:
-    """Let a paused job go on; False when it was not paused."""
+    """Resume a paused job; False if it was not paused."""
     catalogue = store.catalogue()
     jobid = catalogue.job(check_id("job", job)).jobid
     return jobid in catalogue.paused if dry_run else store.resume(jobid, why=why)
@@ -184,7 +198,7 @@ def resume(store: Store, job: str, *, why: str | None = None, dry_run: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class PoolSet:
-    """What a pool is now, or would be: its slots, how many of them there are at this moment, and when that changes."""
+    """A changed pool: its slots, the slots in effect now, and their next change."""
 
     pool: Pool
     before: Pool | None
@@ -194,7 +208,7 @@ class PoolSet:
 
     @property
     def hours(self) -> tuple[str, ...]:
-        """When it has other slots."""
+        """The hours with a different number of slots."""
         lines = self.pool.options.get("hours")
         return tuple(map(str, lines)) if isinstance(lines, list) else ()
 
@@ -207,13 +221,14 @@ def set_pool(
     hours: Sequence[str] = (),
     timezone: str | None = None,
     always: bool = False,
-    **how: Any,
+    **store_options: Any,
 ) -> PoolSet:
-    """Give a pool another number of slots, or other hours; what is not named stays. A new pool takes create=True."""
-    create, dry_run = how.pop("create", False), how.get("dry_run", False)
+    """Change the slots or hours of a pool; other settings stay. A new pool requires create=True."""
+    create, dry_run = store_options.pop("create", False), store_options.get("dry_run", False)
     poolid = check_id("pool", name)
     if always and (hours or timezone):
         raise UsageError("--always means no hours", hint="Leave out --hours and --timezone, or --always.")
+    requested = slots_of(slots) if slots is not None else None
     before = store.catalogue().pools.get(poolid)
     if before is None and not (create and slots is not None):
         _refuse_new_pool(store, poolid, slots)
@@ -224,22 +239,20 @@ def set_pool(
         options["hours"] = list(hours)
     if timezone:
         options["timezone"] = timezone
-    number = before.slots if before and slots is None else slots_of(slots or "")
+    number = before.slots if before and slots is None else requested
     pool = Pool(poolid, number, options)
-    is_changed = store.set_pool(pool, **how)
-    now, changes = (number, None) if dry_run else store.pool_now(poolid)
+    is_changed = store.set_pool(pool, **store_options)
+    now, changes = (number, None) if dry_run else store.views.pool_now(poolid)
     return PoolSet(pool, before, now, changes, is_changed)
 
 
-def slots_of(word: str) -> int | None:
-    """A number of slots that somebody wrote; None is unlimited."""
-    if word.strip().lower() == "unlimited":
+def slots_of(text: str) -> int | None:
+    """Parse a number of slots; None is unlimited."""
+    if text.strip().lower() == "unlimited":
         return None
-    if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise UsageError(
-            f"{word[:40]!r} is not a number of slots", hint="Give a whole number from 0, or say unlimited."
-        )
-    return int(word)
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise UsageError(f"{text[:40]!r} is not a number of slots", hint="Give a whole number from 0, or unlimited.")
+    return int(text)
 
 
 # After an outage -----------------------------------------------------------------------------------------------------
@@ -247,24 +260,27 @@ def slots_of(word: str) -> int | None:
 
 def recover(
     store: Store, causes: Sequence[int | str] = (), *, why: str | None = None, dry_run: bool = False
-) -> tuple[Plan, Recovered | None]:
-    """Resubmit the smallest set of chunks that lets everything run; with causes, what these broke. The plan, and what was done."""
+) -> tuple[RecoveryPlan, Recovered | None]:
+    """Resubmit the smallest set of chunks that unblocks all others, or all chunks that these causes broke.
+
+    Returns the plan and its result; a dry run has no result.
+    """
     from ..insight.recovery import plan
 
     with store.looking():
         planned = plan(store, causes or None)
-    return planned, None if dry_run else carry_out(store, planned, why=why)
+    return planned, None if dry_run else apply_plan(store, planned, why=why)
 
 
-def carry_out(store: Store, plan: Plan, *, why: str | None = None) -> Recovered | None:
-    """Do what a plan says, in one transaction; None when there is nothing to do."""
+def apply_plan(store: Store, plan: RecoveryPlan, *, why: str | None = None) -> Recovered | None:
+    """Apply a recovery plan in one transaction; None if it is empty."""
     if not plan.resubmit and not plan.found.expired:
         return None
     return store.recover(plan.resubmit, why=why)
 
 
 def _refuse_new_pool(store: Store, poolid: str, slots: str | None) -> None:
-    """UNKNOWN_POOL with the pools that there are, and the line that creates this one."""
+    """UNKNOWN_POOL with the existing pools and the command that creates this one."""
     try:
         store.catalogue().pool(poolid)
     except UnknownPool as error:

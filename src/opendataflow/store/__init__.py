@@ -1,31 +1,27 @@
-"""The only room that speaks SQL: one contract, two databases."""
+"""Store chunks, runs and history in SQLite or PostgreSQL; the only package that speaks SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ..errors import MissingDependency, UsageError, install_command
-from ..tokens import shown_address
-from .announcing import OUTSIDE, Ends
-from .backend import Backend, Unreadable
-from .lineage import Made
-from .links import Above, Descendant, Mark, Recalled, StaleChunk
-from .looking import ChunkStatus
-from .past import Filter, LastChange, Stretch, Told
-from .period import Attempted, Deed, FailedChunk, MadeChunk, Stint
-from .recalling import Recall
+from ..tokens import redacted_reason, shown_address
+from .drivers.base import Backend, Unreadable
+from .engine.announcing import OUTSIDE, FirstAndLast
+from .engine.recalling import Recall
+from .engine.recover import Recovered
 from .records import (
     Announced,
-    Applied,
+    AppliedProject,
     Change,
     Chunk,
     Claim,
     Current,
     Deferred,
+    EarlierChunks,
     Event,
     InputRow,
-    Link,
-    Past,
+    LineageLink,
     Position,
     Published,
     Remarked,
@@ -35,45 +31,27 @@ from .records import (
     Sample,
     Steered,
 )
-from .recovery import Postponed, Recovered, Took, Unsettled
-from .rows import Attempt
-from .sheets import ChunkLine, Columns
-from .soundness import Breach
+from .rows import UnpublishedAttempt
 from .store import Store
-from .then import ChunkThen
+from .version_records import Descendant, InputNow, Recalled, StaleChunk, StaleMark
 
 __all__ = [
     "OUTSIDE",
-    "Above",
     "Announced",
-    "Applied",
-    "Attempt",
-    "Attempted",
-    "Breach",
+    "AppliedProject",
     "Change",
     "Chunk",
-    "ChunkLine",
-    "ChunkStatus",
-    "ChunkThen",
     "Claim",
-    "Columns",
     "Current",
-    "Deed",
     "Deferred",
     "Descendant",
-    "Ends",
+    "EarlierChunks",
     "Event",
-    "FailedChunk",
-    "Filter",
+    "FirstAndLast",
+    "InputNow",
     "InputRow",
-    "LastChange",
-    "Link",
-    "Made",
-    "MadeChunk",
-    "Mark",
-    "Past",
+    "LineageLink",
     "Position",
-    "Postponed",
     "Published",
     "Recall",
     "Recalled",
@@ -84,14 +62,11 @@ __all__ = [
     "Run",
     "Sample",
     "StaleChunk",
+    "StaleMark",
     "Steered",
-    "Stint",
     "Store",
-    "Stretch",
-    "Told",
-    "Took",
+    "UnpublishedAttempt",
     "Unreadable",
-    "Unsettled",
     "open_store",
 ]
 
@@ -107,12 +82,14 @@ def open_store(
     say: Callable[[str], None] | None = None,
     environment: Callable[[], str | None] = lambda: None,
 ) -> Store:
-    """Open the store at sqlite:///path or postgresql://user@host/database; create=True makes what is missing.
+    """Open the store at sqlite:///path or postgresql://user@host/database; with create=True, create missing tables.
 
-    Whoever says its environment, which is asked for before the first write, cannot write into the store of another one.
+    `environment` is called before the first write; the store refuses writes from another environment.
+    By default, only values with the form of a secret are redacted; a caller that knows more secrets sets `redact`.
     """
     backend = _backend(url, create=create, password=password)
     store = Store(backend, who=who, patience=patience, say=say, environment=environment)
+    store.redact = redacted_reason
     try:
         if create:
             store.create()
@@ -126,18 +103,18 @@ def open_store(
 
 def _backend(url: str, *, create: bool, password: str | None) -> Backend:
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        from .sqlite import SqliteBackend
+        from .drivers.sqlite import SqliteBackend
 
         return SqliteBackend(url, url.removeprefix("sqlite:///"), create=create)
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            from .postgres import PostgresBackend
+            from .drivers.postgres import PostgresBackend
         except ImportError:
             raise MissingDependency(
                 "a PostgreSQL store needs psycopg", hint=f"Install it: {install_command('postgres')}"
             ) from None
         return PostgresBackend(url, password=password)
     raise UsageError(
-        f"{shown_address(url)} is not the address of a store",
+        f"{shown_address(url)} is not a store address",
         hint="Write sqlite:///dataflow.db or postgresql://user@host/database.",
     )

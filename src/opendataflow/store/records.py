@@ -1,22 +1,21 @@
-"""What the store hands out: frozen facts, made of the rows of the queries whose columns they name."""
+"""Define the records that the store returns, and build them from query rows."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import BadDefinition
 from ..model import Consumed, Facts, InputChunk, Manifest, Receipt, decide
-from ..model.ids import shown
-from ..model.manifest import rows_from_data
-from ..shapes import NamedTuple
-from .backend import Row
-from .inputs import pairs
+from ..model.decision.manifest import rows_from_data
+from ..model.definitions.ids import shown
+from .drivers.base import Row
+from .engine.inputs import parse_inputs
 
 
 class Claim(NamedTuple):
-    """The right to produce one chunk of each output, until the lease ends: what a run holds."""
+    """The right of a run to produce one chunk of each output until the lease ends."""
 
     runid: int
     jobid: str
@@ -33,12 +32,12 @@ class Claim(NamedTuple):
 
     @property
     def receipt(self) -> Receipt:
-        """The answers that the facts give; NOT_ASKED as long as nobody looked at data that has to be looked at."""
+        """The answers that the stored facts give; NOT_ASKED for questions that need a look at the data."""
         return decide(self.facts)
 
 
 class Chunk(NamedTuple):
-    """One chunk as a product: its OUT row."""
+    """A chunk as a product: its OUT row."""
 
     datasetid: str
     dataid: str
@@ -56,7 +55,7 @@ class Chunk(NamedTuple):
 
 
 class InputRow(NamedTuple):
-    """One job's relation to one chunk: its IN row."""
+    """A chunk as an input of a job: its IN row."""
 
     datasetid: str
     dataid: str
@@ -69,7 +68,7 @@ class InputRow(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One attempt of (jobid, dataid)."""
+    """One attempt at (jobid, dataid)."""
 
     runid: int
     jobid: str
@@ -90,7 +89,7 @@ class Run(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One line of history."""
+    """One entry of the history."""
 
     eventid: int
     at: datetime | None
@@ -117,7 +116,7 @@ class Remarked(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The manifest of one version of a chunk, and who published it when."""
+    """The manifest of one version of a chunk, and when and by which run it was published."""
 
     datasetid: str
     dataid: str
@@ -128,8 +127,8 @@ class Published(NamedTuple):
     published: datetime | None
 
 
-class Link(NamedTuple):
-    """One version that was made from a version of a chunk: by which job and run, when, and the content of what was read."""
+class LineageLink(NamedTuple):
+    """One version made from an input version: by which job and run, when, and the content of the input."""
 
     in_datasetid: str
     in_dataid: str
@@ -144,7 +143,7 @@ class Link(NamedTuple):
 
 
 class Current(NamedTuple):
-    """What a chunk is now, with the content of its current version."""
+    """The status and version of a chunk now, with the content of that version."""
 
     datasetid: str
     dataid: str
@@ -155,16 +154,16 @@ class Current(NamedTuple):
     is_recalled: bool
 
 
-class Past(NamedTuple):
-    """What earlier publishes of a dataset say about a chunk that is judged now."""
+class EarlierChunks(NamedTuple):
+    """Facts of earlier publishes of a dataset, for the checks of a new chunk."""
 
     schema: str  # of the first publish
-    rows: tuple[int, ...]  # of the chunks before it, the nearest first
-    has_beside: bool  # whether the dataset beside it has this chunk
+    rows: tuple[int, ...]  # of the preceding chunks, nearest first
+    has_rejected: bool  # whether the dataset of rejected rows has this chunk
 
 
 class Sample(NamedTuple):
-    """One candidate of a job, with the input chunks that decide about it."""
+    """A candidate of a job, with the input chunks that decide about it."""
 
     dataid: str
     state: str
@@ -172,14 +171,14 @@ class Sample(NamedTuple):
 
 
 class Deferred(NamedTuple):
-    """One candidate that is not tried before a moment of the clock of leases."""
+    """A candidate that is deferred until a moment of the lease clock."""
 
     dataid: str
     not_before: float
 
 
 class Position(NamedTuple):
-    """One chunk in the order of its dataset."""
+    """A chunk with its position in its dataset."""
 
     dataid: str
     sort_key: str
@@ -187,16 +186,16 @@ class Position(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """What an announcement did: chunks that became READY, and chunks that already were."""
+    """The result of an announcement: chunks that became READY, and chunks that were READY already."""
 
     ready: tuple[str, ...]
     unchanged: tuple[str, ...]
-    remarks: str = ""  # on what was announced all the same
-    renewed: tuple[str, ...] = ()  # those of them that had a version before
+    remarks: str = ""  # on announced chunks
+    renewed: tuple[str, ...] = ()  # the announced chunks that had a version before
 
 
 class Steered(NamedTuple):
-    """What a verb did to one chunk; None is no row."""
+    """The status of one chunk before and after a verb; None is no row."""
 
     datasetid: str
     dataid: str
@@ -205,7 +204,7 @@ class Steered(NamedTuple):
 
 
 class RolledBack(NamedTuple):
-    """What a rollback did to one chunk: its version before and after."""
+    """The version of one chunk before and after a rollback."""
 
     datasetid: str
     dataid: str
@@ -214,7 +213,7 @@ class RolledBack(NamedTuple):
 
 
 class Rescued(NamedTuple):
-    """One run whose lease ran out, and what its chunk became: FAILED or RESUBMIT."""
+    """A run whose lease expired, and the new status of its chunk: FAILED or RESUBMIT."""
 
     runid: int
     jobid: str
@@ -222,16 +221,16 @@ class Rescued(NamedTuple):
     status: str
 
 
-class Applied(NamedTuple):
-    """A project whose definitions are stored: by its digest a worker tells a changed store from another version of it."""
+class AppliedProject(NamedTuple):
+    """A project whose definitions are stored; its digest distinguishes a changed store from another version of the project."""
 
     digest: str
     project: str
-    is_whole: bool = True  # whether all its jobs are given, also those that only its code declares
+    is_whole: bool = True  # whether all jobs are included, also those that only code declares
 
 
 class Change(NamedTuple):
-    """One difference between what is declared and what is stored."""
+    """One difference between declared and stored definitions."""
 
     what: str  # dataset | job | pool
     name: str
@@ -240,24 +239,21 @@ class Change(NamedTuple):
     after: dict[str, Any] | None
 
 
-# From rows -----------------------------------------------------------------------------------------------------------
-
-
 def moment(value: Any) -> datetime | None:
-    """A timestamp of either database as an aware datetime."""
+    """A timestamp of either database as an aware datetime; None if it is malformed."""
     if value is None:
         return None
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
-        return None  # typed by a person: shown as unknown rather than refused
+        return None  # not a timestamp: typed by SQL
     if not 1 < time.year < 9999:
-        return None  # it may not exist in the zone of whoever wants to see it
+        return None  # out of range in the local time zone
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def parsed(text: Any, where: str) -> Any:
-    """The data in a column that holds JSON; BadDefinition when it holds something else."""
+    """The parsed value of a JSON column; BadDefinition if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -265,7 +261,7 @@ def parsed(text: Any, where: str) -> Any:
 
 
 def table(text: Any, where: str) -> dict[str, Any]:
-    """The same for a column that holds an object of JSON, or nothing."""
+    """The parsed object of a JSON column, or {} for NULL; BadDefinition otherwise."""
     data = parsed(text or "{}", where)
     if not isinstance(data, dict):
         raise BadDefinition(f"{where} is not a JSON object: {shown(text)}")
@@ -310,9 +306,9 @@ def event(row: Row) -> Event:
     return raw._replace(at=moment(raw.at), receipt=receipt)
 
 
-def link(row: Row) -> Link:
+def link(row: Row) -> LineageLink:
     """A row of the queries links_from_given and links_into_given."""
-    raw = Link._make(row)
+    raw = LineageLink._make(row)
     return raw._replace(published=moment(raw.published))
 
 
@@ -324,7 +320,7 @@ def current(row: Row) -> Current:
 
 def sample(row: Row) -> Sample:
     """A row of query candidates_sample."""
-    return Sample(str(row[0]), row[1], pairs(row[2]))
+    return Sample(str(row[0]), row[1], parse_inputs(row[2]))
 
 
 class ManifestRow(NamedTuple):
@@ -344,11 +340,11 @@ class ManifestRow(NamedTuple):
     fingerprint: str | None
     body: str
     published: Any
-    sort_key: str = ""  # the position of the chunk, where the query tells it
+    sort_key: str = ""  # the position of the chunk, if the query selects it
 
 
 class ReadRow(NamedTuple):
-    """A row of query inputs_given: a chunk that a run reads, and the manifest of the version that it reads."""
+    """A row of query inputs_given: an input chunk of a run, and the manifest of the version that it reads."""
 
     runid: int
     datasetid: str
@@ -384,7 +380,7 @@ def published(row: Row) -> Published:
 
 
 def input_chunk(row: ReadRow) -> InputChunk:
-    """What a run reads."""
+    """The input chunk in a row of query inputs_given."""
     manifest = None if row.body is None else _manifest(row)
     bounds = None if row.lower is None and row.upper is None else (row.lower, row.upper)
     return InputChunk(row.datasetid, row.dataid, row.version, manifest, bounds)

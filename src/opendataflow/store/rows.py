@@ -1,20 +1,19 @@
-"""Rows: the shapes in which the queries give and take what only this room needs. Their fields are the queries' columns."""
+"""Define the rows that queries return and the parameters that they take; the fields are the queries' columns."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from json import encoder
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..model import Consumed, Manifest, Receipt
-from ..shapes import NamedTuple
 
 _make: Any = getattr(encoder, "c_make_encoder", None)
-if _make is None:  # a Python without it
+if _make is None:  # Python implementations without the C encoder
     _encode = json.JSONEncoder(separators=(",", ":")).encode
 else:
-    # JSONEncoder makes such a thing for every call, which costs as much as a short list itself.
+    # JSONEncoder builds this encoder on each call, which costs as much as encoding a short list.
     _parts = _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
 
     def _encode(o: Any) -> str:
@@ -22,22 +21,19 @@ else:
 
 
 def compact(data: object) -> str:
-    """JSON without needless spaces."""
+    """Compact JSON."""
     return _encode(data)
 
 
 def as_objects(rows: Iterable[Any]) -> str:
-    """Named tuples as a JSON list of objects, for the queries that take lists."""
+    """Named tuples as a JSON list of objects, without None fields."""
     return _encode(
         [{name: value for name, value in zip(row._fields, row, strict=True) if value is not None} for row in rows]
     )
 
 
-# What queries give ---------------------------------------------------------------------------------------------------
-
-
-class Picked(NamedTuple):
-    """A row of claim_pick: what has to be done first, and a candidate that may be taken; without one when there is none."""
+class PickedCandidate(NamedTuple):
+    """A row of claim_pick: work that must be done first, and a claimable candidate, if any."""
 
     revision: str
     notes: bool
@@ -51,15 +47,22 @@ class Picked(NamedTuple):
     inputs: str
 
 
-class Held(NamedTuple):
-    """A run that still holds its chunk, and until when."""
+class Changes(NamedTuple):
+    """Whether the next claim has changes to fold in, and the revision of the catalogue."""
+
+    wait: bool
+    revision: str
+
+
+class ExtendedLease(NamedTuple):
+    """A run that still holds its chunk, and the end of its lease."""
 
     runid: int
     lease_until: float
 
 
-class Taken(NamedTuple):
-    """A row of claim_take: a new run, and how many of its outputs it really got."""
+class TakenRun(NamedTuple):
+    """A row of claim_take: a new run, and how many of its outputs it took."""
 
     runid: int
     dataid: str
@@ -75,7 +78,7 @@ class PairKey(NamedTuple):
 
 
 class PairRead(NamedTuple):
-    """The status of one input that belongs to one (job, dataid) alone, as the job reads it."""
+    """The status of an exclusive input of one (job, dataid), as its job reads it."""
 
     jobid: str
     dataid: str
@@ -92,8 +95,8 @@ class Status(NamedTuple):
     runid: int | None
 
 
-class Standing(NamedTuple):
-    """One chunk as it stands, with the status of the run that holds it."""
+class ChunkRow(NamedTuple):
+    """The OUT row of a chunk, with the status of the run that holds it."""
 
     datasetid: str
     dataid: str
@@ -109,7 +112,7 @@ class Standing(NamedTuple):
 
 
 class Expired(NamedTuple):
-    """A run whose lease ran out."""
+    """A run whose lease expired."""
 
     runid: int
     jobid: str
@@ -122,25 +125,25 @@ class Expired(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One (jobid, dataid) that may be claimed, or waits: its state, its rank, and until when it is deferred."""
+    """A candidate: its state, its rank, and until when it is deferred."""
 
     state: str
     rank: int
     not_before: float
 
 
-class Attempt(NamedTuple):
+class UnpublishedAttempt(NamedTuple):
     """A run that ended without publishing."""
 
     runid: int
     jobid: str
     dataid: str
     epoch: int
-    started: Any  # as the database has it, or a moment
+    started: Any  # in the database's format, or a datetime
 
 
-class Reader(NamedTuple):
-    """One job's relation to a chunk."""
+class ReaderStatus(NamedTuple):
+    """The status of a job's IN row for a chunk."""
 
     datasetid: str
     dataid: str
@@ -149,10 +152,10 @@ class Reader(NamedTuple):
 
 
 class Note(NamedTuple):
-    """One change from outside."""
+    """One change by SQL or to a definition that the next claim folds in."""
 
     noteid: int
-    at: object  # as the database says it
+    at: object  # in the database's format
     datasetid: str | None
     dataid: str | None
     jobid: str | None
@@ -171,7 +174,7 @@ class PoolNow(NamedTuple):
 
 
 class SpanCounts(NamedTuple):
-    """How many chunks a span has, in all and by status other than READY."""
+    """The number of chunks in a span, in total and by status other than READY."""
 
     chunks: int
     running: int
@@ -181,12 +184,12 @@ class SpanCounts(NamedTuple):
     pending: int
 
     def by_status(self) -> dict[str, int]:
-        """The counts of the statuses, by their names."""
+        """The counts by status."""
         return {name.upper(): n for name, n in self._asdict().items() if name != "chunks"}
 
 
 class StatusCount(NamedTuple):
-    """How many chunks of a dataset have a status."""
+    """The number of chunks of a dataset with one status."""
 
     datasetid: str
     status: str
@@ -194,7 +197,7 @@ class StatusCount(NamedTuple):
 
 
 class StateCount(NamedTuple):
-    """How many candidates of a job have a state."""
+    """The number of candidates of a job with one state."""
 
     jobid: str
     state: str
@@ -202,14 +205,14 @@ class StateCount(NamedTuple):
 
 
 class JobCount(NamedTuple):
-    """How many there are of a job."""
+    """A count for one job."""
 
     jobid: str
     n: int
 
 
-class InLine(NamedTuple):
-    """A chunk of a job that is not done, by its position in the order in which they are taken."""
+class OrderedDataid(NamedTuple):
+    """A chunk of a job that is not done, with its rank and position."""
 
     rank: int
     sort_key: str
@@ -274,11 +277,8 @@ class PauseRow(NamedTuple):
     since: Any
 
 
-# What queries take ---------------------------------------------------------------------------------------------------
-
-
 class OutRow(NamedTuple):
-    """An OUT row as chunks_put writes it."""
+    """An OUT row for chunks_put."""
 
     datasetid: str
     dataid: str
@@ -290,10 +290,11 @@ class OutRow(NamedTuple):
     sort_key: str
     lower: str | None = None
     upper: str | None = None
+    is_new: bool = False  # no row existed when the transaction read it
 
 
 class AnnouncedRow(NamedTuple):
-    """A chunk as chunks_announce writes it, beside what it has in common with others."""
+    """A chunk for chunks_announce."""
 
     dataid: str
     sort_key: str
@@ -302,7 +303,7 @@ class AnnouncedRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event as events_put appends it."""
+    """An event for events_put."""
 
     kind: str
     datasetid: str | None
@@ -315,11 +316,11 @@ class EventRow(NamedTuple):
     epoch: int | None = None
     runid: int | None = None
     receipt: str | None = None
-    at: str | None = None  # now, unless it happened before
+    at: str | None = None  # default: now
 
 
 class CandidateRow(NamedTuple):
-    """A candidate as candidates_put writes it."""
+    """A candidate for candidates_put."""
 
     jobid: str
     dataid: str
@@ -330,8 +331,8 @@ class CandidateRow(NamedTuple):
     inputs: Sequence[tuple[str, str]] | str
 
 
-class Take(NamedTuple):
-    """A candidate as claim_take takes it."""
+class CandidateToTake(NamedTuple):
+    """A candidate for claim_take."""
 
     dataid: str
     epoch: int
@@ -342,7 +343,7 @@ class Take(NamedTuple):
 
 
 class StatusKey(NamedTuple):
-    """What names one status row."""
+    """The primary key of a status row."""
 
     datasetid: str
     dataid: str
@@ -351,21 +352,16 @@ class StatusKey(NamedTuple):
 
 
 class LocationRow(NamedTuple):
-    """Where one version of a chunk lies, as it is kept."""
+    """The stored location of one version of a chunk."""
 
     datasetid: str
     dataid: str
     version: int
     location: str
 
-    @property
-    def key(self) -> dict[str, Any]:
-        """What names the version."""
-        return {"datasetid": self.datasetid, "dataid": self.dataid, "version": self.version}
-
 
 def receipt_events(kind: str, outputs: Sequence[str], receipt: Receipt, who: str | None, **rest: Any) -> list[EventRow]:
-    """The events that store a receipt, one for each output."""
+    """The events that store a receipt, one per output."""
     stored = compact(receipt.to_data())
     return [
         EventRow(kind, name, receipt.dataid, receipt.jobid, after=receipt.verdict, who=who, receipt=stored, **rest)
@@ -381,7 +377,7 @@ def manifest_data(
     manifest: Manifest,
     inputs: Sequence[Consumed] = (),
 ) -> dict[str, Any]:
-    """A manifest as manifest_put and manifests_put record it; inputs are those of the run, where the manifest names none itself."""
+    """A manifest for manifest_put and manifests_put; `inputs` are used if the manifest names none."""
     datasetid, dataid = chunk
     data = manifest.to_data()
     row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}

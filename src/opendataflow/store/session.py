@@ -1,4 +1,4 @@
-"""Session: transactions that happen exactly once, a connection that comes back, and the catalogue."""
+"""Run transactions exactly once over one connection, reconnect after failures, and cache the catalogue."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any, Self, TypeVar
 
 from .. import faults
 from ..errors import InvalidPath, StoreUnreachable
-from ..model import Catalogue
+from ..model import Catalogue, Job
 from ..model.roots import Roots
 from ..pause import pause
-from . import candidates, definitions, loading
-from .backend import Backend, ConnectionLost, Retry, Row, Transaction
+from .drivers.base import Backend, ConnectionLost, Retry, Transaction
+from .engine import candidates, definitions, loading
+from .records import Published
 
 _T = TypeVar("_T")
-_LAST_PATIENCE = 5.0  # with a store that is away or says nothing, once somebody wants an end
-_LOOK = 0.2
-_FEWEST_RACES = 100  # lost in a row, before patience counts
+_ENDING_PATIENCE = 5.0  # patience with an unreachable or silent store after end_soon()
+_WATCH_INTERVAL = 0.2
+_MIN_RETRIES = 100  # lost races in a row before the time limit (`patience`) applies
 
 
 class _Undone(Exception):
-    """A transaction that was only tried."""
+    """Rolls back a dry run and carries its result."""
 
     def __init__(self, what: Any) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class _Undone(Exception):
 
 
 def whoami() -> str:
-    """Who acts, for the history: user@host:pid."""
+    """The current process in the history: user@host:pid."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -42,23 +43,23 @@ def whoami() -> str:
 
 
 def refuse_other_environment(stamp: str | None, environment: str | None) -> None:
-    """InvalidPath when a store was stamped for another environment than this one."""
+    """Raise InvalidPath if a store is stamped for another environment."""
     if stamp is not None and environment is not None and stamp != environment:
         raise InvalidPath(
             f"this store belongs to environment {stamp}, not {environment}",
-            hint="Choose the store of the environment, or the environment of the store: --env",
+            hint="Select the environment of the store: --env",
         )
 
 
-class Waiting:
-    """For a store that went away: at first not at all, then longer each time, and somebody is told."""
+class Reconnecting:
+    """Backoff while the store is unreachable: first no delay, then longer ones with a message to the user."""
 
     def __init__(self, say: Callable[[str], None], url: str) -> None:
         self._say, self._url = say, url
         self._since = self._pause = 0.0
 
-    def for_it(self, problem: Exception, patience: float) -> None:
-        """Wait a little; the problem becomes an error of ours when patience is over."""
+    def wait_or_raise(self, problem: Exception, patience: float) -> None:
+        """Wait before the next attempt; raise StoreUnreachable after `patience` seconds."""
         if not self._since:
             self._since = time.monotonic()
             return
@@ -67,7 +68,7 @@ class Waiting:
                 problem
                 if isinstance(problem, StoreUnreachable)
                 else StoreUnreachable(
-                    f"the store {self._url} breaks every connection: {problem}", hint="Look into the log of the server."
+                    f"the store {self._url} breaks every connection: {problem}", hint="See the log of the server."
                 )
             ) from problem
         if not self._pause:
@@ -76,8 +77,8 @@ class Waiting:
         pause(self._pause)
         self._pause = min(self._pause * 2, 2.0)
 
-    def is_over(self) -> None:
-        """It is back."""
+    def report_back(self) -> None:
+        """Report that the connection is back."""
         if self._pause:
             self._say(f"the store {self._url} is back after {time.monotonic() - self._since:.1f} s")
 
@@ -97,20 +98,30 @@ class Session:
         self._backend = backend
         self._lock = threading.RLock()
         self._who = who or whoami()
-        self.patience = patience  # how long a store that went away is waited for; whoever gives up lowers it
+        self.patience = patience  # seconds to wait for an unreachable store; end_soon() lowers it
         self._say = say or (lambda message: None)
         self._environment = environment
-        self.roots: Callable[[], Roots] = Roots  # whoever knows the project says what locations are kept relative to
-        self.redact: Callable[[str], str] | None = None  # keeps known secrets out of what is stored
-        self._is_ours = False  # whether the store's stamp was compared with our environment
+        self.roots: Callable[[], Roots] = Roots  # set by the caller that knows the project's roots
+        self.redact: Callable[[str], str] | None = None  # removes known secrets from stored text
+        # Set by the caller that knows the project: whether the current definition of a job is trusted.
+        self.is_trusted: Callable[[Catalogue, Job], bool] = lambda catalogue, job: False
+        self._stamp_checked = False  # whether the store's stamp was compared with the environment
         self._catalogue: Catalogue | None = None
         self._revision = ""
-        self._caught_up = ""  # the revision at which what a broken definition kept back was last caught up on
-        self._has_learned = False  # whether the transaction that writes now loaded definitions, or caught up
+        self._recorded_revision = ""  # the revision for which broken jobs were last recorded
+        self._cache_uncommitted = (
+            False  # whether the current write transaction loaded definitions or recorded broken jobs
+        )
         self._identity = ""
-        self._open: Transaction | None = None  # in which everything is read, until it is undone
-        self._asked = 0.0  # since when an answer of the database is waited for; 0 when none is
-        self._is_ending = False
+        self._clock = time.time  # decides which periods of a calendar are over
+        self._snapshot: Transaction | None = None  # the open snapshot of at_once()
+        self._busy_since = 0.0  # when the current call of the database began; 0 for none
+        self._is_watching = False
+
+    @property
+    def who(self) -> str:
+        """The name that the history gives to what this process does."""
+        return self._who
 
     @property
     def url(self) -> str:
@@ -119,7 +130,7 @@ class Session:
 
     @contextmanager
     def acting_as(self, who: str) -> Iterator[None]:
-        """What is done inside is done by somebody else than this process: the history names him."""
+        """Record another person in the history for everything done inside."""
         with self._lock:
             before, self._who = self._who, who
             try:
@@ -128,36 +139,36 @@ class Session:
                 self._who = before
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         with self._lock:
-            self._is_ending = False
+            self._is_watching = False
             self._backend.close()
 
     def end_soon(self) -> None:
-        """Whoever uses this store wants an end: one that is away, or accepts questions and does not answer, is given up soon."""
-        self.patience = min(self.patience, _LAST_PATIENCE)
-        if not self._is_ending:
-            self._is_ending = True
+        """Lower the patience, and interrupt calls of the database that do not return in time."""
+        self.patience = min(self.patience, _ENDING_PATIENCE)
+        if not self._is_watching:
+            self._is_watching = True
             threading.Thread(target=self._watch, name="store-watch", daemon=True).start()
 
     def _watch(self) -> None:
-        while self._is_ending:
-            if self._asked and time.monotonic() - self._asked > self.patience:
+        while self._is_watching:
+            if self._busy_since and time.monotonic() - self._busy_since > self.patience:
                 self._backend.interrupt(self.patience)
-                self._asked = time.monotonic()
-            pause(_LOOK)
+                self._busy_since = time.monotonic()
+            pause(_WATCH_INTERVAL)
 
     @contextmanager
-    def _asking_nobody(self) -> Iterator[None]:
-        """Inside a transaction: what takes long now is not the database."""
-        self._asked = 0.0
+    def _watchdog_suspended(self) -> Iterator[None]:
+        """Suspend the stall watchdog inside a transaction."""
+        self._busy_since = 0.0
         try:
             yield
         finally:
-            self._asked = time.monotonic()
+            self._busy_since = time.monotonic()
 
-    def beside(self) -> Self:
-        """The same store over a connection of its own, for another thread; the same where there is none to be had."""
+    def new_connection(self) -> Self:
+        """The same store over a new connection, for another thread; self if no connection is available."""
         try:
             backend = self._backend.another()
         except StoreUnreachable:
@@ -165,30 +176,28 @@ class Session:
         if backend is None:
             return self
         other = type(self)(backend, who=self._who, patience=self.patience, say=self._say, environment=self._environment)
-        other.roots, other.redact = self.roots, self.redact
+        other.roots, other.redact, other.is_trusted = self.roots, self.redact, self.is_trusted
         return other
-
-    # Transactions ------------------------------------------------------------------------------------------------
 
     def _do(
         self,
         work: Callable[[Transaction], _T],
         *,
         reading: bool = False,
-        is_so: Callable[[Transaction, _T], bool] | None = None,
+        is_committed: Callable[[Transaction, _T], bool] | None = None,
         step: str = "transaction",
     ) -> _T:
-        """Run one transaction; is_so looks whether the store is as a commit that was not answered would have made it.
+        """Run one transaction; is_committed checks its result if the connection broke during the commit.
 
-        step is what a test calls it that breaks it.
+        `step` names the transaction for fault injection.
         """
 
         with self._lock:
-            if reading and self._open is not None:
-                return work(self._open)
-            return self._patiently(
+            if reading and self._snapshot is not None:
+                return work(self._snapshot)
+            return self._with_retries(
                 lambda: self._once(work, reading, step),
-                lambda answer: is_so is None or self._do(lambda tx: is_so(tx, answer), reading=True),
+                lambda answer: is_committed is None or self._do(lambda tx: is_committed(tx, answer), reading=True),
             )
 
     def _once(self, work: Callable[[Transaction], _T], reading: bool, step: str) -> _T:
@@ -196,26 +205,26 @@ class Session:
         if reading:
             step = "look"
         else:
-            self._has_learned = False
+            self._cache_uncommitted = False
         faults.point("before", step)
         try:
             with self._backend.reading() if reading else self._backend.writing() as transaction:
                 transaction.redact = self.redact
-                if not (reading or self._is_ours):
+                if not (reading or self._stamp_checked):
                     self._compare_stamp(transaction)
                 answer = work(transaction)
                 faults.point("in", step)
         except BaseException as error:
             if isinstance(error, ConnectionLost):
                 error.answer = answer
-            if self._has_learned and not reading:
-                self._forget()  # nobody wrote what it knows
+            if self._cache_uncommitted and not reading:
+                self._drop_cache()  # the cache may hold what was rolled back
             raise
         faults.point("after", step)
         return answer
 
-    def _do_or_try(self, work: Callable[[Transaction], _T], dry_run: bool, step: str = "transaction") -> _T:
-        """Run one transaction that writes; a dry run is undone, with whatever was folded in on the way."""
+    def _do_or_dry_run(self, work: Callable[[Transaction], _T], dry_run: bool, step: str = "transaction") -> _T:
+        """Run a write transaction; a dry run is rolled back, including what was folded in."""
         if not dry_run:
             return self._do(work, step=step)
 
@@ -230,68 +239,68 @@ class Session:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Everything that is read inside is of one moment, and costs one transaction; nothing can be written inside."""
+        """Read everything inside from one snapshot; writing is not possible inside."""
         with self._lock:
-            if self._open is not None:
+            if self._snapshot is not None:
                 yield
                 return
             try:
-                with self._backend.reading() as self._open:
+                with self._backend.reading() as self._snapshot:
                     yield
             except Retry:
-                pass  # somebody put another file in its place meanwhile: whoever looks next sees it
+                pass  # the file was replaced: the next call opens the new one
             except ConnectionLost as lost:
                 raise StoreUnreachable(
-                    f"the store {self.url} broke the connection: {lost}", hint="Look again."
+                    f"the store {self.url} broke the connection: {lost}", hint="Try again."
                 ) from lost
             finally:
-                self._open = None
+                self._snapshot = None
 
-    def _patiently(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
-        """Do something with the database, exactly once: the only door to it.
+    def _with_retries(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
+        """Run an action on the database exactly once; all access goes through here.
 
-        A lost race is run again. A broken connection is waited for; where it broke inside a commit, the server is asked
-        whether that happened. A server that crashed may have given the number of a transaction that it forgot to another
-        one: so what it says is confirmed by a look at what should be there.
+        Lost races are retried. After a broken connection it reconnects and, if the connection broke during a commit, asks the
+        server whether the transaction was committed. A crashed server may reuse a transaction id, so `confirm` checks the
+        result as well.
         """
         with self._lock:
-            waiting: Waiting | None = None
-            rest, lost_races, first_lost = 0.001, 0, 0.0
+            waiting: Reconnecting | None = None
+            delay, lost_races, first_lost = 0.001, 0, 0.0
             while True:
-                self._asked = time.monotonic()
+                self._busy_since = time.monotonic()
                 try:
                     answer = act()
                 except Retry as lost_race:
                     lost_races += 1
                     first_lost = first_lost or time.monotonic()
-                    if lost_races > _FEWEST_RACES and time.monotonic() - first_lost > self.patience:
+                    if lost_races > _MIN_RETRIES and time.monotonic() - first_lost > self.patience:
                         raise StoreUnreachable(
-                            f"the store {self.url} is changed by others all the time: {lost_races} transactions in a row"
-                            " had to begin again",
-                            hint="Nothing was changed. Do it again; if it goes on, look for a process that hangs.",
+                            f"the store {self.url} is too busy: {lost_races} transactions in a row"
+                            " lost a race with other writers",
+                            hint="Nothing was changed. Try again; if the error persists, look for a process that hangs.",
                         ) from lost_race
-                    pause(rest)
-                    rest = min(2 * rest, 0.1)  # whoever was first may take a while
+                    pause(delay)
+                    delay = min(2 * delay, 0.1)
                     continue
                 except ConnectionLost as lost:
-                    waiting = waiting or Waiting(self._say, self.url)
-                    if not (self._came_back(lost, waiting) and confirm(lost.answer)):
-                        self._forget()
+                    waiting = waiting or Reconnecting(self._say, self.url)
+                    if not (self._reconnected(lost, waiting) and confirm(lost.answer)):
+                        self._drop_cache()
                         continue
                     answer = lost.answer
                 finally:
-                    self._asked = 0.0
+                    self._busy_since = 0.0
                 if waiting is not None:
-                    waiting.is_over()
+                    waiting.report_back()
                 return answer
 
-    def _came_back(self, lost: ConnectionLost, waiting: Waiting) -> bool:
-        """Wait for the store and connect again; whether the transaction that was cut off is committed all the same."""
+    def _reconnected(self, lost: ConnectionLost, waiting: Reconnecting) -> bool:
+        """Wait for the store and reconnect; returns whether the interrupted transaction was committed."""
         problem: Exception = lost
         while True:
-            self._asked = 0.0
-            waiting.for_it(problem, self.patience)
-            self._asked = time.monotonic()
+            self._busy_since = 0.0
+            waiting.wait_or_raise(problem, self.patience)
+            self._busy_since = time.monotonic()
             try:
                 self._backend.reconnect()
                 return bool(lost.transaction) and self._backend.was_committed(lost.transaction)
@@ -299,82 +308,90 @@ class Session:
                 problem = error
 
     def _compare_stamp(self, tx: Transaction) -> None:
-        """Refuse to write into the store of another environment; looked at until it has the stamp, which then stays."""
+        """Refuse to write into the store of another environment; checked until the store is stamped, since a stamp is permanent."""
         environment = self._environment()
         stamp = tx.value("meta_get", name="environment") if environment is not None else None
         refuse_other_environment(stamp, environment)
-        self._is_ours = environment is None or stamp is not None
+        self._stamp_checked = environment is None or stamp is not None
 
-    def _fetch(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> list[_T]:
-        """What one query says, in a transaction that only reads."""
-        return self._do(lambda tx: tx.fetch(make, query, **parameters), reading=True)
+    def read(self, work: Callable[[Transaction], _T]) -> _T:
+        """Run a read-only transaction."""
+        return self._do(work, reading=True)
 
-    def _first(self, make: Callable[[Row], _T], query: str, /, **parameters: Any) -> _T | None:
-        return self._do(lambda tx: tx.first(make, query, **parameters), reading=True)
+    def write(self, work: Callable[[Transaction], _T]) -> _T:
+        """Run a transaction that may write."""
+        return self._do(work)
 
-    def _values(self, query: str, /, **parameters: Any) -> list[Any]:
-        return self._do(lambda tx: tx.values(query, **parameters), reading=True)
-
-    def _value(self, query: str, /, **parameters: Any) -> Any:
-        return self._do(lambda tx: tx.value(query, **parameters), reading=True)
-
-    # The catalogue -----------------------------------------------------------------------------------------------
+    def identity(self) -> str:
+        """What tells this store from every other, however its address is spelled."""
+        if not self._identity:
+            self._identity = str(self.read(lambda tx: tx.value("meta_get", name="identity")) or self.url)
+        return self._identity
 
     def catalogue(self) -> Catalogue:
-        """All datasets, jobs and pools as they are registered now; loaded when they are not what they were."""
-        return self._do(self._seen, reading=True)
+        """All registered datasets, jobs and pools; reloaded if the revision changed."""
+        return self._do(self.catalogue_in, reading=True)
+
+    def located(self, published: Published) -> Published:
+        """A version with the absolute location of its manifest."""
+        found = self.roots().located(published.manifest, lambda: self.known.datasets.get(published.datasetid))
+        return published._replace(manifest=found)
 
     @property
     def known(self) -> Catalogue:
-        """The catalogue that the last claim or commit went by; for whoever has just claimed."""
+        """The catalogue of the last claim or commit, without a query."""
         return self._catalogue or self.catalogue()
 
-    def _seen(self, tx: Transaction) -> Catalogue:
-        """The catalogue as the store has it, in a transaction that only reads."""
-        revision = tx.ask("revision")
-        if self._catalogue is None or revision()[0][0] != self._revision:
+    def catalogue_in(self, tx: Transaction) -> Catalogue:
+        """The current catalogue, in a read-only transaction."""
+        revision = tx.send("revision")
+        return self._catalogue_at(tx, lambda: revision()[0][0])
+
+    def _catalogue_at(self, tx: Transaction, revision: Callable[[], str]) -> Catalogue:
+        """The current catalogue, given a function that reads the revision."""
+        if self._catalogue is None or revision() != self._revision:
             catalogue = loading.load(tx)
             if catalogue.implicit:
-                return catalogue  # whoever writes next stores them
-            self._catalogue, self._revision = catalogue, revision()[0][0]
+                return catalogue  # the next write transaction stores them
+            self._catalogue, self._revision = catalogue, revision()
         return self._catalogue
 
-    def _presumed(self, tx: Transaction) -> tuple[Catalogue, Callable[[], None]]:
-        """The catalogue as it was when somebody last looked, and a check that it still is: if not, all is done again.
+    def _cached_catalogue(self, tx: Transaction) -> tuple[Catalogue, Callable[[], None]]:
+        """The cached catalogue, and a function that raises Retry if it is outdated.
 
-        So that whoever asks for more need not wait for this answer first.
+        This saves waiting for the revision before the next query is sent.
         """
-        presumed = self._catalogue
-        if presumed is None or presumed.broken or presumed.implicit:
-            return self._known(tx), lambda: None
+        cached = self._catalogue
+        if cached is None or cached.broken or cached.implicit:
+            return self._locked_catalogue(tx), lambda: None
         tx.lock("lock_definitions")
-        revision = tx.ask("revision")
+        revision = tx.send("revision")
 
         def confirm() -> None:
             if revision()[0][0] != self._revision:
-                self._forget()
+                self._drop_cache()
                 raise Retry
 
-        return presumed, confirm
+        return cached, confirm
 
-    def _known(self, tx: Transaction) -> Catalogue:
-        """The catalogue as the store has it and keeps it until this transaction ends."""
+    def _locked_catalogue(self, tx: Transaction) -> Catalogue:
+        """The current catalogue, locked until this transaction ends."""
         tx.lock("lock_definitions")
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
-            self._has_learned = True
+            self._cache_uncommitted = True
             self._catalogue = loading.load(tx)
             if self._catalogue.implicit and tx.value("may_define"):
                 definitions.store_implicit(tx, self._catalogue)
                 self._catalogue = self._catalogue._replace(implicit=())
                 revision = tx.value("revision")
             self._revision = revision
-        if revision != self._caught_up:
-            self._has_learned = True
-            candidates.catch_up(tx, self._catalogue)
-            self._caught_up = revision
+        if revision != self._recorded_revision:
+            self._cache_uncommitted = True
+            candidates.record_broken_jobs(tx, self._catalogue)
+            self._recorded_revision = revision
         return self._catalogue
 
-    def _forget(self) -> None:
-        """What is known of the definitions is looked at anew."""
-        self._catalogue, self._revision, self._caught_up = None, "", ""
+    def _drop_cache(self) -> None:
+        """Drop the cached catalogue."""
+        self._catalogue, self._revision, self._recorded_revision = None, "", ""

@@ -1,4 +1,4 @@
-"""What a person, or a producer outside, says about chunks: the verbs of whoever steers."""
+"""Implement the verbs of operators and outside producers on chunks, runs, jobs and pools."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from contextlib import contextmanager, suppress
 
 from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
 from ..model import READY, RUNNING, Manifest, Pool
-from . import announcing, definitions, endings, folding, freshness, recalling, records, steering, versions
-from .announcing import Act, Announcement
-from .backend import ConnectionLost, Retry, Transaction
-from .recalling import Recall
-from .records import Announced, RolledBack, Run, Steered
-from .repeats import Repeat
-from .rows import EventRow, as_objects
+from . import records
+from .drivers.base import ConnectionLost, Retry, Transaction
+from .engine import announcing, definitions, folding, freshness, recalling, run_end, steering, versions
+from .engine.announcing import Announcement, OperatorAct
+from .engine.inputs import ChunkId
+from .engine.recalling import Recall
+from .engine.recover import Recovered, recover
+from .engine.repeats import Repeat
+from .records import Announced, Rescued, RolledBack, Run, Steered
+from .rows import Changes, EventRow, as_objects
 from .session import Session
 
 
 def schema_of(datasetid: str) -> str:
-    """The name under which the schema of a dataset's first publish is remembered."""
+    """The name under which table meta keeps the pinned schema of a dataset."""
     return f"schema of {datasetid}"
 
 
 class SteerVerbs(Session):
-    """Announce, resubmit, hold, release, fail, forget, roll back; each takes everything or nothing."""
+    """Announce, resubmit, hold, release, fail, forget, roll back; each changes all given chunks or none."""
 
     def announce(
         self,
@@ -36,18 +39,22 @@ class SteerVerbs(Session):
         only_new: bool = False,
         again: bool = False,
     ) -> Announced:
-        """An outside producer says that chunks are there: they become READY, all of them or none.
+        """Make chunks of an outside producer READY, all of them or none.
 
-        only_new refuses, as Locked, chunks that are there already; again makes a new version even of what has not changed.
+        only_new refuses chunks that exist already (Locked); again publishes a new version even of unchanged chunks.
         """
         kept = {dataid: manifest.at(self.roots().kept) for dataid, manifest in (manifests or {}).items()}
         announcement = Announcement(datasetid, _listed(dataids), kept, bounds or {}, only_new=only_new, again=again)
 
         def work(tx: Transaction) -> Announced:
-            catalogue = self._known(tx)
+            catalogue = self._locked_catalogue(tx)
             repeats = bool(catalogue.dataset(datasetid).options.get("repeats", False))
-            announced = announcing.announce(tx, catalogue, announcement._replace(repeats=repeats), Act(self._who, why))
-            freshness.settle(tx, catalogue, [(datasetid, dataid) for dataid in announced.renewed], Act(self._who))
+            announced = announcing.announce(
+                tx, catalogue, announcement._replace(repeats=repeats), OperatorAct(self._who, why)
+            )
+            freshness.mark_stale(
+                tx, catalogue, [(datasetid, dataid) for dataid in announced.renewed], OperatorAct(self._who)
+            )
             return announced
 
         try:
@@ -57,29 +64,29 @@ class SteerVerbs(Session):
             raise
 
     def refuse_arrival(self, datasetid: str, dataid: str, name: str, why: str) -> None:
-        """Something from outside was offered and not taken: nothing changes, and the reason stays."""
-        act = Act(self._who, why)
+        """Record why a delivered chunk was refused; its status does not change."""
+        act = OperatorAct(self._who, why)
         self._do(lambda tx: announcing.remember_refusal(tx, datasetid, dataid, name, act))
 
     def _steer(
         self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool
     ) -> list[Steered]:
-        wanted = _listed(dataids)
+        selected = _listed(dataids)
 
         def work(tx: Transaction) -> list[Steered]:
-            catalogue = self._known(tx)
+            catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
-            if datasetid in catalogue.datasets and folding.is_typed(
-                tx, steering.lock(tx, catalogue, datasetid, wanted)
+            if datasetid in catalogue.datasets and folding.is_changed_by_sql(
+                tx, steering.lock_chunks(tx, catalogue, datasetid, selected)
             ):
-                folding.fold(tx, catalogue)  # what came while we waited for the rows; from here on nothing does
-            act = Act(self._who, why)
-            changed = steering.steer(tx, catalogue, verb, datasetid, wanted, act, force=force, dry_run=dry_run)
+                folding.fold(tx, catalogue)  # changes that were committed while this transaction waited for the locks
+            act = OperatorAct(self._who, why)
+            changed = steering.steer(tx, catalogue, verb, datasetid, selected, act, force=force, dry_run=dry_run)
             if not dry_run:
                 freshness.restore(tx, catalogue, [change[:2] for change in changed if change.after == READY], act.who)
             return changed
 
-        return self._do_or_try(work, dry_run, step=verb)
+        return self._do_or_dry_run(work, dry_run, step=verb)
 
     def resubmit(
         self,
@@ -90,7 +97,7 @@ class SteerVerbs(Session):
         force: bool = False,
         dry_run: bool = False,
     ) -> list[Steered]:
-        """Have chunks produced again, before anything new."""
+        """Have chunks produced again, before new chunks."""
         return self._steer("resubmit", datasetid, dataids, why, force, dry_run)
 
     def hold(
@@ -102,7 +109,7 @@ class SteerVerbs(Session):
         force: bool = False,
         dry_run: bool = False,
     ) -> list[Steered]:
-        """Set chunks aside: nobody reads or produces them."""
+        """Set chunks aside: they are neither read nor produced."""
         return self._steer("hold", datasetid, dataids, why, force, dry_run)
 
     def release(
@@ -114,7 +121,7 @@ class SteerVerbs(Session):
         force: bool = False,
         dry_run: bool = False,
     ) -> list[Steered]:
-        """Give held chunks back what they were before."""
+        """Restore the status that held chunks had before."""
         return self._steer("release", datasetid, dataids, why, force, dry_run)
 
     def fail_chunks(
@@ -126,7 +133,7 @@ class SteerVerbs(Session):
         force: bool = False,
         dry_run: bool = False,
     ) -> list[Steered]:
-        """Say that chunks are bad: nobody reads them until they are produced again."""
+        """Mark chunks as bad: they are not read until they are produced again."""
         return self._steer("fail", datasetid, dataids, why, force, dry_run)
 
     def forget(
@@ -138,29 +145,29 @@ class SteerVerbs(Session):
         force: bool = False,
         dry_run: bool = False,
     ) -> list[Steered]:
-        """Make chunks never produced; history and epochs stay."""
+        """Remove the status of chunks, as if they were never produced; history and epochs stay."""
         return self._steer("forget", datasetid, dataids, why, force, dry_run)
 
     def rollback(
         self, datasetid: str, dataid: str, to: int | None = None, *, why: str | None = None, dry_run: bool = False
     ) -> list[RolledBack]:
-        """Let a chunk be an older published version again, by default the one before; what is FAILED or RESUBMIT is READY again.
+        """Make an older published version of a chunk current, by default the previous one, and the chunk READY.
 
-        What the same run produced with it goes back too. Whoever reads it next reads that version; who consumed another
-        one keeps saying so.
+        Other outputs of the same run are rolled back too. Later runs read that version; versions made from another one
+        keep their lineage.
         """
 
         def work(tx: Transaction) -> list[RolledBack]:
-            catalogue = self._known(tx)
+            catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
-            act = Act(self._who, why)
+            act = OperatorAct(self._who, why)
             changed = versions.rollback(tx, catalogue, datasetid, dataid, to, act, dry_run=dry_run)
-            folding.check(tx, changed)
+            folding.retry_if_changed(tx, changed)
             if not dry_run:
-                freshness.rolled_back(tx, catalogue, changed, act)
+                freshness.mark_after_rollback(tx, catalogue, changed, act)
             return changed
 
-        return self._do_or_try(work, dry_run)
+        return self._do_or_dry_run(work, dry_run)
 
     def recall(
         self,
@@ -172,108 +179,108 @@ class SteerVerbs(Session):
         hold: bool = False,
         dry_run: bool = False,
     ) -> Recall:
-        """Published data was bad: no job reads it again and, with cascade, nor what was really made from it.
+        """Recall a published version and, with cascade, all versions made from it: jobs no longer read them.
 
-        It is produced again, upstream first; hold leaves it recalled. Runs that read it now lose their chunk.
+        The chunks are produced again, upstream first; with hold they stay in HOLD. Runs that read them lose their chunk.
         """
 
         def work(tx: Transaction) -> Recall:
-            catalogue = self._known(tx)
+            catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
-            how = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
-            recall = recalling.recall(tx, catalogue, (datasetid, dataid), Act(self._who, why), **how)
-            folding.check(tx, recall.changed)
+            options = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
+            recall = recalling.recall(tx, catalogue, (datasetid, dataid), OperatorAct(self._who, why), **options)
+            folding.retry_if_changed(tx, recall.changed)
             return recall
 
-        return self._do_or_try(work, dry_run)
+        return self._do_or_dry_run(work, dry_run)
 
     def remake(
         self, chunks: Iterable[tuple[str, str]], *, why: str | None = None, dry_run: bool = False
     ) -> list[Steered]:
-        """Have READY chunks made again because what they were made from is newer.
+        """Resubmit READY chunks whose inputs have newer versions.
 
-        One whose inputs come out as they were is kept as it is, without a run.
+        A chunk whose inputs turn out unchanged becomes READY again without a run.
         """
-        wanted = list(chunks)
+        selected = list(chunks)
 
         def work(tx: Transaction) -> list[Steered]:
-            catalogue = self._known(tx)
+            catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
-            changed = freshness.remake(tx, catalogue, wanted, Act(self._who, why), dry_run=dry_run)
-            folding.check(tx, changed)
+            changed = freshness.remake(tx, catalogue, selected, OperatorAct(self._who, why), dry_run=dry_run)
+            folding.retry_if_changed(tx, changed)
             return changed
 
-        return self._do_or_try(work, dry_run)
+        return self._do_or_dry_run(work, dry_run)
 
     def cancel(self, runid: int, *, why: str | None = None, dry_run: bool = False) -> Run:
-        """End a run wherever it is: its chunk is FAILED at once, and its processes end at its next heartbeat."""
+        """Cancel a run on any machine: its chunk is FAILED at once; its processes end at the next heartbeat."""
 
         def work(tx: Transaction) -> Run:
-            folding.fold(tx, self._known(tx))
+            folding.fold(tx, self._locked_catalogue(tx))
             run = tx.first(records.run, "run_row", runid=runid)
             if run is None:
                 raise UnknownRun(f"there is no run {runid}", hint="See: odf runs")
-            if run.status != RUNNING or not endings.cancel(tx, run, self._who, why):
+            if run.status != RUNNING or not run_end.cancel(tx, run, self._who, why):
                 raise BadTransition(
                     f"run {runid} of {run.jobid} {run.dataid} is over: {run.outcome or run.status}",
                     hint="What runs now: odf status",
                 )
             return run
 
-        return self._do_or_try(work, dry_run)
+        return self._do_or_dry_run(work, dry_run)
 
     def pause(self, jobid: str, *, why: str | None = None) -> None:
-        """Start nothing more of a job until it is resumed; what runs goes on."""
+        """Stop claims of a job until it is resumed; running chunks continue."""
 
         def work(tx: Transaction) -> None:
-            self._known(tx).job(jobid)
+            self._locked_catalogue(tx).job(jobid)
             tx.run("pause_put", jobid=jobid, who=self._who, why=why)
-            _remember(tx, "paused", jobid, Act(self._who, why))
+            _put_event(tx, "paused", jobid, OperatorAct(self._who, why))
 
         self._do(work)
 
     def resume(self, jobid: str, *, why: str | None = None) -> bool:
-        """Let a paused job go on; False when it was not paused."""
+        """Resume a paused job; False if the job was not paused."""
 
         def work(tx: Transaction) -> bool:
-            if jobid not in self._known(tx).paused:
-                self._known(tx).job(jobid)
+            if jobid not in self._locked_catalogue(tx).paused:
+                self._locked_catalogue(tx).job(jobid)
                 return False
             tx.run("pause_drop", jobid=jobid)
-            _remember(tx, "resumed", jobid, Act(self._who, why))
+            _put_event(tx, "resumed", jobid, OperatorAct(self._who, why))
             return True
 
         return self._do(work)
 
     def set_pool(self, pool: Pool, *, why: str | None = None, dry_run: bool = False) -> bool:
-        """Give a pool its number of slots and its hours, with an event; False when it has them already."""
+        """Set the slots and hours of a pool; False if nothing changes."""
 
         def work(tx: Transaction) -> bool:
-            catalogue = self._known(tx)
+            catalogue = self._locked_catalogue(tx)
             before = catalogue.pools.get(pool.poolid)
-            wanted, changes = definitions.planned(catalogue, (), (), [pool])
+            selected, changes = definitions.plan(catalogue, (), (), [pool])
             if not dry_run:
-                definitions.write(tx, catalogue, wanted, changes)
+                definitions.write(tx, catalogue, selected, changes)
             if not changes:
                 return False
-            told = f"pool {pool.poolid}" + (f": {why}" if why else "")
+            reason = f"pool {pool.poolid}" + (f": {why}" if why else "")
             slots = (None if before is None else _slots(before.slots), _slots(pool.slots))
-            event = EventRow("pool set", None, None, None, *slots, who=self._who, why=told)
+            event = EventRow("pool set", None, None, None, *slots, who=self._who, why=reason)
             tx.run("events_put", events=as_objects([event]))
             return True
 
-        return self._do_or_try(work, dry_run)
+        return self._do_or_dry_run(work, dry_run)
 
     def pinned_schema(self, datasetid: str) -> str | None:
-        """The schema of a dataset's first publish, which the later ones are compared with."""
-        schema: str | None = self._value("meta_get", name=schema_of(datasetid))
+        """The schema of a dataset's first publish, with which later publishes are compared."""
+        schema: str | None = self.read(lambda tx: tx.value("meta_get", name=schema_of(datasetid)))
         return schema
 
     def accept_schema(self, datasetid: str, *, why: str | None = None) -> bool:
-        """Forget the schema of the first publish: the next publish pins its own. False when there was none."""
+        """Drop the pinned schema: the next publish pins its own. False if no schema was pinned."""
 
         def work(tx: Transaction) -> bool:
-            self._known(tx).dataset(datasetid)
+            self._locked_catalogue(tx).dataset(datasetid)
             pinned = tx.value("meta_get", name=schema_of(datasetid))
             if pinned is None:
                 return False
@@ -285,50 +292,89 @@ class SteerVerbs(Session):
 
         return self._do(work)
 
+    def recover(self, chunks: Iterable[ChunkId], *, why: str | None = None, dry_run: bool = False) -> Recovered:
+        """Resubmit FAILED chunks of any number of datasets, in one transaction.
+
+        Runs with expired leases are rescued first. Chunks that are no longer FAILED are left unchanged.
+        """
+        wanted = list(dict.fromkeys(chunks))
+
+        def work(tx: Transaction) -> Recovered:
+            catalogue = self._locked_catalogue(tx)
+            folding.fold(tx, catalogue)
+            rescued: list[Rescued] = []
+            while not dry_run and (ended := run_end.rescue(tx, catalogue)):
+                rescued += ended
+            recovered = recover(tx, catalogue, wanted, rescued, OperatorAct(self._who, why), dry_run)
+            folding.retry_if_changed(tx, recovered.changed)
+            return recovered
+
+        return self._do_or_dry_run(work, dry_run)
+
+    def add_up(self, figures: dict[str, int]) -> None:
+        """Add to counters that no history row records."""
+
+        def work(tx: Transaction) -> None:
+            for name, n in sorted(figures.items()):
+                tx.run("meta_add", name=name, n=str(n))
+
+        self._do(work)
+
     def vacuumed(
         self, datasetid: str, old: Iterable[tuple[str, int]], *, why: str | None = None
     ) -> list[tuple[str, int]]:
-        """Say that the files of old versions (dataid, version) are to be removed; returns those that may be.
+        """Record that the files of old versions (dataid, version) are about to be removed; returns those that may be.
 
-        What is current, or read right now, may not. Manifests stay: they are history.
+        Versions that are current or being read are kept. Manifests stay in the history.
         """
-        wanted = list(dict.fromkeys(old))
-        return self._do(lambda tx: versions.vacuumed(tx, datasetid, wanted, Act(self._who, why)))
+        selected = list(dict.fromkeys(old))
+        return self._do(lambda tx: versions.vacuumed(tx, datasetid, selected, OperatorAct(self._who, why)))
 
     def vacuumed_all(self, until: int) -> None:
-        """Say that a whole vacuum left nothing of attempts up to this run; a role that may not leaves the mark as it is."""
-        with suppress(StoreReadOnly):  # the next vacuum only looks at more
+        """Record that a vacuum removed all attempts up to this run; a no-op for read-only roles."""
+        with suppress(StoreReadOnly):  # the next vacuum only checks more runs
             self._do(lambda tx: tx.run("meta_put", name="vacuumed until run", value=str(until)))
 
     def fold_in(self) -> None:
-        """Act on what was changed from outside and on what is due again, as the next claim would.
+        """Fold in changes made by SQL and announce due periods, as the next claim would.
 
-        Costs one look when there is nothing to do; a store that cannot be written, or is another environment's, stays as it is.
+        Costs one query if there is nothing to do; a no-op on a store that cannot be written or is another environment's.
         """
-        if self._value("changes_wait"):
+        if self._has_pending_changes():
             with suppress(StoreReadOnly, StoreUnreachable, InvalidPath):
                 self._do(self._fold)
 
     @contextmanager
     def looking(self) -> Iterator[bool]:
-        """Everything that is read inside is as the next claim would find it: what waits is folded in first, as that claim would.
+        """Read the store inside as the next claim would find it: pending changes are folded in first.
 
-        That is a short transaction of its own: the look itself holds no lock, however long it takes. False when it cannot be:
-        a role that may only read sees what was folded in already.
+        The fold is a short transaction of its own; the reads hold no lock. Yields False if folding is not possible: then
+        changes that are not folded in yet are not shown.
         """
-        is_folded = not self._value("changes_wait")
-        if not is_folded and self._open is None:
+        is_folded = not self._has_pending_changes()
+        if not is_folded and self._snapshot is None:
             with self._lock, suppress(StoreReadOnly, StoreUnreachable, InvalidPath, Retry, ConnectionLost):
                 self._once(self._fold, reading=False, step="fold")
                 is_folded = True
         yield is_folded
 
+    def _has_pending_changes(self) -> bool:
+        """Whether there are changes that the next claim would fold in."""
+        return self._do(self._read_pending, reading=True)
+
+    def _read_pending(self, tx: Transaction) -> bool:
+        (changes,) = tx.fetch(Changes._make, "changes_wait")
+        catalogue = self._catalogue_at(tx, lambda: changes.revision)
+        return bool(changes.wait) or bool(announcing.due_by_clock(tx, catalogue, self._clock()))
+
     def _fold(self, tx: Transaction) -> None:
-        folding.fold(tx, self._known(tx))
+        catalogue = self._locked_catalogue(tx)
+        folding.fold(tx, catalogue)
+        announcing.announce_due(tx, catalogue, self._clock())
         tx.run("candidates_due")
 
 
-def _remember(tx: Transaction, kind: str, jobid: str, act: Act) -> None:
+def _put_event(tx: Transaction, kind: str, jobid: str, act: OperatorAct) -> None:
     tx.run("events_put", events=as_objects([EventRow(kind, None, None, jobid, None, None, *act)]))
 
 
@@ -337,5 +383,5 @@ def _slots(slots: int | None) -> str:
 
 
 def _listed(dataids: Iterable[str]) -> list[str]:
-    """A single dataid may be given as it is."""
+    """The dataids as a list; a single dataid may be given as a string."""
     return [dataids] if isinstance(dataids, str) else list(dataids)

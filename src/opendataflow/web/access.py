@@ -1,4 +1,4 @@
-"""Access: who comes in, as whom, and what he may do. Nobody from another machine does without a token or a known proxy."""
+"""Access: who comes in, as whom, and what they may do. From another machine that takes a token or a known proxy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import BadConfig
-from ..model.listen import Address
+from ..model.listen import ListenAddress
 from ..model.printable import clean
-from ..project.declared import Web
+from ..project.settings import Web
 from ..project.web import ADMIN, LONGEST_USER, OPERATOR, ROLES, VIEWER
-from ..shapes import NamedTuple, dataclass
 
 __all__ = ["ADMIN", "OPERATOR", "VIEWER", "Access", "Arrival", "Visitor", "check_address"]
 
@@ -26,11 +27,11 @@ _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody who looks at a page: his name, what he may do, and the token that his forms carry."""
+    """The user of a page: the name, the role, and the token that the user's forms carry."""
 
     name: str
     role: str
-    csrf: str = ""  # empty for whoever shows a token with every request
+    csrf: str = ""  # empty for a program that shows a token with every request
 
     def may(self, role: str) -> bool:
         """Whether he may do what this role may."""
@@ -63,7 +64,7 @@ class _Session:
 
 
 class _Sessions:
-    """Sessions by their secret ids: only so many, and none that nobody used for long."""
+    """Sessions by their secret ids: only so many, and none that was unused for long."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Session] = OrderedDict()
@@ -112,16 +113,16 @@ class _Sessions:
 class Access:
     """The rules of one console: tokens, a proxy that names users, or only this machine."""
 
-    def __init__(self, web: Web, address: Address, *, user: str, read_only: bool = False) -> None:
+    def __init__(self, web: Web, address: ListenAddress, *, user: str, read_only: bool = False) -> None:
         self._web, self._user, self._read_only = web, user, read_only
         self.address = address
         self.cookie = f"odf_session_{address.port}"  # browsers share cookies between the ports of a host
         self._sessions = _Sessions()
-        self._strangers = _Sessions()  # however many they are, nobody who logged in loses his session to them
+        self._strangers = _Sessions()  # however many they are, no user who logged in loses a session to them
 
     @property
     def needs_login(self) -> bool:
-        """Whether somebody without a session has to show a token."""
+        """Whether a visitor without a session has to show a token."""
         return bool(self._web.tokens)
 
     @property
@@ -131,7 +132,7 @@ class Access:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nobody may change anything."""
+        """Whether all changes are refused."""
         return self._read_only
 
     def is_known_host(self, host: str) -> bool:
@@ -179,7 +180,7 @@ class Access:
         return VIEWER if self._read_only and role else role
 
     def anonymous(self, arrival: Arrival) -> tuple[str, Visitor]:
-        """A session of somebody who has still to say who he is: his form needs its own token too."""
+        """A session of a visitor who has not logged in yet: the login form needs a token of its own too."""
         return self._strangers.begin("", "", arrival.peer)
 
     def _by_token(self, token: str) -> tuple[str, str] | None:
@@ -187,7 +188,7 @@ class Access:
         return (known.name, self._capped(known.role)) if known is not None else None
 
     def log_in(self, token: str, arrival: Arrival) -> tuple[str, Visitor] | None:
-        """A new session for whoever has this token."""
+        """A new session for the user of this token."""
         found = self._by_token(token)
         return self._sessions.begin(*found, arrival.peer) if found else None
 
@@ -212,7 +213,7 @@ class Access:
         if proxy is None or not proxy.is_from(arrival.address):
             return None
         name = _as_written(arrival.headers.get(proxy.header.lower(), "")).strip(" \t")
-        # A name that would have to be changed to be shown is nobody's: changed, it could be that of somebody else.
+        # A name that would have to be changed to be shown is refused: changed, it could be that of another user.
         if not name or len(name) > LONGEST_USER or not name.isprintable() or clean(name) != name:
             return None
         return name, self._capped(proxy.role_of(name))
@@ -226,11 +227,11 @@ def _as_written(header: str) -> str:
         return header
 
 
-def check_address(address: Address, web: Web) -> None:
-    """BAD_CONFIG when others could reach the console although nobody would ask them who they are."""
+def check_address(address: ListenAddress, web: Web) -> None:
+    """BAD_CONFIG when other machines could reach the console without a login."""
     if address.is_loopback or web.knows_visitors:
         return
     raise BadConfig(
-        f"the console would listen at {address}, where other machines reach it, and [web] in dataflow.toml lets nobody in",
+        f"the console would listen at {address}, where other machines reach it, and [web] in dataflow.toml declares no user",
         hint="Make a token, and declare what is printed: odf serve --new-token NAME",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,8 @@ from ..insight.words import are, count
 from ..model.moment import parse_moment
 from ..model.selector import KEYS, Selector
 from ..model.timezone import time_zone
-from ..shapes import dataclass
-from ..steer import foreseen, verbs
-from ..steer.foreseen import Foreseen
+from ..steer import preview, verbs
+from ..steer.preview import Preview
 from .access import ADMIN, OPERATOR
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LONGEST_REASON = 500  # characters
 
 
-class Given:
+class FormValues:
     """What a form or an address says; of a name, one value or several."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
@@ -90,8 +90,8 @@ class Action:
     label: str
     role: str
     fields: tuple[str, ...]
-    preview: Callable[[Store, Project, Given], Foreseen]
-    act: Callable[[Store, Project, Given], str]
+    preview: Callable[[Store, Project, FormValues], Preview]
+    act: Callable[[Store, Project, FormValues], str]
     choices: tuple[Choice, ...] = ()
     needs_reason: bool = False
     is_dangerous: bool = False
@@ -116,42 +116,42 @@ def _changed(changes: Sequence[Steered], done: str) -> str:
     return f"{named}: {now}" if now == done else f"{named} {now}"
 
 
-def _steering(verb: str, done: str) -> dict[str, Callable[[Store, Project, Given], object]]:
-    def preview(store: Store, project: Project, given: Given) -> Foreseen:
-        return foreseen.foresee_chunks(store, verb, given.selector(project), force=given.has("force"))
+def _steering(verb: str, done: str) -> dict[str, Callable[[Store, Project, FormValues], object]]:
+    def show(store: Store, project: Project, given: FormValues) -> Preview:
+        return preview.preview_chunks(store, verb, given.selector(project), force=given.has("force"))
 
-    def act(store: Store, project: Project, given: Given) -> str:
+    def act(store: Store, project: Project, given: FormValues) -> str:
         return _changed(_steered(store, verb, project, given), done)
 
-    return {"preview": preview, "act": act}
+    return {"preview": show, "act": act}
 
 
-def _steered(store: Store, verb: str, project: Project, given: Given) -> list[Steered]:
-    chunks = verbs.meant(store, verb, given.selector(project))
-    foreseen.check_number(sum(len(each.dataids) for each in chunks))
+def _steered(store: Store, verb: str, project: Project, given: FormValues) -> list[Steered]:
+    chunks = verbs.select_chunks(store, verb, given.selector(project))
+    preview.check_number(sum(len(each.dataids) for each in chunks))
     return verbs.steer_chunks(store, verb, chunks, why=given.why, force=given.has("force"))
 
 
-def _foresee_resubmit(store: Store, project: Project, given: Given) -> Foreseen:
+def _foresee_resubmit(store: Store, project: Project, given: FormValues) -> Preview:
     if given.has("stale"):
-        return foreseen.foresee_remake(store, given.selector(project))
-    return foreseen.foresee_chunks(store, "resubmit", given.selector(project), force=given.has("force"))
+        return preview.preview_remake(store, given.selector(project))
+    return preview.preview_chunks(store, "resubmit", given.selector(project), force=given.has("force"))
 
 
-def _resubmit(store: Store, project: Project, given: Given) -> str:
+def _resubmit(store: Store, project: Project, given: FormValues) -> str:
     if given.has("stale"):
-        stale = verbs.stale_meant(store, given.selector(project))
-        foreseen.check_number(len(stale))
+        stale = verbs.select_stale(store, given.selector(project))
+        preview.check_number(len(stale))
         return _changed(store.remake(stale, why=given.why), "resubmitted")
     return _changed(_steered(store, "resubmit", project, given), "resubmitted")
 
 
-def _foresee_recall(store: Store, project: Project, given: Given) -> Foreseen:
+def _foresee_recall(store: Store, project: Project, given: FormValues) -> Preview:
     how = {"cascade": given.has("cascade"), "hold": given.has("hold")}
-    return foreseen.foresee_recall(store, given.one("dataset"), given.one("dataid"), **how)
+    return preview.preview_recall(store, given.one("dataset"), given.one("dataid"), **how)
 
 
-def _recall(store: Store, project: Project, given: Given) -> str:
+def _recall(store: Store, project: Project, given: FormValues) -> str:
     how = {"cascade": given.has("cascade"), "hold": given.has("hold")}
     if given.why is None:
         raise UsageError("a recall needs a reason", hint="Say it in a few words, for whoever asks later.")
@@ -159,17 +159,17 @@ def _recall(store: Store, project: Project, given: Given) -> str:
     return f"No job reads {count(len(done.versions), 'version')} again"
 
 
-def _foresee_rollback(store: Store, project: Project, given: Given) -> Foreseen:
-    return foreseen.foresee_rollback(store, project, given.one("dataset"), given.one("dataid"), _version(given))
+def _foresee_rollback(store: Store, project: Project, given: FormValues) -> Preview:
+    return preview.preview_rollback(store, project, given.one("dataset"), given.one("dataid"), _version(given))
 
 
-def _rollback(store: Store, project: Project, given: Given) -> str:
+def _rollback(store: Store, project: Project, given: FormValues) -> str:
     name, dataid = given.one("dataset"), given.one("dataid")
     done = verbs.rollback(store, project, name, dataid, _version(given), why=given.why)
     return f"{name} {dataid} is version {done[0].after} now"
 
 
-def _version(given: Given) -> int | None:
+def _version(given: FormValues) -> int | None:
     word = given.text("version")
     if not word:
         return None
@@ -178,28 +178,28 @@ def _version(given: Given) -> int | None:
     return int(word)
 
 
-def _cancel(store: Store, project: Project, given: Given) -> str:
+def _cancel(store: Store, project: Project, given: FormValues) -> str:
     run = verbs.cancel(store, given.one("run"), why=given.why).run
     return f"Run {run.runid} of {run.jobid} {run.dataid} is cancelled"
 
 
-def _pause(store: Store, project: Project, given: Given) -> str:
+def _pause(store: Store, project: Project, given: FormValues) -> str:
     return f"{verbs.pause(store, given.one('job'), why=given.why)} is paused"
 
 
-def _resume(store: Store, project: Project, given: Given) -> str:
+def _resume(store: Store, project: Project, given: FormValues) -> str:
     job = given.one("job")
     return f"{job} goes on" if verbs.resume(store, job, why=given.why) else f"{job} was not paused"
 
 
-def _pool(store: Store, project: Project, given: Given) -> str:
+def _pool(store: Store, project: Project, given: FormValues) -> str:
     from ..insight.pools import slots_text
 
     done = verbs.set_pool(store, given.one("pool"), given.one("slots"), why=given.why)
     return f"Slots of pool {done.pool.poolid}: {slots_text(done.pool.slots)}"
 
 
-def _recover(store: Store, project: Project, given: Given) -> str:
+def _recover(store: Store, project: Project, given: FormValues) -> str:
     _, done = verbs.recover(store, given.many("cause"), why=given.why)
     if done is None:
         return "Nothing was changed: there is nothing to recover"
@@ -265,7 +265,7 @@ ACTIONS: dict[str, Action] = {
             "Cancel the run",
             OPERATOR,
             ("run",),
-            lambda store, project, given: foreseen.foresee_cancel(store, given.one("run")),
+            lambda store, project, given: preview.preview_cancel(store, given.one("run")),
             _cancel,
             is_dangerous=True,
         ),
@@ -274,7 +274,7 @@ ACTIONS: dict[str, Action] = {
             "Pause",
             OPERATOR,
             ("job",),
-            lambda store, project, given: foreseen.foresee_pause(store, given.one("job")),
+            lambda store, project, given: preview.preview_pause(store, given.one("job")),
             _pause,
         ),
         Action(
@@ -282,7 +282,7 @@ ACTIONS: dict[str, Action] = {
             "Resume",
             OPERATOR,
             ("job",),
-            lambda store, project, given: foreseen.foresee_resume(store, given.one("job")),
+            lambda store, project, given: preview.preview_resume(store, given.one("job")),
             _resume,
         ),
         Action(
@@ -290,7 +290,7 @@ ACTIONS: dict[str, Action] = {
             "Set slots",
             OPERATOR,
             ("pool",),
-            lambda store, project, given: foreseen.foresee_pool(store, given.one("pool"), given.text("slots")),
+            lambda store, project, given: preview.preview_pool(store, given.one("pool"), given.text("slots")),
             _pool,
             (Choice("slots", "Slots: a number, 0 for a pause, or unlimited", "text"),),
         ),
@@ -299,7 +299,7 @@ ACTIONS: dict[str, Action] = {
             "Recover",
             OPERATOR,
             ("cause",),
-            lambda store, project, given: foreseen.foresee_recover(store, given.many("cause")),
+            lambda store, project, given: preview.preview_recover(store, given.many("cause")),
             _recover,
         ),
     )

@@ -26,7 +26,7 @@ from .protocol import CarefulProtocol, most_connections
 from .show import STATIC
 
 if TYPE_CHECKING:
-    from ..model.listen import Address
+    from ..model.listen import ListenAddress
     from .site import Site
 
 
@@ -68,12 +68,12 @@ def _named(problem: Exception) -> OdfError:
         case HTTPException(status_code=404 | 405):
             return NoSuchPage("there is no such page", hint="Start from the overview.")
         case HTTPException(status_code=403):
-            return Forbidden("this is not allowed", hint="Ask whoever runs this console.")
+            return Forbidden("this is not allowed", hint="Ask an administrator of this console.")
     return UsageError("this request cannot be understood", hint="Start from the overview.")
 
 
-def listening(address: Address) -> socket.socket:
-    """A socket at this address; BAD_CONFIG when somebody else listens there."""
+def listening(address: ListenAddress) -> socket.socket:
+    """A socket at this address; BAD_CONFIG when another process listens there."""
     try:
         [(family, *_, where), *_] = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         made = socket.create_server((where[0], where[1]), family=family)
@@ -96,7 +96,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(app: FastAPI, at: socket.socket, started: Callable[[], None]) -> None:
-    """Serve until somebody stops it."""
+    """Serve until it is stopped."""
     config = uvicorn.Config(
         app,
         http=CarefulProtocol,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
-from ..insight.axis import Column
+from ..insight.axis import AxisColumn
 from ..insight.heat import Heat
-from ..insight.matrix import WORST_FIRST, Block, Cell, Line
+from ..insight.matrix import WORST_FIRST, Block, Cell, MatrixRow
 from ..insight.stale import STALE
 from ..model import READY
 from .show import SIGNS, Addresses
@@ -57,7 +57,7 @@ def _caption(block: Block) -> str:
     return told if single or block.is_counted else f"{told} Holes do not show at this scale."
 
 
-def _key(column: Column) -> tuple[str, str]:
+def _key(column: AxisColumn) -> tuple[str, str]:
     """What to look into: a period by its name, else from the first to the last."""
     is_period = column.first.startswith(column.label) and column.first != column.label
     return (column.label, column.label) if is_period else (column.first, column.last)
@@ -98,21 +98,21 @@ def _look(text: str, label: str, way: str) -> str:
 # Rows ---------------------------------------------------------------------------------------------------------------
 
 
-def _name(line: Line) -> str:
+def _name(line: MatrixRow) -> str:
     return (
         f'<th scope="row"><a href="{escape(_url.dataset(line.datasetid))}" title="{escape(line.datasetid)}">'
         f"{escape(line.datasetid)}</a></th>"
     )
 
 
-def _row(line: Line, block: Block, ways: Sequence[str], used: dict[str, None]) -> str:
+def _row(line: MatrixRow, block: Block, ways: Sequence[str], used: dict[str, None]) -> str:
     cells = "".join(
         _cell(line, cell, column, way, used) for cell, column, way in zip(line.cells, block.columns, ways, strict=True)
     )
     return f'<tr>{_name(line)}{cells}<td class="sum">{_sum(line, used)}</td></tr>'
 
 
-def _cell(line: Line, cell: Cell, column: Column, way: str, used: dict[str, None]) -> str:
+def _cell(line: MatrixRow, cell: Cell, column: AxisColumn, way: str, used: dict[str, None]) -> str:
     if cell.status is None:
         return "<td></td>"
     is_partly = cell.status == READY and cell.chunks is not None and cell.chunks < column.size
@@ -130,7 +130,7 @@ def _cell(line: Line, cell: Cell, column: Column, way: str, used: dict[str, None
     )
 
 
-def _heat(cell: Cell, column: Column) -> str:
+def _heat(cell: Cell, column: AxisColumn) -> str:
     """How much of a cell its worst status is: a third, two thirds, or nearly all."""
     if cell.status == READY or column.size == 1:
         return " k3"
@@ -138,7 +138,7 @@ def _heat(cell: Cell, column: Column) -> str:
     return " k3" if part > 0.67 else " k2" if part > 0.1 else " k1"
 
 
-def _told(cell: Cell, column: Column) -> str:
+def _told(cell: Cell, column: AxisColumn) -> str:
     stale = f", {cell.stale:,} stale" if cell.stale and column.size > 1 else ", stale" if cell.stale else ""
     if column.size == 1:
         return f"{column.label}: {cell.status}{stale}"
@@ -149,7 +149,7 @@ def _told(cell: Cell, column: Column) -> str:
     return f"{column.label}: {what}{stale}"
 
 
-def _sum(line: Line, used: dict[str, None]) -> str:
+def _sum(line: MatrixRow, used: dict[str, None]) -> str:
     """How many chunks have which status; READY only where it was counted."""
     counts = sorted(line.counts.items(), key=lambda each: _ORDER.index(each[0]) if each[0] in _ORDER else 99)
     more = "≥" if line.at_least else ""

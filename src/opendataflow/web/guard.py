@@ -30,7 +30,7 @@ _MOST_HEADERS = 32_000  # characters of all of them
 _SLOWEST = 30.0  # seconds that a body may take
 _CSRF_HEADER = "x-odf-csrf"
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_OPEN = ("/login", "/static/")  # what somebody sees before he said who he is
+_OPEN = ("/login", "/static/")  # what is shown before a login
 HEADERS = [
     (
         b"content-security-policy",
@@ -99,7 +99,7 @@ class Guard:
 
     def _headers(self, scope: Scope, begun: str) -> list[tuple[bytes, bytes]]:
         headers = list(HEADERS)
-        if _has_two_lengths(scope):  # whoever stands before us may see another request begin than we do: hang up
+        if _has_two_lengths(scope):  # a proxy before us may see another request begin than we do: hang up
             headers.append((b"connection", b"close"))
         if not scope["path"].startswith("/static/"):
             headers.append((b"cache-control", b"no-store"))
@@ -141,7 +141,7 @@ class Guard:
         )
 
     async def _check_write(self, scope: Scope, receive: Receive, arrival: Arrival, visitor: Visitor) -> Receive:
-        """Refuse a write that another site began; whoever shows a token with the request cannot be used for one."""
+        """Refuse a write that another site began; a program that shows a token with the request cannot be used for one."""
         if scope["method"] in _SAFE:
             return receive
         body = await _body(receive)
@@ -156,7 +156,7 @@ class Guard:
         if arrival.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise Forbidden("another site sent this", hint="Open the console itself, and do it there.")
         if visitor is NOBODY:
-            raise NotLoggedIn("nobody is logged in", hint="Log in, and do it again.")
+            raise NotLoggedIn("this needs a login", hint="Log in, and do it again.")
         if not self._site.access.is_csrf(visitor, _token_in(arrival, body)):
             raise Forbidden(
                 "this form is not of your session, or the session is over", hint="Load the page again, and repeat it."
@@ -211,7 +211,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _again(body: bytes) -> Receive:
-    """A body that was read already, for whoever reads it next."""
+    """A body that was read already, for the next reader."""
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:
@@ -255,7 +255,7 @@ def _asked(scope: Scope) -> str:
 
 
 def _turned_away(scope: Scope, site: Site) -> Response:
-    """Whoever has not said who he is: to the form for people, an error for programs."""
+    """A visitor without a session: the login form for people, an error for programs."""
     from starlette.responses import RedirectResponse
 
     if (

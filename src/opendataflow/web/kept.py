@@ -13,9 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ..shapes import dataclass
 from ..store import Store
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[_T]):
+class CachedAnswer(Generic[_T]):
     """What was found, how old it is, and in how many seconds a newer one can be had; 0 where nothing is newer."""
 
     value: _T
@@ -56,7 +56,7 @@ class Kept:
         self._locks: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
         self._round = 0
-        self._newest, self._asked = -1, -_EVERY  # the newest event that is known of, and when somebody asked
+        self._newest, self._asked = -1, -_EVERY  # the newest event that is known of, and when it was read
 
     def noticed(self, newest: int) -> None:
         """Pages are about to be told of this event: no answer from before it is taken for one of now."""
@@ -64,26 +64,26 @@ class Kept:
             self._newest = max(self._newest, newest)
 
     def forget(self) -> None:
-        """Somebody did something here: whoever looks next sees it."""
+        """A verb ran here: the next look shows what it changed."""
         with self._lock:
             self._found.clear()
             self._round += 1
 
     @contextmanager
-    def look(self, site: Site) -> Iterator[Look]:
+    def look(self, site: Site) -> Iterator[CachedLook]:
         """One look, for any number of questions; it opens the store once, and only where an answer has to be found."""
         with ExitStack() as opened:
-            yield Look(self, site, opened)
+            yield CachedLook(self, site, opened)
 
-    def answer(self, look: Look, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
+    def answer(self, look: CachedLook, key: Hashable, find: Callable[[Store], _T]) -> CachedAnswer[_T]:
         """What the store says to this question, or said a moment ago."""
         with self._lock:
             found, own = self._found.get(key), self._locks.setdefault(key, threading.Lock())
             is_known = look.is_open or self._clock() - self._asked < _EVERY
         if found is not None and is_known and self._is_good(found):
             return self._told(found)
-        store = look.store  # before the lock: whoever holds that must not wait for a connection
-        # Whoever comes while somebody looks already gets what there is.
+        store = look.store  # before the lock, whose holder must not wait for a connection
+        # While one request looks, others get the last answer.
         if not own.acquire(blocking=found is None):
             return self._told(cast(_Found, found))
         try:
@@ -94,12 +94,12 @@ class Kept:
             start = self._clock()
             value = find(store)
             self._keep(key, _Found(value, self._clock(), self._clock() - start, newest), begun)
-            return Answer(value, 0.0, 0.0)
+            return CachedAnswer(value, 0.0, 0.0)
         finally:
             own.release()
 
     def asked(self, newest: int) -> None:
-        """Somebody asked the store for its newest event."""
+        """Note the newest event of the store, which was just read."""
         with self._lock:
             self._newest, self._asked = max(self._newest, newest), self._clock()
 
@@ -120,13 +120,13 @@ class Kept:
         least, times, most = _WHILE_QUIET if found.newest == self._newest else _WHILE_BUSY
         return min(max(least, times * found.took), max(most, _AT_MOST * found.took))
 
-    def _told(self, found: _Found) -> Answer[_T]:
+    def _told(self, found: _Found) -> CachedAnswer[_T]:
         age = self._clock() - found.at
         again = 0.0 if found.newest == self._newest else max(self._lasts(found) - age, 0.1)
-        return Answer(cast(_T, found.value), age, again)
+        return CachedAnswer(cast(_T, found.value), age, again)
 
 
-class Look:
+class CachedLook:
     """One look at one store, as the next claim would find it."""
 
     def __init__(self, kept: Kept, site: Site, opened: ExitStack) -> None:
@@ -143,12 +143,14 @@ class Look:
         """The store, opened when it is needed."""
         if self._store is None:
             store = self._opened.enter_context(self._site.stores.lent())
-            self._kept.asked(store.newest_event())  # as it is written: what the next claim would add is no event yet
+            self._kept.asked(
+                store.views.newest_event()
+            )  # as it is written: what the next claim would add is no event yet
             self._opened.enter_context(store.looking())
             self._opened.enter_context(store.at_once())
             self._store = store
         return self._store
 
-    def answer(self, key: Hashable, find: Callable[[Store], _T]) -> Answer[_T]:
+    def answer(self, key: Hashable, find: Callable[[Store], _T]) -> CachedAnswer[_T]:
         """What the store says to this question, or said a moment ago."""
         return self._kept.answer(self, key, find)

@@ -100,12 +100,12 @@ class Live:
 
     def _look(self, seen: int | None) -> tuple[int, list[str]]:
         with self._site.stores.lent() as store:
-            newest = store.newest_event()
+            newest = store.views.newest_event()
             if seen is None or newest <= seen:
                 return newest, []
             if newest - seen > _MOST_EVENTS:
                 return newest, [EVERYTHING]
-            events = store.events(after=seen, n=_MOST_EVENTS)
+            events = store.views.events(after=seen, n=_MOST_EVENTS)
         return max(newest, events[-1].eventid if events else newest), topics_of(events)
 
     def _tell(self, said: str | None) -> None:

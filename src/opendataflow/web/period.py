@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from ..model.moment import moved, parse_moment
-from ..shapes import NamedTuple
 from .site import Site
+
+_TICK = timedelta(microseconds=1)
 
 
 class Period(NamedTuple):
@@ -37,12 +39,15 @@ def period_of(site: Site, since: str, until: str) -> Period:
 
 def beside(site: Site, since: datetime, until: datetime) -> Iterator[Beside]:
     """The periods of the same length before and after one; nothing comes after now."""
-    length = until - since
-    yield Beside("Earlier", written(site, moved(since, -length)), written(site, since))
+    length, following = until - since, moved(until, _TICK)
+    yield Beside("Earlier", written(site, moved(since, -length)), written(site, since, end=True))
     if until + timedelta(seconds=1) < datetime.now(UTC):
-        yield Beside("Later", written(site, until), written(site, moved(until, length)))
+        yield Beside("Later", written(site, following), written(site, moved(until, length), end=True))
 
 
-def written(site: Site, moment: datetime) -> str:
-    """A moment as an address has it."""
-    return moment.astimezone(site.zone).strftime("%Y-%m-%dT%H:%M:%S")
+def written(site: Site, moment: datetime, *, end: bool = False) -> str:
+    """A moment as an address has it; as an end, where a second is meant to its end, so that it is read back as it was."""
+    local = moment.astimezone(site.zone)
+    if local.second == local.microsecond == 0:
+        return local.strftime("%Y-%m-%dT%H:%M")
+    return (moved(local, -_TICK) if end else local).strftime("%Y-%m-%dT%H:%M:%S")

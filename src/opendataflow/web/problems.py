@@ -10,7 +10,6 @@ from starlette.responses import HTMLResponse, Response
 
 from .. import errors
 from ..errors import OdfError
-from ..tokens import without_secrets
 from .access import NOBODY
 from .show import render
 
@@ -50,9 +49,9 @@ def status_of(problem: OdfError) -> int:
 
 
 def problem_response(site: Site, scope: MutableMapping[str, Any], problem: OdfError) -> Response:
-    """An error in the form that whoever asked can read."""
+    """An error as a page for people, or as JSON for programs."""
     status = status_of(problem)
-    message, hint = (without_secrets(site.redact(text)) for text in (problem.message, problem.hint))
+    message, hint = (site.redact_all(text) for text in (problem.message, problem.hint))
     if scope["path"].startswith("/api/"):
         told = {"error": problem.name, "message": message, "hint": hint}
         return Response(json.dumps(told), status, media_type="application/json")
@@ -66,5 +65,5 @@ def problem_response(site: Site, scope: MutableMapping[str, Any], problem: OdfEr
 
 
 def too_large(most: int) -> OdfError:
-    """What somebody sent is more than we read."""
+    """The request is larger than what is read."""
     return errors.TooLarge(f"this is more than {most:,} bytes", hint="Send less at once.")

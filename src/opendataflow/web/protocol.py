@@ -23,17 +23,17 @@ def most_connections() -> int:
 
 
 class CarefulProtocol(H11Protocol):
-    """The server's own protocol, which answers nonsense by the rules that every other answer keeps, and waits for nobody long."""
+    """uvicorn's protocol, with security headers on its answers to malformed requests, and with limits on time and number of
+    incomplete ones."""
 
-    patience = (
-        20.0  # seconds in which the head of a request has to come; whoever dawdles holds a place that others need
-    )
+    # Seconds for the head of a request; a slow client holds a place that others need.
+    patience = 20.0
     most_unfinished = 100  # requests of one address that have not come whole; beyond that the oldest goes
     _waiting: asyncio.TimerHandle | None = None
-    _began = 0.0  # when it was last waited for the beginning of a request
+    _began = 0.0  # when the wait for the current request began
 
     def connection_made(self, transport: Any) -> None:
-        """Somebody came: he has to say what he wants."""
+        """A connection opened: its first request has to arrive in time."""
         super().connection_made(transport)
         self._began = self.loop.time()
         self._wait()
@@ -70,7 +70,7 @@ class CarefulProtocol(H11Protocol):
             self._wait_no_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Somebody went."""
+        """The connection closed."""
         self._wait_no_more()
         super().connection_lost(exc)
 
@@ -90,10 +90,8 @@ class CarefulProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Say that this is no request, and hang up."""
-        if self.conn.our_state in (
-            h11.IDLE,
-            h11.SEND_RESPONSE,
-        ):  # else an answer is under way, and nothing fits into it
+        # Otherwise an answer is under way, and nothing fits into it.
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = b"this is not a request of HTTP/1.1\n"
             headers = [
                 *HEADERS,

@@ -6,11 +6,11 @@ import threading
 import time
 from collections import OrderedDict, deque
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from fastapi import Request
 
-from ..insight.recovery import Plan, Progress, plan, progress
-from ..shapes import NamedTuple
+from ..insight.recovery import RecoveryPlan, RecoveryProgress, plan, progress
 from ..store import Recovered, Store
 
 _KEPT = 5  # recoveries that are shown
@@ -23,7 +23,7 @@ class Started(NamedTuple):
     """A recovery that somebody started here: what it foresaw, who, why and when, and what it did at once."""
 
     number: int
-    plan: Plan
+    plan: RecoveryPlan
     who: str
     why: str | None
     at: datetime
@@ -34,13 +34,13 @@ class Followed(NamedTuple):
     """A recovery that was started, and how far it is."""
 
     started: Started
-    progress: Progress
+    progress: RecoveryProgress
 
 
 class _Made(NamedTuple):
     event: int
     at: float
-    plan: Plan
+    plan: RecoveryPlan
     followed: tuple[Followed, ...]
 
 
@@ -50,11 +50,11 @@ class Recoveries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started: deque[Started] = deque(maxlen=_KEPT)
-        self._ended: dict[int, Progress] = {}
+        self._ended: dict[int, RecoveryProgress] = {}
         self._made: OrderedDict[tuple[str, ...] | None, _Made] = OrderedDict()
         self._number = 0
 
-    def begin(self, made: Plan, who: str, why: str | None, done: Recovered) -> Started:
+    def begin(self, made: RecoveryPlan, who: str, why: str | None, done: Recovered) -> Started:
         """Remember what somebody has just started."""
         with self._lock:
             self._number += 1
@@ -63,10 +63,10 @@ class Recoveries:
             self._made.clear()
             return started
 
-    def look(self, store: Store, causes: tuple[str, ...] | None) -> tuple[Plan, tuple[Followed, ...]]:
+    def look(self, store: Store, causes: tuple[str, ...] | None) -> tuple[RecoveryPlan, tuple[Followed, ...]]:
         """The plan for these causes, or for all, and how far recoveries are; made again when something happened."""
         with self._lock:  # whoever comes meanwhile waits for the same answer, instead of making it too
-            event, now = store.newest_event(), time.monotonic()
+            event, now = store.views.newest_event(), time.monotonic()
             made = self._made.get(causes)
             if made is None or made.event != event or now - made.at > _OLDEST:
                 made = _Made(event, now, plan(store, causes, lenient=True), tuple(self._followed(store)))

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse
 
 from ..insight.words import count, duration, gist, said, took
 from ..model.printable import visible
+from ..tokens import without_secrets
 from .access import Visitor
 from .site import Site, site_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
 
-# One sign for each status, so that nobody needs colours to read it; the same as in the terminal.
+# One sign for each status, so that it can be read without colours; the same as in the terminal.
 SIGNS = {
     "READY": "●",
     "RUNNING": "▶",
@@ -73,7 +74,7 @@ class Addresses:
         return _address("flow", *chunk, **query)
 
     def act(self, verb: str, **query: object) -> str:
-        """Where somebody does something: first a look at what would happen."""
+        """The page of a verb: first a look at what would happen."""
         return _address("act", verb, **query)
 
     def overview(self, **query: object) -> str:
@@ -151,6 +152,7 @@ def render(site: Site, template: str, facts: Mapping[str, Any]) -> str:
     visitor: Visitor = facts["visitor"]
     shared = {"about": site.about, "zone": site.zone, "is_read_only": site.access.is_read_only}
     shared["can_leave"] = site.access.needs_login
+    shared["first_step"] = "odf apply" if site.project.is_toml else "odf init"
     shared |= {"topics": (), "query": {}, "note": ""}
     return site.redact(_templates().get_template(template).render(shared | dict(facts) | {"may": visitor.may}))
 
@@ -177,8 +179,8 @@ def _templates() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """What others wrote, with what could steer a terminal made visible; markup of our own stays as it is."""
-    return visible(value) if type(value) is str else "" if value is None else value
+    """What others wrote, without secrets and with what could steer a terminal made visible; markup of our own stays as it is."""
+    return without_secrets(visible(value)) if type(value) is str else "" if value is None else value
 
 
 def _when(moment: datetime | None, zone: Any, form: str = "%Y-%m-%d %H:%M:%S") -> str:

@@ -14,6 +14,7 @@ from fastapi import Request
 
 from ..errors import OdfError, StoreDamaged, StoreMissing, StoreUnreachable
 from ..store import Store
+from ..tokens import without_secrets
 from .kept import Kept
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .access import Access
     from .live import Live
 
-_CONNECTIONS = 4  # that pages share; whoever finds none waits a little
+_CONNECTIONS = 4  # that pages share; without a free one a page waits a little
 _SEARCHES = 2  # through logs, which may be long, at once: others find a connection meanwhile
 _LONGEST_WAIT_TO_SEARCH = 2.0  # seconds
 _LONGEST_WAIT = 30.0  # seconds that one page waits for the others
@@ -43,7 +44,7 @@ class Stores:
 
     @contextmanager
     def lent(self) -> Iterator[Store]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for one user at a time."""
         try:
             store = self._free.get(timeout=self._patience)
         except queue.Empty:
@@ -54,7 +55,7 @@ class Stores:
                 with self._lock:
                     self._all.append(store)
             yield store
-        except (StoreMissing, StoreDamaged):  # what is there now may be another one: whoever comes next opens it
+        except (StoreMissing, StoreDamaged):  # what is there now may be another one: the next caller opens it
             if store is not None:
                 self._drop(store)
                 store = None
@@ -91,6 +92,7 @@ class Site:
     redact: Callable[[str], str]
     say: Callable[[str], None] = lambda line: None
     debug: bool = False
+    hide: Callable[[Store], None] = lambda store: None  # learns the secrets that a reason could repeat
     kept: Kept = field(default_factory=Kept)
     live: Live = field(init=False)
     _searches: threading.Semaphore = field(default_factory=lambda: threading.BoundedSemaphore(_SEARCHES))
@@ -100,6 +102,10 @@ class Site:
         """The project's time zone, in which pages show times."""
         return ZoneInfo(self.project.timezone)
 
+    def redact_all(self, text: str) -> str:
+        """The text without known secrets, and without what has the form of one."""
+        return without_secrets(self.redact(text))
+
     @contextmanager
     def reading(self) -> Iterator[Store]:
         """A store to look at, as the next claim would find it."""
@@ -108,7 +114,7 @@ class Site:
 
     @contextmanager
     def searching(self) -> Iterator[Store]:
-        """A store for whoever looks through a log; it holds no state of the store meanwhile, and few do so at once."""
+        """A store for looking through a log; it holds no state of the store meanwhile, and few do so at once."""
         if not self._searches.acquire(timeout=_LONGEST_WAIT_TO_SEARCH):
             raise StoreUnreachable("others look through long logs already", hint="Search again in a moment.")
         try:
@@ -119,9 +125,10 @@ class Site:
 
     @contextmanager
     def acting(self, who: str) -> Iterator[Store]:
-        """A store in which somebody does something: the history names him."""
+        """A store in which a user acts: the history names the user."""
         try:
             with self.stores.lent() as store, store.acting_as(who):
+                self.hide(store)
                 yield store
         finally:
             self.kept.forget()

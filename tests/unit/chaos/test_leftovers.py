@@ -18,8 +18,8 @@ from opendataflow.chaos.plan import Settings
 from opendataflow.chaos.scratch import MARK, Where, made, records_of, where
 from opendataflow.errors import StoreTaken, StoreUnreachable
 from opendataflow.project import Project, load
-from opendataflow.store import schemas
-from opendataflow.store.scratch import create
+from opendataflow.store.drivers import postgres_schema
+from opendataflow.store.drivers.scratch_schema import create
 from tests.support.postgres import quick_postgres
 
 ID = "0123abcd"
@@ -191,7 +191,7 @@ def test_the_password_of_the_address_that_is_used_now_opens_what_was_left(projec
         server.require_passwords()
         url = server.url_of("team").replace("postgres@", "team:only-in-the-address@")
         at = Where(project.folder / "data" / f".odf-chaos-{ID}", place_of(url, ID))
-        create(schemas.within(url, f"dataflow_chaos_{ID}"), None)
+        create(postgres_schema.within(url, f"dataflow_chaos_{ID}"), None)
         assert "only-in-the-address" not in recorded(project, at.folder, at.store.address).read_text()
         (said,) = swept(project, url)
         assert said.startswith("removed ")

@@ -9,18 +9,24 @@ import pytest
 from opendataflow.chaos.plan import (
     ANY_MOMENT,
     DAMAGE_FILE,
+    FREEZE_WORKER,
     KILL_SPARK,
     KILL_WORKER,
     MEANING,
     ON_A_SERVER,
+    SETTLING,
     STEPS,
+    TAKE_CHUNK,
     Fault,
     Settings,
+    chosen,
     kinds_of,
     plan,
 )
+from opendataflow.errors import UsageError
 
 SEEDS = range(50)
+NAMES = [kind.replace(" ", "-") for kind in MEANING]
 
 
 def flat(lanes: tuple[tuple[Fault, ...], ...]) -> list[Fault]:
@@ -70,6 +76,34 @@ def test_only_its_own_worker_breaks_spark() -> None:
 
 def test_no_fault_begins_so_late_that_the_flow_has_no_time_to_heal() -> None:
     assert Settings(minutes=10).striking < Settings(minutes=10).seconds == 600
+
+
+@pytest.mark.parametrize("has_server", [False, True])
+def test_only_the_kinds_that_were_chosen_strike(has_server: bool) -> None:
+    kinds = chosen("take-chunk, freeze-worker,take-chunk", spark=False, has_server=has_server)
+    assert kinds == (TAKE_CHUNK, FREEZE_WORKER)
+    for seed in SEEDS:
+        lanes = plan(Settings(chunks=8, seed=seed, faults=kinds), has_server)
+        assert {fault.kind for fault in flat(lanes)} == set(kinds)
+        where = {fault.where for fault in flat(lanes) if fault.kind == TAKE_CHUNK}
+        assert where <= {"spawned", "before commit"}
+
+
+def test_every_kind_can_be_chosen_by_its_name_and_without_one_all_strike() -> None:
+    assert chosen(",".join(NAMES), spark=True, has_server=True) == tuple(MEANING)
+    assert kinds_of(Settings(faults=chosen("", spark=False, has_server=False)), False) == kinds_of(Settings(), False)
+
+
+@pytest.mark.parametrize("text", ["nonsense", "kill-worker,nonsense", "lose-answer", "cut-connection", "kill-Spark"])
+def test_a_kind_that_is_unknown_or_cannot_strike_here_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--faults"):
+        chosen(text, spark=False, has_server=False)
+
+
+def test_a_worker_is_frozen_between_the_fence_and_the_rename_only_where_a_server_undoes_its_commit() -> None:
+    for has_server in (False, True):
+        where = {fault.where for seed in SEEDS for fault in flat(plan(Settings(seed=seed), has_server))}
+        assert (SETTLING in where) == has_server
 
 
 def test_every_kind_says_what_it_is() -> None:

@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from opendataflow.chaos import unleash, words
-from opendataflow.chaos.auditor import GOLDEN
 from opendataflow.chaos.places import place_of
-from opendataflow.chaos.plan import DAMAGE_FILE, FREEZE_WORKER, KILL_WORKER, Fault, Settings
+from opendataflow.chaos.plan import KILL_SCRIPT, KILL_WORKER, Fault, Settings
 from opendataflow.chaos.report import MissedFact, command_of, fault_facts, kind_facts, last, path_of, save
 from opendataflow.chaos.scratch import Where, where
-from opendataflow.chaos.struck import Hit, Struck
-from opendataflow.chaos.unleash import FENCED, NAMED, TIDY, Asked
+from opendataflow.chaos.struck import Struck, StruckRun
+from opendataflow.chaos.unleash import ChaosRequest
 from opendataflow.errors import BadConfig
 from opendataflow.project import without_file
-from opendataflow.store.soundness import PROMISES as OF_THE_STORE
 from tests.support.chaos import report
 
 
@@ -81,11 +79,11 @@ def test_the_verdict_is_one_sentence() -> None:
     assert late.exit_code == 1
 
 
-def test_a_promise_that_nothing_tried_is_neither_kept_nor_broken(tmp_path: Path) -> None:
+def test_a_promise_that_nothing_tested_is_neither_kept_nor_broken(tmp_path: Path) -> None:
     kept, other = report().promises
     told = replace(report(), promises=(kept, replace(other, kept=None, evidence=("no file was damaged",))))
-    assert words.verdict(told).endswith("nothing lost, 1 of 2 promises kept, 1 not tried")
-    assert [state for state, _, _ in words.promises(told)] == ["kept", "not tried"]
+    assert words.verdict(told).endswith("nothing lost, 1 of 2 promises kept, 1 not tested")
+    assert [state for state, _, _ in words.promises(told)] == ["kept", "not tested"]
     assert (told.broken, told.exit_code) == ([], 0)
     project = without_file(tmp_path, None)
     save(project, told)
@@ -94,20 +92,8 @@ def test_a_promise_that_nothing_tried_is_neither_kept_nor_broken(tmp_path: Path)
     assert [state for state, _, _ in words.promises(broken)] == ["kept", "BROKEN"]
 
 
-def test_what_did_not_strike_or_was_not_asked_is_not_tried() -> None:
-    nothing = unleash._untried([], 0, False)
-    assert (nothing[NAMED], nothing[FENCED]) == ("no file was damaged", "no worker was frozen")
-    assert {GOLDEN, TIDY, *OF_THE_STORE} < nothing.keys()
-    struck = [Struck(Fault(kind, "spawned"), 1, 1.0, [Hit("make", "1", 1)]) for kind in (DAMAGE_FILE, FREEZE_WORKER)]
-    assert unleash._untried(struck, 3, True).keys() == {NAMED, FENCED}
-    for each in struck:
-        each.is_refused = True
-    assert unleash._untried(struck, 3, True) == {}
-    assert unleash._promise(NAMED, ["made 1"], "no file was damaged").kept is False
-
-
 def test_what_has_not_healed_in_time_is_not_said_to_be_lost() -> None:
-    late = Struck(Fault(KILL_WORKER, "in commit"), 1, 2.5, [Hit("make", "3", 7)])
+    late = Struck(Fault(KILL_WORKER, "in commit"), 1, 2.5, [StruckRun("make", "3", 7)])
     told = replace(report(verdict="TIMED_OUT"), kinds=kind_facts(fault_facts([late]), [KILL_WORKER]), done=3)
     assert "0 of 1 fault healed, 1 not healed yet, 3 of 12 chunks done" in words.verdict(told)
     assert words.verdict(told).endswith("give it more --minutes")
@@ -117,6 +103,7 @@ def test_what_has_not_healed_in_time_is_not_said_to_be_lost() -> None:
 def test_the_command_of_a_report_strikes_in_the_same_way_again() -> None:
     assert command_of(Settings(40, 3.0, 3, 7)) == "odf chaos --seed 7 --chunks 40 --minutes 3 --workers 3"
     assert command_of(Settings(2, 0.5, 1, 0, True)).endswith("--minutes 0.5 --workers 1 --spark")
+    assert command_of(Settings(faults=(KILL_WORKER, KILL_SCRIPT))).endswith(" --faults kill-worker,kill-script")
     there = command_of(Settings(), "postgresql://me:s3cret@host/db?sslmode=require", "prod")
     assert there.endswith(" --env prod --store 'postgresql://me@host/db?sslmode=require'")
 
@@ -135,7 +122,7 @@ def test_a_scratch_that_is_kept_is_named_with_its_address_and_with_what_removes_
 
 def test_a_folder_in_the_place_of_the_report_is_refused_before_anything_is_broken(tmp_path: Path) -> None:
     project = without_file(tmp_path, None)
-    asked = Asked(project, f"sqlite:///{tmp_path}/dataflow.db", None, Settings())
+    asked = ChaosRequest(project, f"sqlite:///{tmp_path}/dataflow.db", None, Settings())
     at = where(project, asked.store_url)
     unleash.check_machine(asked, at)
     path_of(project).mkdir(parents=True)
@@ -145,7 +132,7 @@ def test_a_folder_in_the_place_of_the_report_is_refused_before_anything_is_broke
 
 def test_a_place_that_is_not_there_is_refused_before_anything_is_broken(tmp_path: Path) -> None:
     project = without_file(tmp_path, None)
-    asked = Asked(project, f"sqlite:///{tmp_path}/nowhere/dataflow.db", None, Settings())
+    asked = ChaosRequest(project, f"sqlite:///{tmp_path}/nowhere/dataflow.db", None, Settings())
     with pytest.raises(BadConfig, match="nowhere is not there"):
         unleash.check_machine(asked, where(project, asked.store_url))
 
@@ -167,24 +154,24 @@ def test_what_is_going_to_happen_is_said_in_good_english() -> None:
 
 
 def test_a_chunk_that_is_hit_again_is_the_later_fault_s_to_time() -> None:
-    struck = Struck(Fault(KILL_WORKER, "in claim"), 1, 1.0, [Hit("make", "1", 1), Hit("make", "2", 2)])
-    struck.is_hit_again_by([Hit("make", "1", 5)])
+    struck = Struck(Fault(KILL_WORKER, "in claim"), 1, 1.0, [StruckRun("make", "1", 1), StruckRun("make", "2", 2)])
+    struck.is_hit_again_by([StruckRun("make", "1", 5)])
     assert struck.is_open
     assert [hit.dataid for hit in struck.watched] == ["2"]
-    struck.is_hit_again_by([Hit("make", "2", 6)])
+    struck.is_hit_again_by([StruckRun("make", "2", 6)])
     assert not struck.is_open
     assert struck.is_within is None
 
 
 def test_what_happens_is_told_when_it_strikes_and_when_it_has_healed() -> None:
-    struck = Struck(Fault(KILL_WORKER, "in commit"), 2, 3.0, [Hit("make", "1", 1)])
+    struck = Struck(Fault(KILL_WORKER, "in commit"), 2, 3.0, [StruckRun("make", "1", 1)])
     assert words.happened(struck) == "   3.0 s  worker 2: kill worker in commit; hit make 1"
     struck.recovered = 3.5
     assert words.happened(struck) == "   6.5 s  healed after 3.5 s: kill worker in commit (make 1)"
     assert "nothing in its hands" in words.happened(Struck(Fault(KILL_WORKER, "before claim"), 2, 3.0))
 
 
-def test_whoever_was_frozen_is_told_of_again_when_he_was_refused() -> None:
-    struck = Struck(Fault("freeze worker", "audited"), 2, 3.0, [Hit("make", "1", 1)], note="refused LEASE_LOST")
+def test_a_worker_that_lost_its_chunk_is_named_again_when_it_was_refused() -> None:
+    struck = Struck(Fault("freeze worker", "audited"), 2, 3.0, [StruckRun("make", "1", 1)], note="refused LEASE_LOST")
     struck.recovered, struck.woke = 3.5, 6.6
-    assert words.happened(struck) == "   6.6 s  worker 2: the frozen worker: refused LEASE_LOST"
+    assert words.happened(struck) == "   6.6 s  worker 2: freeze worker: refused LEASE_LOST"

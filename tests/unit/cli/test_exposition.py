@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from opendataflow.cli.exposition import exposed, server
 from opendataflow.errors import BadConfig, UsageError
 from opendataflow.insight.metrics import COUNTER, GAUGE, HISTOGRAM, Figure, Labels, Spread, not_up
-from opendataflow.model.listen import Address
-from opendataflow.store.figures import BUCKETS
+from opendataflow.model.listen import ListenAddress
+from opendataflow.store.views.counts import BUCKETS
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ from opendataflow.store.figures import BUCKETS
     ],
 )
 def test_an_address_is_of_this_machine_unless_it_says_another(text: str, shown: str, is_loopback: bool) -> None:
-    address = Address.parse(text)
+    address = ListenAddress.parse(text)
     assert (str(address), address.is_loopback) == (shown, is_loopback)
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "::1:9464", "1.2.3.4:65536", "host:9x", "host:-1", "a:٣"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not an address"):
-        Address.parse(text)
+        ListenAddress.parse(text)
 
 
 def test_every_kind_of_figure_is_read_back_as_it_was() -> None:
@@ -65,7 +65,7 @@ def test_every_kind_of_figure_is_read_back_as_it_was() -> None:
 
 
 def test_it_is_served_at_one_path_only_and_a_taken_address_is_named() -> None:
-    with server(Address("127.0.0.1", 0), lambda: [not_up()]) as listening:
+    with server(ListenAddress("127.0.0.1", 0), lambda: [not_up()]) as listening:
         Thread(target=listening.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{listening.server_port}"
         with urllib.request.urlopen(f"{url}/metrics", timeout=120) as answer:
@@ -75,5 +75,5 @@ def test_it_is_served_at_one_path_only_and_a_taken_address_is_named() -> None:
         assert refused.value.code == 404
         refused.value.close()
         with pytest.raises(BadConfig, match="cannot listen"):
-            server(Address("127.0.0.1", listening.server_port), list)
+            server(ListenAddress("127.0.0.1", listening.server_port), list)
         listening.shutdown()

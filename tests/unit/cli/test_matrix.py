@@ -6,14 +6,16 @@ import pytest
 
 from opendataflow.cli.matrix import lines
 from opendataflow.insight.axis import axis
-from opendataflow.insight.matrix import Block, Cell, Line, Overview
+from opendataflow.insight.matrix import Block, Cell, MatrixRow, Overview
 from opendataflow.model import READY, TYPES
 
 
 def shown(type_name: str, first: str, last: str, width: int) -> list[str]:
     low, high = (TYPES[type_name].parse(end) for end in (first, last))
     scale = axis(type_name, low, high, width - 5)
-    line = Line("raw", None, first, last, {READY: high - low + 1}, False, (Cell(READY, 1, 1),) * len(scale.columns))
+    line = MatrixRow(
+        "raw", None, first, last, {READY: high - low + 1}, False, (Cell(READY, 1, 1),) * len(scale.columns)
+    )
     block = Block(type_name, scale.each, scale.columns, (line,), True)
     return [
         "".join(part if isinstance(part, str) else part[0] for part in each)

@@ -12,7 +12,7 @@ import pytest
 
 from opendataflow import files
 from opendataflow.errors import InvalidPath, MissingDependency
-from opendataflow.files.systems import system_of
+from opendataflow.files.filesystems import filesystem_for
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -168,7 +168,7 @@ def test_a_pipe_that_took_the_place_of_a_file_is_not_waited_for(tmp_path: Path) 
     path = tmp_path / "a.csv"
     os.mkfifo(path)
     with pytest.raises(InvalidPath, match="a named pipe"):
-        system_of(str(path)).open(str(path))
+        filesystem_for(str(path)).open(str(path))
 
 
 def test_a_hidden_pipe_is_not_data(tmp_path: Path) -> None:

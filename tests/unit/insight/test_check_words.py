@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opendataflow.insight.check_words import check_words
-from opendataflow.model.check_kinds import KINDS
-from opendataflow.model.checks import Check
+from opendataflow.model.definitions.check_kinds import KINDS
+from opendataflow.model.definitions.checks import Check
 
 TOLD: dict[str, tuple[dict[str, object], str]] = {
     "schema": ({"schema": "a INT"}, "the columns are a INT"),

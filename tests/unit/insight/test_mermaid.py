@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from opendataflow.insight.mermaid import STYLES, Box, Join, flowchart
+from opendataflow.insight.mermaid import STYLES, Join, MermaidBox, flowchart
 
 LABEL = r"(?:[\w .,:=/…-]|#\d+;|<br/>)*"
 NODE = re.compile(rf'    (n\d+)(?:\["({LABEL})"\]|\(\["({LABEL})"\]\))')
@@ -42,9 +42,9 @@ def parsed(lines: list[str]) -> tuple[dict[str, str], list[tuple[str, str, str]]
 
 def test_nodes_joins_and_styles() -> None:
     boxes = [
-        Box("a 1", ("a 1", "version 2"), style="asked"),
-        Box("job b", ("b",), "round"),
-        Box("c", ("c",), style="old"),
+        MermaidBox("a 1", ("a 1", "version 2"), style="asked"),
+        MermaidBox("job b", ("b",), "round"),
+        MermaidBox("c", ("c",), style="old"),
     ]
     lines = list(flowchart(boxes, [Join("a 1", "job b", "window 3"), Join("job b", "c")]))
     assert parsed(lines) == (
@@ -56,16 +56,18 @@ def test_nodes_joins_and_styles() -> None:
 
 def test_what_means_something_to_mermaid_is_escaped() -> None:
     hard = 'end"];x-->y|{subgraph} %% #35; <b>`a`\\'
-    nodes, joins, _ = parsed(list(flowchart([Box("a", (hard,)), Box("b", ("end",))], [Join("a", "b", hard)])))
+    nodes, joins, _ = parsed(
+        list(flowchart([MermaidBox("a", (hard,)), MermaidBox("b", ("end",))], [Join("a", "b", hard)]))
+    )
     told = re.sub(r"#(\d+);", lambda found: chr(int(found[1])), nodes["n0"])
     assert told == hard
     assert re.sub(r"#(\d+);", lambda found: chr(int(found[1])), joins[0][1]) == hard
 
 
 def test_an_arrow_to_what_is_not_drawn_is_left_out() -> None:
-    assert parsed(list(flowchart([Box("a", ("a",))], [Join("a", "b")])))[1] == []
+    assert parsed(list(flowchart([MermaidBox("a", ("a",))], [Join("a", "b")])))[1] == []
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_every_style_is_one_that_mermaid_knows(style: str) -> None:
-    assert parsed(list(flowchart([Box("a", ("a",), style=style)], [])))[2] == {"n0": style}
+    assert parsed(list(flowchart([MermaidBox("a", ("a",), style=style)], [])))[2] == {"n0": style}

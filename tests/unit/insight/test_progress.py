@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opendataflow.insight.progress import causes
-from opendataflow.run.drained import Failure
+from opendataflow.run.drain_summary import Failure
 
 
 def test_failures_that_differ_in_dataid_and_figures_only_have_one_cause() -> None:

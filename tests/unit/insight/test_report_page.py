@@ -10,7 +10,16 @@ from html.parser import HTMLParser
 import pytest
 
 from opendataflow.insight.report_page import page
-from opendataflow.insight.reported import Cause, Counts, Deeds, JobReport, LateChunk, Report, Rows, Slice
+from opendataflow.insight.reported import (
+    DatasetRows,
+    Deeds,
+    JobReport,
+    LateChunk,
+    PeriodReport,
+    ReportedCause,
+    RunCounts,
+    Slice,
+)
 from opendataflow.model.timezone import time_zone
 
 NOW = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
@@ -20,21 +29,21 @@ VOID = {"meta", "br"}
 ABOUT = {"project": "shop", "environment": "prod", "store": "sqlite:///dataflow.db"}
 
 
-def empty() -> Report:
-    return Report(NOW - DAY, NOW, (), Counts(), Counts(), (), (), (), (), (), (), (), (), (), ())
+def empty() -> PeriodReport:
+    return PeriodReport(NOW - DAY, NOW, (), RunCounts(), RunCounts(), (), (), (), (), (), (), (), (), (), ())
 
 
-def full(n: int = 1, name: str = "orders") -> Report:
+def full(n: int = 1, name: str = "orders") -> PeriodReport:
     """A report with n of everything."""
     names = [f"{name}_{number}" for number in range(n)]
-    jobs = tuple(JobReport(each, Counts(n, n), 12.0, 10.0, 99.0, 12.0, 0, name, (1.0, 2.0)) for each in names)
+    jobs = tuple(JobReport(each, RunCounts(n, n), 12.0, 10.0, 99.0, 12.0, 0, name, (1.0, 2.0)) for each in names)
     deeds = tuple(Deeds("recalled", f"{name}@desk", name, n, (each,), NOW - DAY, NOW) for each in names)
     return replace(
         empty(),
         selected=("--job", name),
-        counts=Counts(n, n, n, n, n, n),
+        counts=RunCounts(n, n, n, n, n, n),
         slices=(Slice(NOW - DAY, n, n, n),),
-        causes=tuple(Cause(name, each, n, n, n, (each, "b", "c", "d"), NOW, NOW) for each in names),
+        causes=tuple(ReportedCause(name, each, n, n, n, (each, "b", "c", "d"), NOW, NOW) for each in names),
         late=(
             *(LateChunk(each, "2026-11-15", NOW - DAY, NOW, None, 3600.0) for each in names),
             LateChunk(name, "2026-11-16", NOW, None, "FAILED", 60.0),
@@ -44,7 +53,7 @@ def full(n: int = 1, name: str = "orders") -> Report:
         jobs=jobs,
         deeds=deeds,
         refused=deeds,
-        rows=tuple(Rows(each, ("1", "2"), (10, 20), 10.0) for each in names),
+        rows=tuple(DatasetRows(each, ("1", "2"), (10, 20), 10.0) for each in names),
         remarks=(name,),
     )
 
@@ -80,7 +89,7 @@ class Outline(HTMLParser):
 
 
 @pytest.mark.parametrize("report", [empty(), full(), full(300), full(name="x" * 120), full(name=EVIL)])
-def test_it_is_one_valid_page_that_runs_and_fetches_nothing(report: Report):
+def test_it_is_one_valid_page_that_runs_and_fetches_nothing(report: PeriodReport):
     html = page(report, ABOUT, UTC)
     outline = Outline(html)
     assert html.startswith("<!DOCTYPE html>")

@@ -21,12 +21,12 @@ from opendataflow.lineage.events import (
     START,
     Events,
     Parent,
-    Step,
+    RunStep,
     run_uuid,
 )
 from opendataflow.lineage.naming import Name, name_of
 from opendataflow.lineage.teller import parent_of
-from opendataflow.model import Catalogue, CheckResult, Consumed, Facts, File, InputChunk
+from opendataflow.model import Catalogue, CheckResult, Consumed, Facts, InputChunk, ManifestFile
 from opendataflow.project import Environment
 from opendataflow.store import Claim
 from tests.support.flows import job
@@ -53,7 +53,7 @@ def catalogue() -> Catalogue:
 class Read(Events):
     """Events, read back."""
 
-    def event(self, step: Step) -> Any:
+    def event(self, step: RunStep) -> Any:
         return json.loads(self.text(step))
 
 
@@ -68,7 +68,7 @@ WARNED = CheckResult("rows", "rows", severity="warn")
 MADE = Manifest(
     rows=5,
     bytes=70,
-    files=(File("a", 70),),
+    files=(ManifestFile("a", 70),),
     schema="carrier STRING, delay INT, tags ARRAY<STRING>",
     checks=(PASSED, WARNED),
 )
@@ -78,18 +78,18 @@ def test_every_kind_of_event_is_valid() -> None:
     chunk = InputChunk("raw", "2013-01-01", 4, MADE)
     drain = Parent("shop/prod", "drain", RUN)
     for made in (events(), events(outer=Parent("airflow", "dag.task", RUN)), events(drain=drain)):
-        check(made.event(Step(START, 1.5, claim(), catalogue(), (chunk,))))
-        check(made.event(Step(COMPLETE, 1.5, claim(), catalogue(), (chunk,), {"flights": MADE})))
-        check(made.event(Step(COMPLETE, 1.5, claim(), catalogue(), (), {})))
-        check(made.event(Step(FAIL, 1.5, claim(), catalogue(), message="JOB_FAILED: exit 3")))
-        check(made.event(Step(ABORT, 1.5, claim(), None, message="LEASE_LOST: it ran out")))
+        check(made.event(RunStep(START, 1.5, claim(), catalogue(), (chunk,))))
+        check(made.event(RunStep(COMPLETE, 1.5, claim(), catalogue(), (chunk,), {"flights": MADE})))
+        check(made.event(RunStep(COMPLETE, 1.5, claim(), catalogue(), (), {})))
+        check(made.event(RunStep(FAIL, 1.5, claim(), catalogue(), message="JOB_FAILED: exit 3")))
+        check(made.event(RunStep(ABORT, 1.5, claim(), None, message="LEASE_LOST: it ran out")))
     for kind in (START, COMPLETE, FAIL):
-        check(events(drain=drain).event(Step(kind, 1.5, None, message="x")))
+        check(events(drain=drain).event(RunStep(kind, 1.5, None, message="x")))
 
 
 def test_an_event_says_what_was_read_and_written() -> None:
     chunk = InputChunk("raw", "2013-01-01", 4, MADE)
-    event = events().event(Step(COMPLETE, 1.5, claim(), catalogue(), (chunk,), {"flights": MADE}))
+    event = events().event(RunStep(COMPLETE, 1.5, claim(), catalogue(), (chunk,), {"flights": MADE}))
     assert (event["eventType"], event["eventTime"]) == ("COMPLETE", "1970-01-01T00:00:01.500000Z")
     assert event["job"]["namespace"] == "shop/prod"
     assert event["run"]["runId"] == run_uuid("identity", 7) != run_uuid("other", 7)
@@ -125,7 +125,7 @@ def test_an_event_says_what_was_read_and_written() -> None:
 
 def test_the_end_of_a_run_says_what_its_start_said_whether_or_not_it_was_seen() -> None:
     chunk = InputChunk("raw", "2013-01-01", 4, MADE)
-    start = Step(START, 1.5, claim(), catalogue(), (chunk,))
+    start = RunStep(START, 1.5, claim(), catalogue(), (chunk,))
     for kind in (COMPLETE, FAIL):
         end = start._replace(kind=kind, manifests={"flights": MADE}, message='"said"')
         both = events()
@@ -137,7 +137,7 @@ def test_the_end_of_a_run_says_what_its_start_said_whether_or_not_it_was_seen() 
 
 def test_many_chunks_of_one_input_are_one_dataset() -> None:
     read = tuple(Consumed("raw", f"{number}", 1) for number in range(150))
-    event = check(events().event(Step(START, 1.5, claim(inputs=read), catalogue())))
+    event = check(events().event(RunStep(START, 1.5, claim(inputs=read), catalogue())))
     [only] = event["inputs"]
     assert only["facets"]["version"]["datasetVersion"].endswith("99:1 and 50 more")
 
@@ -145,11 +145,11 @@ def test_many_chunks_of_one_input_are_one_dataset() -> None:
 def test_a_drain_is_the_parent_of_its_chunks_and_an_orchestrator_its_root() -> None:
     outer, drain = Parent("airflow", "dag.task", RUN), Parent("shop/prod", "drain", RUN.replace("0c", "1c"))
     made = events(outer=outer, drain=drain)
-    parent = made.event(Step(START, 1.5, claim(), catalogue()))["run"]["facets"]["parent"]
+    parent = made.event(RunStep(START, 1.5, claim(), catalogue()))["run"]["facets"]["parent"]
     assert (parent["job"]["name"], parent["root"]["job"]["name"]) == ("drain", "dag.task")
-    parent = made.event(Step(START, 1.5, None))["run"]["facets"]["parent"]
+    parent = made.event(RunStep(START, 1.5, None))["run"]["facets"]["parent"]
     assert parent["job"] == parent["root"]["job"] == {"namespace": "airflow", "name": "dag.task"}
-    assert "parent" not in events().event(Step(START, 1.5, claim(), catalogue()))["run"]["facets"]
+    assert "parent" not in events().event(RunStep(START, 1.5, claim(), catalogue()))["run"]["facets"]
 
 
 def test_a_parent_comes_from_the_variables_that_orchestrators_set() -> None:
@@ -221,7 +221,7 @@ def test_the_schemas_are_those_of_the_installed_package() -> None:
 
 
 def test_what_is_no_event_is_found_out() -> None:
-    good = events().event(Step(START, 1.5, claim(), catalogue()))
+    good = events().event(RunStep(START, 1.5, claim(), catalogue()))
     for wrong in (
         {**good, "eventTime": "yesterday"},
         {**good, "run": {"runId": "7"}},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opendataflow.lineage.sending import Client, File, Sender, http_transport
+from opendataflow.lineage.sending import Client, EventFile, EventSender, http_transport
 from tests.support.openlineage import lineage_server
 
 
@@ -35,7 +35,7 @@ class Played:
         self.got += events
 
 
-def ended(sender: Sender, seconds: float = 60.0) -> tuple[int, int]:
+def ended(sender: EventSender, seconds: float = 60.0) -> tuple[int, int]:
     sender.finish()
     sender.wait(seconds)
     return sender.sent, sender.dropped
@@ -43,7 +43,7 @@ def ended(sender: Sender, seconds: float = 60.0) -> tuple[int, int]:
 
 def test_everything_arrives_in_order() -> None:
     place = Played()
-    sender = Sender(place, print)
+    sender = EventSender(place, print)
     for number in range(1200):
         sender.put(lambda number=number: str(number))  # type: ignore[misc]
     assert ended(sender) == (1200, 0)
@@ -53,7 +53,7 @@ def test_everything_arrives_in_order() -> None:
 def test_a_full_queue_drops_what_comes_and_counts_it() -> None:
     place = Played()
     place.go.clear()
-    sender = Sender(place, print, most=5)
+    sender = EventSender(place, print, most=5)
     sender.put(str)
     place.came.wait()  # it holds one, and does not come back
     for _ in range(8):
@@ -66,7 +66,7 @@ def test_a_full_queue_drops_what_comes_and_counts_it() -> None:
 def test_a_place_that_hangs_is_left_and_the_rest_is_counted_as_dropped() -> None:
     place = Played()
     place.go.clear()
-    sender = Sender(place, print)
+    sender = EventSender(place, print)
     sender.put(str)
     place.came.wait()
     sender.put(str)
@@ -78,7 +78,7 @@ def test_what_fails_is_said_once_and_counted() -> None:
     said: list[str] = []
     place = Played()
     place.problem = OSError("the disk is full\nreally")
-    sender = Sender(place, said.append)
+    sender = EventSender(place, said.append)
     place.go.clear()
     sender.put(str)
     place.came.wait()
@@ -92,7 +92,7 @@ def test_what_fails_is_said_once_and_counted() -> None:
 def test_an_event_that_cannot_be_made_is_dropped_and_no_other() -> None:
     place = Played()
     place.is_dear = True  # one by one
-    sender = Sender(place, lambda line: None)
+    sender = EventSender(place, lambda line: None)
     sender.put(lambda: str(1 / 0))
     sender.put(lambda: "2")
     assert ended(sender) == (1, 1)
@@ -102,7 +102,7 @@ def test_an_event_that_cannot_be_made_is_dropped_and_no_other() -> None:
 def test_a_file_gets_one_line_for_each_event_and_keeps_what_was_there(tmp_path: Path) -> None:
     file = tmp_path / "made" / "lineage.jsonl"
     for _ in range(2):
-        sender = Sender(File(file), print)
+        sender = EventSender(EventFile(file), print)
         for number in range(3):
             sender.put(lambda number=number: json.dumps({"n": number, "text": "ä\n"}))  # type: ignore[misc]
         assert ended(sender) == (3, 0)
@@ -112,13 +112,13 @@ def test_a_file_gets_one_line_for_each_event_and_keeps_what_was_there(tmp_path: 
 def test_http_sends_the_key_and_a_refusal_is_counted() -> None:
     with lineage_server() as server:
         place = Client("there", lambda: http_transport(server.url, "api/v1/lineage", "k3y"))
-        sender = Sender(place, print)
+        sender = EventSender(place, print)
         sender.put(lambda: '{"n": 1}')
         assert ended(sender) == (1, 0)
         assert (server.events, server.paths) == ([{"n": 1}], ["/api/v1/lineage"])
         assert server.headers[0]["Authorization"] == "Bearer k3y"
         server.status = 500
-        refused = Sender(place, lambda line: None)
+        refused = EventSender(place, lambda line: None)
         refused.put(lambda: '{"n": 2}')
         assert ended(refused) == (0, 1)
 
@@ -126,7 +126,7 @@ def test_http_sends_the_key_and_a_refusal_is_counted() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://no.such.host.invalid"])
 def test_a_server_that_is_away_is_counted(url: str) -> None:
     said: list[str] = []
-    sender = Sender(Client(url, lambda: http_transport(url, "x", "k3y")), said.append)
+    sender = EventSender(Client(url, lambda: http_transport(url, "x", "k3y")), said.append)
     sender.put(lambda: "{}")
     assert ended(sender) == (0, 1)
     assert len(said) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from opendataflow import Dataset
 from opendataflow.errors import BadDefinition
-from opendataflow.model.address import Address, Host, address_of, hosts_of
+from opendataflow.model.definitions.address import Address, Host, address_of, hosts_of
 
 
 def at(hostname: str = "", **options: object) -> Dataset:

@@ -14,11 +14,11 @@ from opendataflow.errors import (
     UnknownJob,
     UnknownPool,
 )
-from opendataflow.model.catalogue import Catalogue, takes_all
-from opendataflow.model.dataset import TODAY, Dataset
-from opendataflow.model.job import Input, Job, Pool
-from opendataflow.model.mapping import Mapping
-from opendataflow.model.partition import Partition
+from opendataflow.model.definitions.catalogue import Catalogue, takes_all
+from opendataflow.model.definitions.dataset import TODAY, Dataset
+from opendataflow.model.definitions.job import Input, Job, Pool
+from opendataflow.model.definitions.mapping import Mapping
+from opendataflow.model.definitions.partition import Partition
 
 
 def dataset(datasetid: str, partition: str = "day", **bounds: Any) -> Dataset:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendataflow.model.cause import cause_key
+from opendataflow.model.decision.cause import cause_key
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.check_kinds import KINDS
-from opendataflow.model.checks import TRAILING, Check, checks_to_data, parse_checks
+from opendataflow.model.definitions.check_kinds import KINDS
+from opendataflow.model.definitions.checks import TRAILING, Check, checks_to_data, parse_checks
 
 EVERY_CHECK = """
 rows = { min = 1, max = 100 }

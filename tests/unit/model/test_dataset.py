@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDataid, BadDefinition, BadId
-from opendataflow.model.checks import Check
-from opendataflow.model.dataset import TODAY, Dataset, placeholders
-from opendataflow.model.ids import ID_PATTERN
-from opendataflow.model.partition import Partition
+from opendataflow.model.definitions.checks import Check
+from opendataflow.model.definitions.dataset import TODAY, Dataset, placeholders
+from opendataflow.model.definitions.ids import ID_PATTERN
+from opendataflow.model.definitions.partition import Partition
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opendataflow.model.ddl import column_differences, columns_of
+from opendataflow.model.definitions.ddl import column_differences, columns_of
 
 
 def test_columns_are_told_as_spark_writes_them() -> None:

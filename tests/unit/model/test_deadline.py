@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Partition
-from opendataflow.model.deadline import Deadline, due, end_of_period, parse_deadline, parse_expected
+from opendataflow.model.definitions.deadline import Deadline, due, end_of_period, parse_deadline, parse_expected
 from opendataflow.model.timezone import time_zone
 
 BERLIN, NEW_YORK = time_zone("Europe/Berlin"), time_zone("America/New_York")

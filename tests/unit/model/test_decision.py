@@ -17,11 +17,11 @@ from opendataflow.model import (
     WAITING,
     YES,
     CheckResult,
+    DataLook,
     Dataset,
     Facts,
     InputFact,
     Limit,
-    Look,
     Manifest,
     OutputFact,
     ReadFact,
@@ -45,9 +45,9 @@ GOOD = Facts(
     limits=(Limit("pool", "etl", 2, 1),),
     partition="day",
     epoch=1,
-    right=Look(),
-    place=Look("", {"environment": "dev"}),
-    validated=Look(),
+    right=DataLook(),
+    place=DataLook("", {"environment": "dev"}),
+    validated=DataLook(),
 )
 NONE = (None,) * 5
 
@@ -62,9 +62,9 @@ NONE = (None,) * 5
         ({"inputs": (InputFact("raw", "2013-01-01", "SHELVED"),)}, "DATA_NOT_READY", "is SHELVED"),
         ({"unresolved": (Unresolved("rates", "latest", "no chunk of rates"),)}, "DATA_NOT_READY", "no chunk of rates"),
         ({"malformed": "2013-13-01 is not a day", "inputs": ()}, "WRONG_DATA", "is not a day"),
-        ({"right": Look("it holds another day")}, "WRONG_DATA", "another day"),
-        ({"place": Look("nothing is at /x")}, "INVALID_PATH", "/x"),
-        ({"validated": Look("a file is gone")}, "NOT_VALIDATED", "gone"),
+        ({"right": DataLook("it holds another day")}, "WRONG_DATA", "another day"),
+        ({"place": DataLook("nothing is at /x")}, "INVALID_PATH", "/x"),
+        ({"validated": DataLook("a file is gone")}, "NOT_VALIDATED", "gone"),
         ({"outputs": (OutputFact("clean", "RUNNING", 7),)}, "LOCKED", "is RUNNING by run 7"),
         ({"outputs": (OutputFact("clean", "READY"),)}, "LOCKED", "already: it is done"),
         ({"outputs": (OutputFact("clean", None), OutputFact("bad", "HOLD"))}, "LOCKED", "bad 2013-01-01 is HOLD"),
@@ -91,13 +91,13 @@ def test_facts_become_a_verdict(changes: dict[str, Any], verdict: str, word: str
 
 
 def test_the_first_no_ends_the_asking_and_the_rest_is_not_asked():
-    receipt = decide(GOOD._replace(place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
+    receipt = decide(GOOD._replace(place=DataLook("gone"), outputs=(OutputFact("clean", "HOLD"),)))
     assert [answer.question for answer in receipt.answers] == ["ready", "right", "place"]
     assert receipt.answer("safe").yes is None
 
 
 def test_all_five_can_be_asked_for_whoever_wants_to_know_everything():
-    answers = answer_all(GOOD._replace(place=Look("gone"), outputs=(OutputFact("clean", "HOLD"),)))
+    answers = answer_all(GOOD._replace(place=DataLook("gone"), outputs=(OutputFact("clean", "HOLD"),)))
     assert [answer.yes for answer in answers] == [True, True, False, True, False]
 
 
@@ -118,8 +118,8 @@ def test_a_question_that_is_still_open_is_no_yes():
 
 
 @pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize("place", ["", "tracked", Look()])
-@pytest.mark.parametrize("validated", ["", "tracked", Look()])
+@pytest.mark.parametrize("place", ["", "tracked", DataLook()])
+@pytest.mark.parametrize("validated", ["", "tracked", DataLook()])
 def test_a_look_is_needed_where_nothing_else_keeps_it_from_a_yes(place: Any, validated: Any, forced: bool):
     facts = GOOD._replace(place=place, validated=validated, forced=forced)
     assert facts.needs_a_look == (decide(facts).verdict != YES and not forced)
@@ -167,7 +167,7 @@ READ = Facts(
     "2013-01-01",
     inputs=(InputFact("clean", "2013-01-01", "READY", 2),),
     partition="day",
-    right=Look(),
+    right=DataLook(),
     place="only tracked",
     validated="no checks are declared",
 )
@@ -177,9 +177,9 @@ READ = Facts(
     ("status", "changes", "words"),
     [
         ("READY", {}, "yes yes not-asked not-asked yes"),
-        ("READY", {"place": Look("", {"location": "/x"}), "validated": Look()}, "yes yes yes yes yes"),
-        ("READY", {"validated": Look("clean failed its checks")}, "yes yes not-asked no yes"),
-        ("READY", {"right": Look("it is not a day")}, "yes no not-asked not-asked yes"),
+        ("READY", {"place": DataLook("", {"location": "/x"}), "validated": DataLook()}, "yes yes yes yes yes"),
+        ("READY", {"validated": DataLook("clean failed its checks")}, "yes yes not-asked no yes"),
+        ("READY", {"right": DataLook("it is not a day")}, "yes no not-asked not-asked yes"),
         ("READY", {"limits": (Limit("dataset", "clean", 1, 1),)}, "yes yes not-asked not-asked no"),
         ("READY", {"limits": (Limit("dataset", "clean", 1, 0),)}, "yes yes not-asked not-asked yes"),
         ("RESUBMIT", {}, "no yes not-asked not-asked yes"),
@@ -189,7 +189,7 @@ READ = Facts(
         ("PENDING", {}, "no yes not-asked not-asked no"),
         ("SHELVED", {}, "no yes not-asked not-asked no"),
         (None, {}, "no not-asked not-asked not-asked not-asked"),
-        (None, {"place": Look("/x is outside")}, "no not-asked no not-asked not-asked"),
+        (None, {"place": DataLook("/x is outside")}, "no not-asked no not-asked not-asked"),
     ],
 )
 def test_a_reader_is_locked_out_by_the_status_of_the_chunk_alone(status, changes: dict[str, Any], words: str):
@@ -211,12 +211,12 @@ WARNED = Manifest(checks=(CheckResult("rows", "rows", "warn"),))
     [
         (Dataset("clean"), None, "no checks are declared"),
         (Dataset("clean"), Manifest(), "no checks are declared"),
-        (CHECKED, None, Look("clean 1 declares checks, and nothing says that this version passed them")),
-        (CHECKED, Manifest(), Look("clean 1 declares checks, and this version was published without them")),
-        (CHECKED, PASSED, Look("", {"checks": 1, "failed": []})),
-        (Dataset("clean"), PASSED, Look("", {"checks": 1, "failed": []})),
-        (CHECKED, FAILED_ONE, Look("clean 1 failed its checks: unique id", {"checks": 2, "failed": ["unique id"]})),
-        (CHECKED, WARNED, Look("", {"checks": 1, "failed": ["rows"]})),
+        (CHECKED, None, DataLook("clean 1 declares checks, and this version has no check results")),
+        (CHECKED, Manifest(), DataLook("clean 1 declares checks, and this version was published without them")),
+        (CHECKED, PASSED, DataLook("", {"checks": 1, "failed": []})),
+        (Dataset("clean"), PASSED, DataLook("", {"checks": 1, "failed": []})),
+        (CHECKED, FAILED_ONE, DataLook("clean 1 failed its checks: unique id", {"checks": 2, "failed": ["unique id"]})),
+        (CHECKED, WARNED, DataLook("", {"checks": 1, "failed": ["rows"]})),
     ],
 )
 def test_a_version_is_validated_by_the_checks_that_it_passed(dataset, manifest, answer):
@@ -229,6 +229,17 @@ def test_inputs_that_are_missing_are_named_as_ranges_and_not_all_of_them() -> No
     others = [InputFact(f"other{n}", "1", FAILED) for n in range(9)]
     why = answer_all(GOOD._replace(inputs=(*days, *others)))[0].why
     assert why == (
-        "raw 2026-11-17..2026-11-19 (3 chunks) were never produced; raw 2026-11-21..2026-11-30 (10 chunks) were never "
-        "produced; other0 1 is FAILED; other1 1 is FAILED; other2 1 is FAILED; and 6 more"
+        "raw 2026-11-17..2026-11-19, 2026-11-21..2026-11-30 (13 chunks) were never produced; other0 1 is FAILED; "
+        "other1 1 is FAILED; other2 1 is FAILED; other3 1 is FAILED; and 5 more"
     )
+
+
+def test_missing_inputs_are_grouped_by_dataset_and_status_wherever_they_stand() -> None:
+    states = [FAILED, "READY", FAILED, None]
+    days = [InputFact("raw", f"{day:03d}", states[day % 4]) for day in range(365)]
+    assert answer_all(GOOD._replace(inputs=days))[0].why == (
+        "raw 000, 002, 004, 006, 008, … (183 chunks) are FAILED; raw 003, 007, 011, 015, 019, … (91 chunks) were never produced"
+    )
+    assert answer_all(GOOD._replace(inputs=days[:3]))[0].why == "raw 000, 002 are FAILED"
+    many = [InputFact(f"other{n}", dataid, FAILED) for n in range(7) for dataid in ("1", "2")]
+    assert answer_all(GOOD._replace(inputs=many))[0].why.endswith("other4 1..2 (2 chunks) are FAILED; and 4 more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.expression import DEEPEST, FUNCTIONS, LONGEST, check_expression
+from opendataflow.model.definitions.expression import DEEPEST, FUNCTIONS, LONGEST, check_expression
 
 ALLOWED = [
     "dep_delay < 3000",

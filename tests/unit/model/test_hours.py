@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
 from opendataflow.model import Pool
-from opendataflow.model.hours import DAYS, Window, next_change, parse_window, slots_at
+from opendataflow.model.definitions.hours import DAYS, WeekWindow, next_change, parse_window, slots_at
 from opendataflow.model.timezone import time_zone
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -21,7 +21,7 @@ ZONES = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathma
 MOMENTS = st.floats(min_value=0, max_value=4e9)
 WINDOWS = st.lists(
     st.builds(
-        Window,
+        WeekWindow,
         st.frozensets(st.integers(0, 6)),
         st.integers(0, 1439),
         st.integers(1, 1440),
@@ -51,7 +51,7 @@ def etl(*hours: str, slots: int | None = 20, timezone: str = "Europe/Paris") -> 
     ],
 )
 def test_a_window_is_one_line(text, days, start, end, slots):
-    assert parse_window(text) == Window(frozenset(days), start, end, slots)
+    assert parse_window(text) == WeekWindow(frozenset(days), start, end, slots)
 
 
 @pytest.mark.parametrize(

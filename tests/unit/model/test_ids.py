@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadId
-from opendataflow.model.ids import ID_PATTERN, check_id
+from opendataflow.model.definitions.ids import ID_PATTERN, check_id
 
 
 @given(st.from_regex(ID_PATTERN, fullmatch=True))

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition, BadId
-from opendataflow.model.job import Input, Job, Pool, Retry
-from opendataflow.model.mapping import Mapping
+from opendataflow.model.definitions.job import Input, Job, Pool, RetryRule
+from opendataflow.model.definitions.mapping import Mapping
 
 RAW = Input("flights_raw")
 
@@ -67,33 +67,33 @@ def test_jobs_are_equal_by_value_and_hashable():
 
 
 def test_the_delay_doubles_up_to_its_maximum():
-    retry = Retry(5, backoff=10, backoff_max=60)
+    retry = RetryRule(5, backoff=10, backoff_max=60)
     assert [retry.delay(tries) for tries in (1, 2, 3, 4, 5)] == [10, 20, 40, 60, 60]
 
 
 def test_jitter_adds_up_to_a_quarter():
-    assert Retry(5, backoff=100).delay(1, jitter=1.0) == 125
-    assert Retry(5, backoff=100).delay(1, jitter=0.5) == 112.5
+    assert RetryRule(5, backoff=100).delay(1, jitter=1.0) == 125
+    assert RetryRule(5, backoff=100).delay(1, jitter=0.5) == 112.5
 
 
 @given(st.integers(-5, 10**30), st.floats(0, 1e308), st.floats(0, 1e300), st.floats(0, 1))
 def test_the_delay_never_overflows(tries, backoff, backoff_max, jitter):
-    assert 0 <= Retry(1, backoff, backoff_max).delay(tries, jitter) <= backoff_max * 1.25
+    assert 0 <= RetryRule(1, backoff, backoff_max).delay(tries, jitter) <= backoff_max * 1.25
 
 
 @pytest.mark.parametrize(
     ("retry", "tries", "outcome", "expected"),
     [
-        (Retry(), 1, "JOB_FAILED", False),
-        (Retry(2), 1, "JOB_FAILED", True),
-        (Retry(2), 2, "JOB_FAILED", True),
-        (Retry(2), 3, "JOB_FAILED", False),
-        (Retry(2, on=("TIMED_OUT",)), 1, "JOB_FAILED", False),
-        (Retry(2, on=("TIMED_OUT", "NO_SPACE")), 1, "NO_SPACE", True),
-        (Retry(), 2, "LEASE_LOST", True),
-        (Retry(), 3, "LEASE_LOST", False),
-        (Retry(5), 5, "LEASE_LOST", True),
-        (Retry(5, on=("JOB_FAILED",)), 1, "LEASE_LOST", False),
+        (RetryRule(), 1, "JOB_FAILED", False),
+        (RetryRule(2), 1, "JOB_FAILED", True),
+        (RetryRule(2), 2, "JOB_FAILED", True),
+        (RetryRule(2), 3, "JOB_FAILED", False),
+        (RetryRule(2, on=("TIMED_OUT",)), 1, "JOB_FAILED", False),
+        (RetryRule(2, on=("TIMED_OUT", "NO_SPACE")), 1, "NO_SPACE", True),
+        (RetryRule(), 2, "LEASE_LOST", True),
+        (RetryRule(), 3, "LEASE_LOST", False),
+        (RetryRule(5), 5, "LEASE_LOST", True),
+        (RetryRule(5, on=("JOB_FAILED",)), 1, "LEASE_LOST", False),
     ],
 )
 def test_when_a_retry_applies(retry, tries, outcome, expected):
@@ -116,7 +116,7 @@ def test_when_a_retry_applies(retry, tries, outcome, expected):
 )
 def test_a_retry_rule_that_makes_no_sense_is_refused(values):
     with pytest.raises(BadDefinition):
-        Retry(**values)
+        RetryRule(**values)
 
 
 @pytest.mark.parametrize("slots", [-1, True, 1.5, "3"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.manifest import CheckResult, Consumed, File, Manifest
+from opendataflow.model.decision.manifest import CheckResult, Consumed, Manifest, ManifestFile
 
 
 def manifests() -> st.SearchStrategy[Manifest]:
@@ -42,7 +42,7 @@ def test_zero_rows_are_a_fact_and_not_an_absence():
 
 def test_files_and_inputs_have_names_for_their_parts():
     manifest = Manifest.from_data({"files": [["a.csv", 10]], "inputs": [["raw", "2013-01-01", 3]]})
-    assert manifest.files == (File("a.csv", 10, None, None),)
+    assert manifest.files == (ManifestFile("a.csv", 10, None, None),)
     assert manifest.inputs == (Consumed("raw", "2013-01-01", 3),)
     assert manifest.inputs[0].version == 3
 

@@ -3,9 +3,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDataid, BadId, BadMapping
-from opendataflow.model.dataid import TYPES
-from opendataflow.model.ids import ID_PATTERN
-from opendataflow.model.mapping import (
+from opendataflow.model.definitions.dataid import TYPES
+from opendataflow.model.definitions.ids import ID_PATTERN
+from opendataflow.model.definitions.mapping import (
     IDENTITY,
     KINDS,
     Mapping,
@@ -15,7 +15,15 @@ from opendataflow.model.mapping import (
     resolve,
     touches,
 )
-from opendataflow.model.partition import Partition, bounds, check_dataid, from_ordinal, ordinal, sort_key, span
+from opendataflow.model.definitions.partition import (
+    Partition,
+    bounds,
+    check_dataid,
+    from_ordinal,
+    ordinal,
+    sort_key,
+    span,
+)
 
 DAY, HOUR, MONTH, YEAR = (Partition(name) for name in ("day", "hour", "month", "year"))
 NUMBER, RANGE, TEXT = (Partition(name) for name in ("number", "range", "text"))
@@ -332,7 +340,7 @@ def test_how_a_mapping_is_declared(data, expected):
         "window",
         "rollup 3",
         "identity 2",
-        "window 100001",
+        "window 1001",
         {"lag": 0},
         {"lag": "2"},
         {"lag": True},

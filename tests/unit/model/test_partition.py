@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDataid, BadDefinition, BadId
-from opendataflow.model.dataid import TYPES
-from opendataflow.model.ids import ID_PATTERN
-from opendataflow.model.partition import (
+from opendataflow.model.definitions.dataid import TYPES
+from opendataflow.model.definitions.ids import ID_PATTERN
+from opendataflow.model.definitions.partition import (
     Partition,
     bounds,
     check_dataid,
@@ -97,7 +97,7 @@ def test_what_is_written_well_and_no_date_of_the_calendar_is_told_so(partition: 
     with pytest.raises(BadDataid) as problem:
         check_dataid(Partition(partition), dataid)
     assert f"the calendar has no such {partition}" in problem.value.message
-    assert "written like this" not in problem.value.hint
+    assert "has the form" not in problem.value.hint
 
 
 def test_a_refused_dataid_names_its_dataset():

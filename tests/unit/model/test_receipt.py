@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.receipt import NOT_ASKED, QUESTIONS, YES, Answer, Receipt
+from opendataflow.model.decision.receipt import NOT_ASKED, QUESTIONS, YES, Answer, Receipt
 
 NAMES = [question.name for question in QUESTIONS]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opendataflow.model import CheckResult, Manifest
-from opendataflow.model.remarks import remarks
+from opendataflow.model.decision.remarks import remarks
 
 
 def test_rejected_rows_and_warnings_are_told_and_nothing_else() -> None:

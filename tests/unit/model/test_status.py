@@ -1,7 +1,7 @@
 import pytest
 
 from opendataflow.errors import UnknownStatus
-from opendataflow.model.status import (
+from opendataflow.model.decision.status import (
     DONE,
     FAILED,
     HOLD,

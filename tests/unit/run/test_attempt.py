@@ -19,8 +19,8 @@ from opendataflow.run import context
 from opendataflow.run.attempt import admit_all, begin, end_all, finish, give_back, run, run_next, work
 from opendataflow.run.executors.script import Handshake
 from opendataflow.run.heartbeat import Heartbeat, Pulse
-from opendataflow.run.parts import Asked, Attempt, Done, Result
 from opendataflow.run.process.logs import LogFile
+from opendataflow.run.records import Attempt, ExecutorResult, Result, RunRequest
 from opendataflow.run.worker import Worker
 from opendataflow.secrets import Key, dataset_context, decrypt, encrypt
 
@@ -35,24 +35,24 @@ class Played:
 
     def __init__(
         self,
-        work: Callable[[Attempt], Done] = lambda attempt: Done(),
+        work: Callable[[Attempt], ExecutorResult] = lambda attempt: ExecutorResult(),
         judge: Callable[[Attempt], Mapping[str, Manifest]] = lambda attempt: {},
     ) -> None:
         self.work, self.judge = work, judge
         self.calls: list[str] = []
         self.inputs: list[tuple[str, ...]] = []
 
-    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
+    def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, ExecutorResult]:
         self.calls.append("execute")
         self.inputs += [tuple(chunk.dataid for chunk in attempt.inputs) for attempt in attempts]
         return {attempt.claim.runid: self.work(attempt) for attempt in attempts}
 
-    def audit(self, attempt: Attempt, done: Done) -> Mapping[str, Manifest]:
+    def audit(self, attempt: Attempt, done: ExecutorResult) -> Mapping[str, Manifest]:
         self.calls.append("audit")
         return self.judge(attempt)
 
-    def settle(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
-        self.calls.append("settle")
+    def publish_files(self, attempt: Attempt, manifests: Mapping[str, Manifest]) -> None:
+        self.calls.append("publish_files")
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def worker(store: Store, tmp_path: Path) -> Worker:
 
 
 def one(worker: Worker, executor: Played, dataid: str | None = None, **more: bool) -> Result:
-    return run_next(worker, Asked("load", dataid, **more), executor)
+    return run_next(worker, RunRequest("load", dataid, **more), executor)
 
 
 def status(store: Store, dataid: str) -> str | None:
-    chunk = store.chunk("clean", dataid)
+    chunk = store.views.chunk("clean", dataid)
     return chunk.status if chunk else None
 
 
@@ -94,20 +94,20 @@ def test_a_chunk_is_claimed_executed_audited_and_published(worker: Worker, store
     executor = Played()
     result = one(worker, executor)
     assert (result.outcome, result.exit_code, result.status) == ("READY", 0, "READY")
-    assert executor.calls == ["execute", "audit", "settle"]
+    assert executor.calls == ["execute", "audit", "publish_files"]
     assert executor.inputs == [("1",)]
     assert status(store, "1") == "READY"
     assert result.claim is not None
     assert result.log is not None
-    assert store.run(result.claim.runid).log == str(result.log)
+    assert store.views.run(result.claim.runid).log == str(result.log)
 
 
 def test_what_fails_at_work_is_never_audited(worker: Worker, store: Store):
-    executor = Played(lambda attempt: Done(problem=JobFailed("no"), exit_code=3))
+    executor = Played(lambda attempt: ExecutorResult(problem=JobFailed("no"), exit_code=3))
     result = one(worker, executor)
     assert (result.outcome, result.exit_code, result.status) == ("JOB_FAILED", 1, "FAILED")
     assert executor.calls == ["execute"]
-    assert store.runs()[0].exit_code == 3
+    assert store.views.runs()[0].exit_code == 3
 
 
 def test_what_fails_its_audit_is_never_published(worker: Worker, store: Store):
@@ -116,7 +116,7 @@ def test_what_fails_its_audit_is_never_published(worker: Worker, store: Store):
 
     result = one(worker, Played(judge=judge))
     assert (result.outcome, result.exit_code, status(store, "1")) == ("NOT_VALIDATED", 13, "FAILED")
-    assert store.manifest("clean", "1") is None
+    assert store.views.manifest("clean", "1") is None
 
 
 def test_the_log_says_why_nothing_was_published(worker: Worker, store: Store):
@@ -145,7 +145,7 @@ def test_code_that_is_gone_fails_the_chunk_and_leaves_nothing_locked(worker: Wor
 
 
 def test_what_an_executor_raises_is_the_problem_of_the_chunk(worker: Worker, store: Store):
-    def work(attempt: Attempt) -> Done:
+    def work(attempt: Attempt) -> ExecutorResult:
         raise ZeroDivisionError("division by zero")
 
     assert one(worker, Played(work)).outcome == "JOB_FAILED"
@@ -153,17 +153,17 @@ def test_what_an_executor_raises_is_the_problem_of_the_chunk(worker: Worker, sto
 
 
 def test_an_interrupt_leaves_nothing_locked_and_goes_on(worker: Worker, store: Store):
-    def work(attempt: Attempt) -> Done:
+    def work(attempt: Attempt) -> ExecutorResult:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         one(worker, Played(work))
     assert status(store, "1") == "RESUBMIT"
-    assert store.runs()[0].outcome == Stopped.name
+    assert store.views.runs()[0].outcome == Stopped.name
 
 
 def test_a_stop_is_told_from_a_failure(worker: Worker, store: Store):
-    def work(attempt: Attempt) -> Done:
+    def work(attempt: Attempt) -> ExecutorResult:
         worker.cancelled.set()
         raise RuntimeError("its Spark jobs were cancelled")
 
@@ -172,9 +172,11 @@ def test_a_stop_is_told_from_a_failure(worker: Worker, store: Store):
 
 
 def test_no_secret_is_stored_or_shown_with_a_failure(worker: Worker, store: Store):
-    executor = Played(lambda attempt: Done(problem=JobFailed(f"cannot connect with {attempt.secrets['raw']}")))
+    executor = Played(
+        lambda attempt: ExecutorResult(problem=JobFailed(f"cannot connect with {attempt.secrets['raw']}"))
+    )
     result = one(worker, executor)
-    detail = store.runs()[0].detail
+    detail = store.views.runs()[0].detail
     assert detail is not None
     assert "cannot connect with" in detail
     assert SECRET not in detail + result.detail
@@ -186,7 +188,9 @@ def test_a_password_that_is_decrypted_while_the_work_runs_is_not_in_its_log(work
     store.register([Dataset("rates", partition=Partition("number"), encryptedpass=token)])
 
     class Comparing(Played):
-        def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
+        def execute(
+            self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile
+        ) -> Mapping[int, ExecutorResult]:
             word = worker.vault.password(attempts[0].catalogue.dataset("rates"))
             log.note(f"cannot connect with {word}")
             return super().execute(attempts, heartbeat, log)
@@ -212,13 +216,13 @@ def test_a_password_is_decrypted_once_for_all_chunks(worker: Worker, monkeypatch
 def test_a_wrong_key_claims_nothing(worker: Worker, store: Store):
     with pytest.raises(BadKey):
         one(Worker(store, worker.project, Key("another passphrase"), echo=False), Played())
-    assert store.runs() == []
+    assert store.views.runs() == []
 
 
 def test_a_run_that_lost_its_chunk_publishes_nothing(worker: Worker, store: Store):
-    def work(attempt: Attempt) -> Done:
+    def work(attempt: Attempt) -> ExecutorResult:
         store.resubmit("clean", ["1"], force=True)
-        return Done()
+        return ExecutorResult()
 
     result = one(worker, Played(work))
     assert (result.outcome, result.exit_code) == (LeaseLost.name, LeaseLost.exit_code)
@@ -231,7 +235,9 @@ def test_work_is_stopped_when_the_lease_is_lost(worker: Worker, store: Store):
     stopped = threading.Event()
 
     class Working(Played):
-        def execute(self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile) -> Mapping[int, Done]:
+        def execute(
+            self, attempts: Sequence[Attempt], heartbeat: Heartbeat, log: LogFile
+        ) -> Mapping[int, ExecutorResult]:
             heartbeat.stop = stopped.set
             store.resubmit("clean", ["1"], force=True)
             assert stopped.wait(30)
@@ -242,8 +248,8 @@ def test_work_is_stopped_when_the_lease_is_lost(worker: Worker, store: Store):
 
 
 def test_chunks_that_run_together_fail_each_on_their_own(worker: Worker, store: Store):
-    def work(attempt: Attempt) -> Done:
-        return Done(problem=JobFailed("no")) if attempt.claim.dataid == "2" else Done()
+    def work(attempt: Attempt) -> ExecutorResult:
+        return ExecutorResult(problem=JobFailed("no")) if attempt.claim.dataid == "2" else ExecutorResult()
 
     results = run(worker, store.catalogue(), store.claim("load", 3), Played(work))
     assert [result.outcome for result in results] == ["READY", "JOB_FAILED", "READY"]
@@ -271,8 +277,8 @@ def test_a_lost_lease_undoes_no_other_that_ends_together_with_it(worker: Worker,
 def test_what_was_admitted_and_not_begun_becomes_what_it_was(worker: Worker, store: Store):
     [batch] = admit_all(worker, store.catalogue(), [store.claim("load")], Played())
     give_back(worker, batch, "its drain ended before it began")
-    assert (batch.results, status(store, "1"), store.running()) == ({}, None, [])
-    [event] = store.last_events("clean", "1", 1)
+    assert (batch.results, status(store, "1"), store.views.running()) == ({}, None, [])
+    [event] = store.views.last_events("clean", "1", 1)
     assert (event.kind, event.after, event.why) == ("given back", None, "its drain ended before it began")
     assert batch.log is not None
     assert batch.log.path.read_text().splitlines()[1:] == ["# run 1: its drain ended before it began"]
@@ -286,20 +292,20 @@ def test_a_forced_run_is_asked_nothing_and_says_so(worker: Worker, store: Store)
     worker.say = told.append
     assert one(worker, Played(), "1", force=True).outcome == "READY"
     assert "permanently marked as forced" in told[0]
-    assert [event.receipt.verdict for event in store.receipts("load", "1") if event.receipt] == [YES, NOT_ASKED]
+    assert [event.receipt.verdict for event in store.views.receipts("load", "1") if event.receipt] == [YES, NOT_ASKED]
 
 
 @pytest.mark.parametrize(
     ("asked", "outcome", "code"),
     [
-        (Asked("load"), "NOTHING_TO_DO", 0),
-        (Asked("load", "9"), "DATA_NOT_READY", 10),
-        (Asked("load", "1"), "LOCKED", 14),
-        (Asked("rate", "1"), "DATA_NOT_READY", 10),
+        (RunRequest("load"), "NOTHING_TO_DO", 0),
+        (RunRequest("load", "9"), "DATA_NOT_READY", 10),
+        (RunRequest("load", "1"), "LOCKED", 14),
+        (RunRequest("rate", "1"), "DATA_NOT_READY", 10),
     ],
 )
 def test_what_cannot_be_claimed_is_answered_with_the_decision(
-    worker: Worker, store: Store, asked: Asked, outcome: str, code: int
+    worker: Worker, store: Store, asked: RunRequest, outcome: str, code: int
 ):
     for _ in range(3):
         one(worker, Played())
@@ -307,21 +313,21 @@ def test_what_cannot_be_claimed_is_answered_with_the_decision(
     assert (result.outcome, result.exit_code, result.claim) == (outcome, code, None)
     if asked.dataid is not None:
         job = store.catalogue().job(asked.jobid)
-        refused = store.last_events(job.outputs[0], asked.dataid, 1)[0]
+        refused = store.views.last_events(job.outputs[0], asked.dataid, 1)[0]
         assert refused.receipt is not None
         assert refused.receipt.verdict == outcome, "the stored receipt says the same no, not five yeses"
         assert refused.receipt.no is not None
 
 
 def test_a_handshake_is_the_same_order_in_two_halves(worker: Worker, store: Store):
-    attempt = begin(worker, Asked("load", lease=60.0))
+    attempt = begin(worker, RunRequest("load", lease=60.0))
     assert isinstance(attempt, Attempt)
     assert status(store, "1") == "RUNNING"
-    result = finish(worker, store.claim_of(attempt.claim.runid), Handshake(worker), Done())
+    result = finish(worker, store.claim_of(attempt.claim.runid), Handshake(worker), ExecutorResult())
     assert (result.outcome, status(store, "1")) == ("READY", "READY")
-    again = begin(worker, Asked("load"))
+    again = begin(worker, RunRequest("load"))
     assert isinstance(again, Attempt)
-    failed = finish(worker, again.claim, Handshake(worker), Done(problem=JobFailed("cut")))
+    failed = finish(worker, again.claim, Handshake(worker), ExecutorResult(problem=JobFailed("cut")))
     assert (failed.outcome, failed.status) == ("JOB_FAILED", "FAILED")
 
 
@@ -331,12 +337,12 @@ def test_a_handshake_can_be_mended_and_ended_again(worker: Worker, store: Store)
     def judge(attempt: Attempt) -> Mapping[str, Manifest]:
         raise NotValidated("empty")
 
-    attempt = begin(worker, Asked("load"))
+    attempt = begin(worker, RunRequest("load"))
     assert isinstance(attempt, Attempt)
     with pytest.raises(NotValidated):
-        finish(worker, attempt.claim, Played(judge=judge), Done())
+        finish(worker, attempt.claim, Played(judge=judge), ExecutorResult())
     assert status(store, "1") == "RUNNING"
-    assert finish(worker, attempt.claim, Played(), Done()).status == status(store, "1") == "READY"
+    assert finish(worker, attempt.claim, Played(), ExecutorResult()).status == status(store, "1") == "READY"
 
 
 def test_a_chunk_costs_few_transactions(worker: Worker, store: Store, monkeypatch: pytest.MonkeyPatch):

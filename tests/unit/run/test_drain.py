@@ -15,9 +15,10 @@ from opendataflow import Dataset, Input, Job, Partition, Pool, Store
 from opendataflow.errors import BadConfig, JobFailed
 from opendataflow.insight.progress import JobProgress, Left, Watch, report
 from opendataflow.model import Catalogue
+from opendataflow.project import without_file
 from opendataflow.run import drain as drain_module
 from opendataflow.run.drain import Drain
-from opendataflow.run.parts import Batch, Result
+from opendataflow.run.records import Batch, Result
 from opendataflow.store import Claim
 
 NUMBERS = [str(number) for number in range(1, 13)]
@@ -28,6 +29,7 @@ class Played:
 
     def __init__(self, store: Store, play: Callable[[Claim], str] = lambda claim: "READY") -> None:
         self.store, self.play = store, play
+        self.project = without_file(Path("/nowhere"), "sqlite:///:memory:")
         self.cancelled = threading.Event()
         self.teller = None
         self.is_lost = False
@@ -42,7 +44,7 @@ class Played:
     def say(self, line: str) -> None:
         self.said.append(line)
 
-    def beside(self) -> Played:
+    def with_new_connection(self) -> Played:
         return copy(self)
 
     def needs_spark(self, job: Job) -> bool:
@@ -64,9 +66,10 @@ class Played:
             self.batches.append(len(batch.claims))
         for claim in batch.claims:
             self.threads.setdefault(claim.jobid, set()).add(threading.current_thread().name)
-            if self.play(claim) != "READY":
+            if (outcome := self.play(claim)) != "READY":
                 self.store.fail(claim)
-                batch.results[claim.runid] = Result("JOB_FAILED", 1, claim=claim)
+                name = "STOPPED" if outcome == "STOPPED" else "JOB_FAILED"
+                batch.results[claim.runid] = Result(name, 1, claim=claim)
 
     def end(self, batches: Sequence[Batch]) -> None:
         done = [(batch, claim) for batch in batches for claim in batch.claims if claim.runid not in batch.results]
@@ -112,7 +115,7 @@ def test_where_spark_cannot_start_nothing_is_claimed(store: Store) -> None:
     worker.can_start = False
     with pytest.raises(BadConfig):
         drain(store, worker)
-    assert store.runs() == []
+    assert store.views.runs() == []
     assert drain(store, worker, "open") == {}, "who needs no Spark does not miss it"
 
 
@@ -127,11 +130,11 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
     worker.play = work
     with pytest.raises(JobFailed):
         drain(store, worker, "make", workers=2)
-    counts = store.status_counts()["product"]
+    counts = store.views.status_counts()["product"]
     assert counts["FAILED"] <= 2
-    assert store.running() == []
+    assert store.views.running() == []
     store.fold_in()
-    assert len(store.next_dataids("make", 100)) >= 8
+    assert len(store.views.next_dataids("make", 100)) >= 8
 
 
 UNREADABLE = (
@@ -159,7 +162,7 @@ def test_who_follows_takes_a_job_up_again_once_somebody_mended_its_row(store: St
         while not worker.said:
             worker.cancelled.wait(0.01)
         store.dml("delete from run where epoch = 99")
-        while store.status_counts().get("product") != {"READY": 12}:
+        while store.views.status_counts().get("product") != {"READY": 12}:
             worker.cancelled.wait(0.01)
         drain._end()
 
@@ -218,7 +221,7 @@ def test_a_drain_that_claims_more_takes_nothing_away_from_itself(store: Store) -
         return "READY"
 
     assert drain(store, Played(store, play), "make", workers=2) == {"READY": 12}
-    assert len(store.runs(jobid="make")) == 12
+    assert len(store.views.runs(jobid="make")) == 12
 
 
 def test_a_job_with_batches_gets_several_chunks_together(store: Store) -> None:
@@ -242,7 +245,7 @@ def test_short_chunks_are_claimed_ahead_and_published_together(store: Store) -> 
 class Apart(Played):
     """One whose publishing has a connection of its own."""
 
-    def beside(self) -> Apart:
+    def with_new_connection(self) -> Apart:
         other = copy(self)
         other.store = opendataflow.open(self.store.url)
         return other
@@ -256,9 +259,9 @@ def test_the_next_chunks_are_claimed_while_the_last_ones_are_published(store: St
     was_asked: list[bool] = []
 
     class Waiting(Apart):
-        def beside(self) -> Apart:
+        def with_new_connection(self) -> Apart:
             is_apart.set()
-            return super().beside()
+            return super().with_new_connection()
 
         def end(self, batches: Sequence[Batch]) -> None:
             if self.store is not store and not any(was_asked):
@@ -275,7 +278,7 @@ def test_long_chunks_need_no_second_connection(store: Store) -> None:
     store.register(jobs=[Job("open", (Input("gate"),), ("raw",), options={"batch": 2})])
     store.announce("gate", NUMBERS)
     worker = Played(store)
-    worker.beside = None  # type: ignore[assignment, method-assign]
+    worker.with_new_connection = None  # type: ignore[assignment, method-assign]
     assert drain(store, worker, "open", workers=2) == {"READY": 12}
 
 
@@ -291,13 +294,13 @@ def test_all_is_published_before_a_drain_ends_whose_publishing_is_apart(store: S
 
     worker.play = work
     found = drain(store, worker, "open", "make", workers=workers)
-    ended = [run.status for run in store.runs(n=1000)]
+    ended = [run.status for run in store.views.runs(n=1000)]
     assert (found["READY"], found["JOB_FAILED"]) == (ended.count("READY"), ended.count("FAILED"))
-    assert store.running() == []
+    assert store.views.running() == []
     assert drain(store, Apart(store), workers=workers)["READY"] > 0
     store.resubmit("raw", [str(n) for n in range(40, 201, 40)])
     drain(store, Apart(store), workers=workers)
-    assert store.status_counts()["report"] == {"READY": 200}
+    assert store.views.status_counts()["report"] == {"READY": 200}
 
 
 def test_what_a_limit_may_hold_back_for_others_is_not_claimed_ahead(store: Store) -> None:
@@ -321,7 +324,7 @@ def test_what_was_claimed_ahead_and_not_begun_is_given_back_at_the_end(store: St
     found = drain(store, worker, "open", workers=1)
     assert found == {"READY": 9}, "what has ended is published"
     assert worker.given_back
-    assert store.running() == []
+    assert store.views.running() == []
     again = {claim.dataid: claim.tries for claim in store.claim("open", 40)}
     assert again == {str(n): 1 for n in range(10, 41)}, "no try is used up"
 
@@ -341,7 +344,7 @@ def test_what_ended_is_published_although_the_next_one_takes_long(store: Store) 
 
 
 def test_what_no_thread_begins_in_time_is_given_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drain_module, "_UNTOUCHED", 0.01)
+    monkeypatch.setattr(drain_module, "_START_WITHIN", 0.01)
     store.announce("gate", NUMBERS)
     given_back = threading.Event()
 
@@ -368,6 +371,13 @@ def test_counts_do_not_grow_with_the_chunks(store: Store) -> None:
     assert (len(drained.slowest), drained.failures) == (10, [])
 
 
+def test_a_stopped_chunk_is_not_counted_as_failed(store: Store) -> None:
+    store.announce("gate", ["1", "2", "3"])
+    worker = Played(store, lambda claim: {"1": "READY", "2": "FAILED", "3": "STOPPED"}[claim.dataid])
+    drained = Drain(store, worker, ["open"], workers=1).run()  # type: ignore[arg-type]
+    assert Watch(store, ["open"]).look(drained).jobs[0].failed == 1
+
+
 def test_failures_are_grouped_by_cause_and_the_command_names_them(store: Store) -> None:
     store.announce("gate", NUMBERS)
     worker = Played(store, lambda claim: "READY" if int(claim.dataid) % 3 else "FAILED")
@@ -375,7 +385,7 @@ def test_failures_are_grouped_by_cause_and_the_command_names_them(store: Store) 
     found = report(store, drained, ["open", "make"])
     assert [(cause.jobs, cause.outcome, cause.chunks) for cause in found.causes] == [(("open",), "JOB_FAILED", 4)]
     assert found.outcome == "JOB_FAILED"
-    assert found.left == (Left("open", 4, 0, 0, 0), Left("make", 0, 8, 0, 0)), "nobody was asked to make"
+    assert found.left == (Left("open", 4, 0, 0, 0), Left("make", 0, 8, 0, 4)), "nobody was asked to make"
     (command,) = found.commands
     assert sorted(command.split()[3:-1], key=int) == ["3", "6", "9", "12"]
     progress = Watch(store, ["open", "make"]).look(drained)

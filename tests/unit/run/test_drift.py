@@ -12,8 +12,8 @@ from pyarrow import orc, parquet
 from opendataflow import files
 from opendataflow.errors import NotValidated
 from opendataflow.model import Dataset, Manifest
-from opendataflow.model.ddl import required_of
-from opendataflow.run.drift import looked_into
+from opendataflow.model.definitions.ddl import required_of
+from opendataflow.run.drift import inspected_manifest
 
 DDL = "id BIGINT NOT NULL, amount DECIMAL(10, 2), at TIMESTAMP, tags ARRAY<STRING>"
 TABLE = pa.table(
@@ -28,7 +28,7 @@ TABLE = pa.table(
 
 def looked(path: Path, format: str, ddl: str = DDL, **options: object) -> Manifest:
     dataset = Dataset("raw", kind="file", location="{dataid}", format=format, options={"schema": ddl, **options})
-    return looked_into(dataset, "1", files.light_manifest(str(path)))
+    return inspected_manifest(dataset, "1", files.light_manifest(str(path)))
 
 
 @pytest.mark.parametrize(("format", "write"), [("parquet", parquet.write_table), ("orc", orc.write_table)])
@@ -90,7 +90,7 @@ def test_text_tells_the_names_of_its_columns(tmp_path: Path) -> None:
     with pytest.raises(NotValidated, match="amount INT dropped"):
         looked(tmp_path / "a", "csv", "id INT, amount INT")
     with gzip.open(tmp_path / "b.gz", "wt") as file:
-        file.write('{"id": 1}\n\n{"id": 2, "Amount": 3, "more": 4}\n')
+        file.write('{"id": 1}\n\n{"id": 2, "amount": 3, "more": 4}\n')
     assert looked(tmp_path / "b.gz", "json", "id INT, amount INT").checks[0].passed
     with pytest.raises(NotValidated, match=r"differences sum INT dropped\n"):
         looked(tmp_path / "b.gz", "json", "id INT, sum INT")
@@ -101,3 +101,18 @@ def test_text_tells_the_names_of_its_columns(tmp_path: Path) -> None:
 def test_only_a_column_that_is_not_null_itself_must_have_values() -> None:
     ddl = "a STRUCT<b: INT NOT NULL>, `c not null` INT, d DECIMAL(5, 2) not  null, e INT COMMENT 'NOT NULL', F INT NOT NULL"
     assert required_of(ddl) == ["d", "F"]
+
+
+def test_keys_of_json_in_another_case_are_a_drift(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text('{"ID": 1, "amount": 1}\n')
+    with pytest.raises(NotValidated, match=r"raw 1: drift: differences id renamed to ID\?"):
+        looked(tmp_path / "1", "json", "id BIGINT, amount DOUBLE")
+    (tmp_path / "1").write_text("ID,amount\n1,1\n")
+    assert looked(tmp_path / "1", "csv", "id BIGINT, amount DOUBLE").passed
+
+
+def test_text_that_python_cannot_hold_is_left_to_its_readers(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("a" * 140_000 + ",id\n1,2\n")
+    assert looked(tmp_path / "1", "csv", "id BIGINT").checks == ()
+    (tmp_path / "1").write_text('{"id": ' + "[" * 5000 + "]" * 5000 + "}\n")
+    assert looked(tmp_path / "1", "json", "id BIGINT").checks == ()

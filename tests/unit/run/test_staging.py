@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import opendataflow
 from opendataflow import Dataset, Input, Job, Partition, Store
 from opendataflow.errors import InvalidPath, LeaseLost, NotValidated
-from opendataflow.files import replacing
-from opendataflow.project import Environment, Project
+from opendataflow.files import replacement
+from opendataflow.model import Catalogue
+from opendataflow.project import Environment, Project, locations, trust
 from opendataflow.run import vacuum
 from opendataflow.run.attempt import begin, finish, run_next
-from opendataflow.run.executors.script import Handshake, Script, own_locations
-from opendataflow.run.parts import Asked, Attempt, Done, Result
+from opendataflow.run.executors.script import Handshake, Script, output_locations
+from opendataflow.run.records import Attempt, ExecutorResult, Result, RunRequest
 from opendataflow.run.rollback import rollback
 from opendataflow.run.worker import Worker
 
@@ -45,28 +47,28 @@ class Desk:
         path = self.folder / "load.sh"
         path.write_text("#!/bin/sh\nset -eu\n" + script)
         path.chmod(stat.S_IRWXU)
-        return run_next(self.worker, Asked("load", dataid), Script(self.worker, [str(path)], self.folder))
+        return run_next(self.worker, RunRequest("load", dataid), Script(self.worker, [str(path)], self.folder))
 
     def again(self, script: str) -> Result:
-        if self.store.chunk("out", "1"):
+        if self.store.views.chunk("out", "1"):
             self.store.resubmit("out", ["1"])
         return self.run(script)
 
     def begin(self) -> tuple[Attempt, Path]:
         """An attempt by hand, and the location that it is told."""
-        attempt = begin(self.worker, Asked("load", "1"))
+        attempt = begin(self.worker, RunRequest("load", "1"))
         assert isinstance(attempt, Attempt)
-        return attempt, Path(own_locations(self.worker, attempt)["out"])
+        return attempt, Path(output_locations(self.worker, attempt)["out"])
 
     def end(self, attempt: Attempt, handshake: Handshake | None = None) -> Result:
-        return finish(self.worker, attempt.claim, handshake or Handshake(self.worker), Done())
+        return finish(self.worker, attempt.claim, handshake or Handshake(self.worker), ExecutorResult())
 
     def take_away(self, attempt: Attempt) -> None:
         """The lease of an attempt is over, and its chunk goes to another one."""
         self.store.dml("update datastatus set status = 'RESUBMIT' where datasetid = 'out'")
 
     def location(self) -> str:
-        published = self.store.manifest("out", "1")
+        published = self.store.views.manifest("out", "1")
         return published.manifest.location if published else ""
 
     def names(self) -> list[str]:
@@ -166,7 +168,7 @@ def test_who_was_frozen_after_the_fence_finds_nothing_to_put_there(desk: Callabl
     here.end(second)
     target = here.location()
     with pytest.raises(LeaseLost):
-        replacing.swap_in(str(old), target, str(old.parent))  # what it does next when it wakes up
+        replacement.swap_in(str(old), target, str(old.parent))  # what it does next when it wakes up
     there = Path(target) if "." in location else Path(target) / "part"
     assert there.read_text() == "successor"
 
@@ -174,7 +176,7 @@ def test_who_was_frozen_after_the_fence_finds_nothing_to_put_there(desk: Callabl
 def test_folders_change_places_in_two_steps_where_the_system_knows_no_better(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replacing, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
     here = desk(location="out/{dataid}")
     for name in ("a", "b"):
         here.again(f'mkdir "$out_location"; echo {name} >"$out_location/{name}"')
@@ -182,7 +184,9 @@ def test_folders_change_places_in_two_steps_where_the_system_knows_no_better(
     (here.folder / "data/out/empty").mkdir()
     monkeypatch.setattr(os, "rename", _second_fails(os.rename))
     with pytest.raises(LeaseLost):
-        replacing.swap_in(str(here.folder / "data/out/empty"), str(here.folder / "data/out/1"), str(here.folder / "s"))
+        replacement.swap_in(
+            str(here.folder / "data/out/empty"), str(here.folder / "data/out/1"), str(here.folder / "s")
+        )
     assert "1/b" in here.names(), "what was there is back"
 
 
@@ -203,16 +207,17 @@ def test_what_ignores_the_location_is_looked_at_again_inside_the_commit(plain: D
     assert plain.names() == ["1.csv"]
 
     class Disturbed(Handshake):
-        def audit(self, attempt: Attempt, done: Done) -> object:  # type: ignore[override]
+        def audit(self, attempt: Attempt, done: ExecutorResult) -> object:  # type: ignore[override]
             seen = super().audit(attempt, done)
             (plain.folder / "data/out/1.csv").write_text("an orphan was here")
             return seen
 
     plain.store.resubmit("out", ["1"])
     attempt, _ = plain.begin()
+    (plain.folder / "data/out/1.csv").write_text("direct again")
     with pytest.raises(NotValidated, match="changed after its script ended"):
         plain.end(attempt, Disturbed(plain.worker))
-    chunk = plain.store.chunk("out", "1")
+    chunk = plain.store.views.chunk("out", "1")
     assert chunk is not None
     assert chunk.status == "RUNNING"
     assert plain.end(attempt).outcome == "READY"
@@ -235,16 +240,16 @@ def test_what_no_project_declares_is_moved_only_inside_the_roots(plain: Desk, tm
     """A row of the store may say any location; that makes us replace nothing there."""
     worker = Worker(plain.store, replace(plain.project, datasets=(), jobs=()), None, echo=False)
     plain.store.register([replace(OUT, location=str(tmp_path / "{dataid}" / "home"))])
-    attempt = begin(worker, Asked("load", "1"))
+    attempt = begin(worker, RunRequest("load", "1"))
     assert isinstance(attempt, Result)
     assert attempt.outcome == "INVALID_PATH"
     loose = replace(
         plain.project, datasets=(), jobs=(), environment=replace(plain.project.environment, is_declared=False)
     )
     worker = Worker(plain.store, loose, None, echo=False)
-    attempt = begin(worker, Asked("load", "2"))
+    attempt = begin(worker, RunRequest("load", "2"))
     assert isinstance(attempt, Attempt)
-    assert own_locations(worker, attempt) == {}
+    assert output_locations(worker, attempt) == {}
 
 
 def test_a_folder_of_a_store_that_is_gone_is_not_taken_over(plain: Desk) -> None:
@@ -284,3 +289,28 @@ def test_a_full_disk_of_the_output_is_seen_also_when_nobody_says_so(
     monkeypatch.setattr(os, "statvfs", lambda path: full)
     failed = plain.run("exit 1")
     assert (failed.outcome, "out/1.csv is full" in failed.detail) == ("NO_SPACE", True)
+
+
+def test_what_admission_decided_is_not_asked_again(plain: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the gate, nor by the script's environment, nor by the audit, nor by the commit."""
+    asked: list[str] = []
+
+    def counted(name: str, whole: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **more: Any) -> Any:
+            asked.append(name)
+            return whole(*given, **more)
+
+        return call
+
+    monkeypatch.setattr(locations, "resolve_location", counted("location", locations.resolve_location))
+    monkeypatch.setattr(Catalogue, "only_tracks", counted("only tracks", Catalogue.only_tracks))
+    monkeypatch.setattr(trust, "_of_dataset", counted("trust", trust._of_dataset))
+    assert plain.run('echo a >"$out_location"').outcome == "READY"
+    once = {"location": ["raw", "out"], "trust": ["raw", "out"], "only tracks": ["the claim", "the admission"]}
+    assert {name: asked.count(name) for name in once} == {name: len(of) for name, of in once.items()}
+
+
+def test_an_attempt_cannot_be_changed(plain: Desk) -> None:
+    attempt, _ = plain.begin()
+    with pytest.raises(FrozenInstanceError):
+        attempt.only_tracks = True  # type: ignore[misc]

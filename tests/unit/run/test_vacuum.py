@@ -13,10 +13,11 @@ import opendataflow
 from opendataflow import Dataset, Input, Job, Manifest, Partition, Store
 from opendataflow.errors import BadTransition, InvalidPath
 from opendataflow.files import list_files
+from opendataflow.files.versions import mark_name
 from opendataflow.project import Environment, Project
 from opendataflow.run import vacuum as vacuuming
 from opendataflow.run.rollback import rollback
-from opendataflow.run.vacuum import Plan, is_over, plan, vacuum
+from opendataflow.run.vacuum import VacuumPlan, is_over, plan, vacuum
 from opendataflow.store import Claim
 
 RAW = Dataset("raw", partition=Partition("number"))
@@ -38,32 +39,37 @@ def project(tmp_path: Path) -> Project:
 
 
 def claim(store: Store) -> Claim:
-    if store.chunk("clean", "1"):
+    if store.views.chunk("clean", "1"):
         store.resubmit("clean", ["1"])
     return store.claim("make")[0]
 
 
-def written(project: Project, epoch: int, name: str = "") -> Manifest:
+def written(project: Project, epoch: int, name: str = "", writer: str = "opendataflow") -> Manifest:
     folder = Path(project.environment.roots[0]) / "clean/1" / (name or f"v{epoch:06d}")
     folder.mkdir(parents=True)
     (folder / "part-0.csv").write_text(f"rows of {epoch}\n")
-    return Manifest(location=str(folder), files=list_files(str(folder)) or (), extra={"writer": "opendataflow"})
+    return Manifest(location=str(folder), files=list_files(str(folder)) or (), extra={"writer": writer})
 
 
-def publish(store: Store, project: Project) -> int:
+def marked(store: Store, taken: Claim, folder: Path) -> None:
+    """The folder says that this run made it."""
+    (folder / mark_name(store.identity(), taken.runid)).mkdir()
+
+
+def publish(store: Store, project: Project, writer: str = "opendataflow") -> int:
     taken = claim(store)
-    store.commit(taken, {"clean": written(project, taken.epoch)})
+    store.commit(taken, {"clean": written(project, taken.epoch, writer=writer)})
     return taken.epoch
 
 
 def fail(store: Store, project: Project) -> int:
     taken = claim(store)
-    written(project, taken.epoch)
+    marked(store, taken, Path(written(project, taken.epoch).location))
     store.fail(taken)
     return taken.epoch
 
 
-def found(planned: Plan) -> list[tuple[str, int]]:
+def found(planned: VacuumPlan) -> list[tuple[str, int]]:
     return [(stray.what, stray.number) for stray in planned.strays]
 
 
@@ -71,9 +77,10 @@ def folders(project: Project) -> list[str]:
     return sorted(os.listdir(Path(project.environment.roots[0]) / "clean/1"))
 
 
-def test_failed_attempts_and_old_versions_go_and_the_rest_stays(store: Store, project: Project) -> None:
+@pytest.mark.parametrize("writer", ["opendataflow", "script"])
+def test_failed_attempts_and_old_versions_go_and_the_rest_stays(store: Store, project: Project, writer: str) -> None:
     for _ in range(4):
-        publish(store, project)  # 1 to 4
+        publish(store, project, writer)  # 1 to 4
     fail(store, project)  # 5
     running = claim(store)
     written(project, running.epoch)  # 6
@@ -85,7 +92,7 @@ def test_failed_attempts_and_old_versions_go_and_the_rest_stays(store: Store, pr
     assert (len(gone), problems) == (3, [])
     assert folders(project) == ["v000003", "v000004", "v000006"]
     assert plan(store, project).strays == []
-    assert [each.version for each in store.manifests("clean", "1")] == [4, 3, 2, 1], "what they were stays known"
+    assert [each.version for each in store.views.manifests("clean", "1")] == [4, 3, 2, 1], "what they were stays known"
     store.commit(running, {"clean": Manifest()})
 
 
@@ -95,17 +102,29 @@ def test_a_whole_vacuum_does_not_look_at_old_attempts_again(
     for _ in range(3):
         fail(store, project)
     vacuum(store, project, plan(store, project))
-    assert store.vacuumed_until() == 0, "what ended today may still write"
+    assert store.views.vacuumed_until() == 0, "what ended today may still write"
     monkeypatch.setattr(vacuuming, "_MAY_STILL_WRITE", 0.0)
     vacuum(store, project, plan(store, project, ["clean"]))
-    assert store.vacuumed_until() == 0, "other datasets were not looked at"
+    assert store.views.vacuumed_until() == 0, "other datasets were not looked at"
     vacuum(store, project, plan(store, project))
-    assert store.vacuumed_until() == 3
+    assert store.views.vacuumed_until() == 3
     epoch = fail(store, project)
     running = claim(store)
     assert found(plan(store, project)) == [("attempt", epoch)]
     vacuum(store, project, plan(store, project))
-    assert store.vacuumed_until() == running.runid - 1, "what runs may fail, and leave something"
+    assert store.views.vacuumed_until() == running.runid - 1, "what runs may fail, and leave something"
+
+
+def test_runs_that_published_are_not_looked_at_again_either(
+    store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        publish(store, project)
+    vacuum(store, project, plan(store, project))
+    assert store.views.vacuumed_until() == 0, "their clocks may differ"
+    monkeypatch.setattr(vacuuming, "_MAY_STILL_WRITE", 0.0)
+    vacuum(store, project, plan(store, project))
+    assert store.views.vacuumed_until() == 3
 
 
 def test_the_current_version_stays_however_old_it_is(store: Store, project: Project) -> None:
@@ -139,6 +158,21 @@ def test_folders_that_are_not_ours_stay(store: Store, project: Project) -> None:
     for name in ("v000009", "notes", "v1"):
         (home / name).mkdir()
     os.utime(home / f"v{epoch:06d}", (1e9, 1e9))  # of another store, long before this attempt
+    assert plan(store, project).strays == []
+
+
+@pytest.mark.parametrize("name", ["v000001", "v000001-1f2e3d"])
+def test_the_version_of_another_store_with_the_same_epoch_stays(
+    store: Store, project: Project, tmp_path: Path, name: str
+) -> None:
+    store.fail(claim(store))  # and wrote nothing
+    with opendataflow.open(f"sqlite:///{tmp_path}/other.db", create=True) as other:
+        other.register([RAW, CLEAN], [Job("make", (Input("raw"),), ("clean",))])
+        other.announce("raw", ["1"])
+        manifest = written(project, 1, name)
+        taken = claim(other)
+        marked(other, taken, Path(manifest.location))
+        other.commit(taken, {"clean": manifest})
     assert plan(store, project).strays == []
 
 
@@ -197,6 +231,7 @@ def test_the_rejected_rows_of_a_failed_attempt_go_with_it(store: Store, project:
     taken = claim(store)
     folder = Path(project.environment.roots[0]) / "clean__rejected/1/v000001"
     folder.mkdir(parents=True)
+    marked(store, taken, folder)
     store.fail(taken)
     assert [stray.location for stray in plan(store, project).strays] == [str(folder)]
 
@@ -222,7 +257,7 @@ def test_rollback_looks_at_the_files_first(store: Store, project: Project, tmp_p
         rollback(store, project, "clean", "1")
     with pytest.raises(InvalidPath):
         rollback(store, replace(project, environment=Environment("dev", (str(tmp_path / "x"),))), "clean", "1")
-    chunk = store.chunk("clean", "1")
+    chunk = store.views.chunk("clean", "1")
     assert chunk is not None
     assert chunk.version == 2
 
@@ -340,6 +375,76 @@ def test_nobody_goes_back_to_a_version_that_leads_elsewhere(
     forge(store, "clean", 1, location.format(root=tmp_path / "data"), names)
     with pytest.raises(InvalidPath):
         rollback(store, project, "clean", "1", 1)
-    chunk = store.chunk("clean", "1")
+    chunk = store.views.chunk("clean", "1")
     assert chunk is not None
     assert chunk.version == 3
+
+
+# Where the next vacuum begins ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vacuuming, "_MAY_STILL_WRITE", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("is_there", [False, True], ids=["no folder", "an empty folder"])
+def test_what_a_root_that_is_not_mounted_holds_is_looked_at_once_it_is(
+    store: Store, project: Project, is_there: bool
+) -> None:
+    epoch = fail(store, project)
+    root = Path(project.environment.roots[0])
+    root.rename(root.with_name("elsewhere"))
+    if is_there:
+        root.mkdir()
+    planned = plan(store, project)
+    assert (planned.strays, planned.is_root_missing) == ([], not is_there)
+    vacuum(store, project, planned)
+    assert store.views.vacuumed_until() == 0
+    if is_there:
+        root.rmdir()
+    root.with_name("elsewhere").rename(root)
+    assert found(plan(store, project)) == [("attempt", epoch)]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_dataset_that_is_left_out_keeps_no_attempts_of_others_from_being_forgotten(
+    store: Store, project: Project
+) -> None:
+    away = Dataset("away", kind="file", location="/elsewhere/{dataid}", format="csv", partition=Partition("number"))
+    store.register([away], [Job("far", (Input("raw"),), ("away",))])
+    fail(store, project)
+    planned = plan(store, project)
+    assert len(planned.left_out) == 1
+    vacuum(store, project, planned)
+    assert store.views.vacuumed_until() == 1
+    far = store.claim("far")[0]
+    store.fail(far)
+    fail(store, project)
+    vacuum(store, project, plan(store, project))
+    assert store.views.vacuumed_until() == far.runid - 1, "what it left is looked at once its dataset can be"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_lies_under_another_partition_is_looked_at_once_that_is_back(store: Store, project: Project) -> None:
+    epoch = fail(store, project)
+    store.dml("update dataset set partition = 'day'")
+    vacuum(store, project, plan(store, project))
+    assert store.views.vacuumed_until() == 0
+    store.dml("update dataset set partition = 'number'")
+    assert found(plan(store, project)) == [("attempt", epoch)]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_only_copy_of_a_chunk_goes_once_another_one_is_there(store: Store, project: Project) -> None:
+    plain = replace(CLEAN, options={"layout": "plain"})
+    project = replace(project, datasets=(plain,))
+    store.register([plain])
+    store.fail(claim(store))
+    home = Path(project.environment.roots[0]) / "clean"
+    (home / ".odf-1-v000001.old").mkdir(parents=True)
+    vacuum(store, project, plan(store, project))
+    (home / "1").mkdir()
+    vacuum(store, project, plan(store, project))
+    assert os.listdir(home) == ["1"]

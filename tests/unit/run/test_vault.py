@@ -96,6 +96,14 @@ def test_an_unbound_token_goes_to_this_machine(hostname: str) -> None:
     assert vault().password(replace(UNBOUND, hostname=hostname)) == "s3cret"
 
 
+@pytest.mark.parametrize("hostname", ["/TMP", "/Run/postgresql", "@pg", "/srv/PG"])
+def test_an_unbound_token_goes_to_no_socket_that_differs_in_capitals_from_a_known_one(hostname: str) -> None:
+    known = vault(replace(ORDERS, hostname="@PG"), trusted=("/srv/pg",))
+    assert known.password(replace(UNBOUND, hostname="@PG")) == "s3cret"
+    with pytest.raises(UntrustedDefinition):
+        known.password(replace(UNBOUND, hostname=hostname))
+
+
 @pytest.mark.parametrize("hostname", ["", "localhost", "127.0.0.1", "::1"])
 def test_another_port_of_this_machine_must_be_listed_or_declared(hostname: str) -> None:
     elsewhere = replace(UNBOUND, hostname=hostname, options={"port": 7781})

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from .by_hand import ByHand
-from .causes import Cause, causes
+from .causes import RootCause, causes
 from .estimate import Estimate
-from .plan import Found, Plan, Step, plan
-from .progress import Progress, progress
+from .plan import RecoveryPlan, RecoveryStep, Unfinished, headline, plan
+from .progress import RecoveryProgress, progress
+from .waiting import waiting
 
-__all__ = ["ByHand", "Cause", "Estimate", "Found", "Plan", "Progress", "Step", "causes", "plan", "progress"]
+__all__ = [
+    "ByHand",
+    "Estimate",
+    "RecoveryPlan",
+    "RecoveryProgress",
+    "RecoveryStep",
+    "RootCause",
+    "Unfinished",
+    "causes",
+    "headline",
+    "plan",
+    "progress",
+    "waiting",
+]

@@ -1,17 +1,18 @@
-"""What no RESUBMIT can heal: who has to do what, with the command."""
+"""What the plan leaves for people: who has to do what, with the command."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ...errors import BadDefinition, InvalidPath, NotValidated, UntrustedDefinition, WrongData
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Dataset
-from ...model.cause import cause_key
-from ...shapes import dataclass
+from ...model.decision.cause import cause_key
+from ...model.definitions.calendar import comes_by_clock
 from ...store import Store
 from ..axis import ranges
 from ..words import are, many, ranges_as_arguments, ranges_text
-from .nodes import MISSING, OUTSIDE, PAUSED, REFUSED, Graph, Node, following, waits_for_the_future
+from .nodes import MISSING, OUTSIDE, PAUSED, REFUSED, Graph, RecoveryNode, following, waits_for_the_future
 from .ways import ChunkId
 
 _TOLD = 200  # chunks whose reason is looked up
@@ -30,11 +31,11 @@ class ByHand:
     because: str = ""
 
 
-def by_hand(store: Store, found: Graph, healed: list[Node]) -> Iterator[ByHand]:
+def by_hand(store: Store, found: Graph, healed: list[RecoveryNode]) -> Iterator[ByHand]:
     """Everything that keeps other chunks, or is broken itself, and that only people can put right."""
-    # Nobody can do anything about what is not expected by now: it is left out, with what waits only for that.
+    # Nothing can be done about what is not expected by now: it is left out, with what waits only for that.
     left_out = {*healed, *waits_for_the_future(found.order())}
-    blocked: dict[tuple[str, str, str], list[Node]] = {}
+    blocked: dict[tuple[str, str, str], list[RecoveryNode]] = {}
     for node in found.nodes.values():
         if node.blocked and node not in left_out and (node.is_behind or node.feeds or node.may_feed):
             where = node.jobid if node.blocked in (PAUSED, UntrustedDefinition.name) else node.failed[0]
@@ -62,7 +63,9 @@ _ORDER = (
 )
 
 
-def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], behind: int, because: str) -> ByHand:
+def _told(
+    store: Store, found: Graph, name: str, where: str, nodes: list[RecoveryNode], behind: int, because: str
+) -> ByHand:
     catalogue = found.catalogue
     chunks = tuple(node.failed for node in nodes)
     dataids = [node.dataid for node in nodes]
@@ -72,7 +75,8 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
     these, args, n = ranges_text(spans), ranges_as_arguments(spans), len(nodes)
     jobid = nodes[0].jobid
     owner = dataset.options.get("owner")
-    deliverer = str(owner) if owner else f"whoever delivers {where}"
+    by_clock = f"you (the calendar announces each {dataset.partition.type} only once)"
+    deliverer = str(owner) if owner else by_clock if comes_by_clock(dataset) else f"whoever delivers {where}"
     yes = " --yes" * (n > 1)
     match name:
         case "HOLD" | "PENDING":
@@ -113,12 +117,13 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
             text = f"{many(n)} of {where} cannot run: the project does not vouch for what the store says"
             told = nodes[0].detail
             return ByHand(
-                name, text, "whoever applies the project", ("odf apply --dry-run", "odf apply"), chunks, behind, told
+                name, text, "the owner of the project", ("odf apply --dry-run", "odf apply"), chunks, behind, told
             )
     commands = [f"odf why {jobid} {dataids[0]}"]
     if nodes[0].state == REFUSED:
         text = f"every attempt at {many(n)} of {where} is refused: {these}"
-        return ByHand(name, text, f"the supplier of what {jobid} reads", tuple(commands), chunks, behind, because)
+        who = f"the owner of {jobid}, or the supplier of what it reads"
+        return ByHand(name, text, who, tuple(commands), chunks, behind, because)
     text = f"{many(n)} of {where} {are(n)} {name}, and would be again from the same inputs: {these}"
     if "exactly the content of" in because:
         because += f"; if that is normal there, set repeats = true on dataset {where}, and odf apply"
@@ -128,9 +133,9 @@ def _told(store: Store, found: Graph, name: str, where: str, nodes: list[Node], 
     return ByHand(name, text, f"the supplier of what {jobid} reads", tuple(commands), chunks, behind, because)
 
 
-def _who_held(store: Store, nodes: list[Node]) -> tuple[str, str]:
+def _who_held(store: Store, nodes: list[RecoveryNode]) -> tuple[str, str]:
     """Who set chunks aside, and why."""
-    events = store.last_words([node.failed for node in nodes[:_TOLD]])
+    events = store.views.last_words([node.failed for node in nodes[:_TOLD]])
     who = dict.fromkeys((event.who or "somebody").partition(":")[0] for event in events.values())
     whys = dict.fromkeys(event.why for event in events.values() if event.why)
     return ", ".join(list(who)[:3]) or "somebody", "; ".join(list(whys)[:3])

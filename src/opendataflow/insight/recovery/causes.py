@@ -9,10 +9,10 @@ from datetime import datetime
 
 from ...errors import LeaseLost
 from ...model import FAILED, HOLD, PENDING, READY
-from ...model.cause import cause_key
+from ...model.decision.cause import cause_key
 from ...store import Event, Store
 from .graph import graph
-from .nodes import OUTSIDE, REFUSED, Graph, Key, Node
+from .nodes import OUTSIDE, REFUSED, Graph, Key, RecoveryNode
 from .ways import ChunkId
 
 _DIGITS = str.maketrans("123456789", "000000000")
@@ -20,7 +20,7 @@ _LOOKED_UP = 2000  # chunks whose history is asked who said what
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RootCause:
     """What broke, as one: the chunks where it began, what they say, and how much hangs behind them."""
 
     number: int
@@ -46,11 +46,11 @@ class Cause:
 class Grouped:
     """The causes, and by node which of them it hangs behind: bit n is cause n."""
 
-    causes: tuple[Cause, ...]
-    behind: dict[Node, int]
+    causes: tuple[RootCause, ...]
+    behind: dict[RecoveryNode, int]
 
 
-def causes(store: Store) -> tuple[Cause, ...]:
+def causes(store: Store) -> tuple[RootCause, ...]:
     """What is wrong now, grouped by root cause, what began first first."""
     found = graph(store)
     return grouped(store, found).causes
@@ -61,7 +61,7 @@ def grouped(store: Store, found: Graph) -> Grouped:
     ordered = found.order()
     roots = _roots(ordered)
     words = _last_words(store, roots)
-    groups: dict[str, list[Node]] = {}
+    groups: dict[str, list[RecoveryNode]] = {}
     known: dict[tuple[object, ...], str] = {}
     for root in roots:
         groups.setdefault(_alike(root, words.get(root.key), known), []).append(root)
@@ -69,7 +69,7 @@ def grouped(store: Store, found: Graph) -> Grouped:
         nodes.sort(key=lambda node: str(_since([node]) or "~"))
     in_time = sorted(groups.items(), key=lambda group: (str(_since(group[1]) or "~"), group[0]))
     bits = {node: 1 << n for n, (_, nodes) in enumerate(in_time, 1) for node in nodes}
-    behind: dict[Node, int] = {}
+    behind: dict[RecoveryNode, int] = {}
     for node in ordered:
         mask = bits.get(node, 0)
         for need in node.all_needs:
@@ -84,9 +84,9 @@ def grouped(store: Store, found: Graph) -> Grouped:
     )
 
 
-def _roots(ordered: Iterable[Node]) -> list[Node]:
+def _roots(ordered: Iterable[RecoveryNode]) -> list[RecoveryNode]:
     """Where something went wrong, and nothing that it needs did."""
-    wrong: set[Node] = set()
+    wrong: set[RecoveryNode] = set()
     roots = []
     for node in ordered:
         is_behind = not wrong.isdisjoint(node.all_needs)
@@ -97,21 +97,21 @@ def _roots(ordered: Iterable[Node]) -> list[Node]:
     return roots
 
 
-def _last_words(store: Store, roots: Iterable[Node]) -> dict[Key, Event]:
+def _last_words(store: Store, roots: Iterable[RecoveryNode]) -> dict[Key, Event]:
     """Who set chunks aside, or said that they are bad, and why: no run tells that."""
     asked = {node.key: node.failed for node in roots if _is_by_person(node)}
     some = dict(list(asked.items())[:_LOOKED_UP])
-    events = store.last_words(list(some.values()))
+    events = store.views.last_words(list(some.values()))
     return {key: events[chunk] for key, chunk in some.items() if chunk in events}
 
 
-def _is_by_person(node: Node) -> bool:
+def _is_by_person(node: RecoveryNode) -> bool:
     return node.state in (HOLD, PENDING, OUTSIDE) or (
         node.state == FAILED and node.outcome in ("", READY) and not node.is_expired
     )
 
 
-def _alike(node: Node, event: Event | None, known: dict[tuple[object, ...], str]) -> str:
+def _alike(node: RecoveryNode, event: Event | None, known: dict[tuple[object, ...], str]) -> str:
     """What the failures of one cause have in common; texts that differ only in digits are looked at once."""
     text = _text(node, event)
     names = [name for name in (node.jobid, *(name for name, _ in node.chunks), node.dataid) if name and name in text]
@@ -122,11 +122,11 @@ def _alike(node: Node, event: Event | None, known: dict[tuple[object, ...], str]
     return known[looks]
 
 
-def _outcome(node: Node) -> str:
+def _outcome(node: RecoveryNode) -> str:
     return "" if _is_by_person(node) else node.outcome
 
 
-def _text(node: Node, event: Event | None) -> str:
+def _text(node: RecoveryNode, event: Event | None) -> str:
     if not _is_by_person(node):
         return node.detail
     if event is None:
@@ -134,16 +134,18 @@ def _text(node: Node, event: Event | None) -> str:
     return event.why or f"{event.kind} by {(event.who or 'somebody').partition('@')[0]}"
 
 
-def _since(nodes: Iterable[Node]) -> datetime | None:
+def _since(nodes: Iterable[RecoveryNode]) -> datetime | None:
     moments = [row.modified for node in nodes for row in node.rows if row.modified is not None]
     return min(moments, default=None)
 
 
-def _cause(number: int, key: str, nodes: list[Node], hang: Counter[tuple[int, bool]], words: dict[Key, Event]) -> Cause:
+def _cause(
+    number: int, key: str, nodes: list[RecoveryNode], hang: Counter[tuple[int, bool]], words: dict[Key, Event]
+) -> RootCause:
     bit, first = 1 << number, nodes[0]
     event = words.get(first.key)
     is_lost = all(node.outcome == LeaseLost.name for node in nodes)
-    return Cause(
+    return RootCause(
         number,
         key,
         first.state if first.state in (HOLD, PENDING, OUTSIDE, REFUSED) else FAILED,

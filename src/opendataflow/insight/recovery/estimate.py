@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 from statistics import median
 
 from ...model import RUNNING
-from ...shapes import dataclass
 from ...store import Store
-from .nodes import Graph, Node
-
-_RARE = 10  # jobs that did not run lately and are asked one by one
+from ..usual import usual_of
+from .nodes import Graph, RecoveryNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +24,23 @@ class PoolUse:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """When the last run ends if workers are there for every slot; None when nobody can tell."""
+    """When the last run ends if workers are there for every slot; None when there is no estimate."""
 
     seconds: float | None
     pools: tuple[PoolUse, ...]
     unknown: tuple[str, ...]  # jobs that never ran well: as long as the others take
 
 
-def estimate(store: Store, found: Graph, nodes: Sequence[Node]) -> Estimate:
+def estimate(store: Store, found: Graph, nodes: Sequence[RecoveryNode]) -> Estimate:
     """The end of these runs, which are given in an order in which they can happen."""
     runs = [node for node in nodes if node.job is not None]
     if not runs:
         return Estimate(0.0 if nodes else None, (), ())
-    usual = usual_seconds_of(store, dict.fromkeys(node.jobid for node in runs))
+    usual = usual_of(store, [node.jobid for node in runs])
     unknown = tuple(dict.fromkeys(node.jobid for node in runs if node.jobid not in usual))
-    slots = {pool: store.pool_now(pool) for pool in dict.fromkeys(node.job.pool for node in runs if node.job) if pool}
+    slots = {
+        pool: store.views.pool_now(pool) for pool in dict.fromkeys(node.job.pool for node in runs if node.job) if pool
+    }
     open_slots = {pool: now or (change[1] if change else now) for pool, (now, change) in slots.items()}
     uses = tuple(
         PoolUse(pool, now, sum(node.job is not None and node.job.pool == pool for node in runs))
@@ -52,27 +53,13 @@ def estimate(store: Store, found: Graph, nodes: Sequence[Node]) -> Estimate:
     return Estimate(_end(found, runs, took, open_slots), uses, unknown)
 
 
-def usual_seconds_of(store: Store, jobids: Iterable[str]) -> dict[str, float]:
-    """How long the last good runs of these jobs took, in the middle, without those that have none."""
-    wanted = list(jobids)
-    taken: dict[str, list[float]] = {}
-    for jobid, seconds in store.took(wanted):
-        taken.setdefault(jobid, []).append(seconds)
-    rare = [jobid for jobid in wanted if jobid not in taken]
-    for jobid in rare if len(rare) <= _RARE else ():
-        from ..usual import usual_seconds
-
-        usual = usual_seconds(store, jobid)
-        if usual is not None:
-            taken[jobid] = [usual]
-    return {jobid: median(each) for jobid, each in taken.items()}
-
-
-def _end(found: Graph, runs: Sequence[Node], took: Mapping[Node, float], slots: Mapping[str, int | None]) -> float:
+def _end(
+    found: Graph, runs: Sequence[RecoveryNode], took: Mapping[RecoveryNode, float], slots: Mapping[str, int | None]
+) -> float:
     """Each run begins as soon as what it needs is there and a slot is free, first come, first served."""
     left = {node: sum(each in took for each in node.all_needs) for node in runs}
     free = {pool: [0.0] * n for pool, n in slots.items() if n}
-    waiting: list[tuple[float, int, Node]] = []
+    waiting: list[tuple[float, int, RecoveryNode]] = []
     for n, node in enumerate(runs):
         if not left[node]:
             heappush(waiting, (max(node.not_before - found.now, 0.0), n, node))
@@ -94,7 +81,7 @@ def _end(found: Graph, runs: Sequence[Node], took: Mapping[Node, float], slots: 
     return end
 
 
-def _left(found: Graph, node: Node, usual: float) -> float:
+def _left(found: Graph, node: RecoveryNode, usual: float) -> float:
     """How long a run still takes that runs already."""
     started = node.rows[0].started if node.rows else None
     return max(usual - (found.now - started.timestamp()), 0.0) if started else usual

@@ -15,6 +15,7 @@ from ...model import (
     RUNNING,
     TODAY,
     WAITING,
+    Consumed,
     Input,
     Job,
     latest_bound,
@@ -22,18 +23,18 @@ from ...model import (
     sort_key,
     takes_all,
 )
-from ...model.calendar import comes_by_clock
 from ...store import OUTSIDE as BY_OUTSIDE
-from ...store import Store, Unsettled
+from ...store import Store
 from ...store.records import consumed
-from ..absent import last_due
+from ...store.views import UnfinishedChunk
+from ..absent import last_due, refused_chunks
 from ..axis import LAST_KEY
 from ..late import late
-from .nodes import DEFERRED, FUTURE, MISSING, NEW, OUTSIDE, PAUSED, REFUSED, Graph, Key, Node
+from .nodes import DEFERRED, FUTURE, MISSING, NEW, OUTSIDE, PAUSED, REFUSED, Graph, Key, RecoveryNode
 from .ways import ChunkId, Ways
 
 _CANDIDATES = 10_000
-_REFUSALS = 100_000
+_REFUSALS = 100_000  # chunks whose refusal is read: a plan needs all of them
 
 
 def graph(store: Store, *, missing: bool = False) -> Graph:
@@ -49,8 +50,8 @@ def graph(store: Store, *, missing: bool = False) -> Graph:
 
 class _Builder:
     def __init__(self, store: Store) -> None:
-        self.store, self.catalogue, self.now = store, store.catalogue(), store.clock()
-        self.nodes: dict[Key, Node] = {}
+        self.store, self.catalogue, self.now = store, store.catalogue(), store.views.clock()
+        self.nodes: dict[Key, RecoveryNode] = {}
         self.status: dict[ChunkId, str | None] = {}
         self.done: set[Key] = set()
         self.first_ready: dict[str, str | None] = {}
@@ -65,37 +66,34 @@ class _Builder:
 
     def add_what_is_not_settled(self) -> None:
         """Nodes for all chunks that are not READY, for refused arrivals, and for runs that a look at the data refused."""
-        groups: dict[Key, list[Unsettled]] = {}
-        for row in self.store.unsettled():
+        groups: dict[Key, list[UnfinishedChunk]] = {}
+        for row in self.store.views.unsettled():
             self.status[row.datasetid, row.dataid] = row.status
             groups.setdefault(self.key_of((row.datasetid, row.dataid)), []).append(row)
-        deferred = {(each.jobid, each.dataid): each.not_before for each in self.store.postponed()}
+        deferred = {(each.jobid, each.dataid): each.not_before for each in self.store.views.postponed()}
         for key, rows in groups.items():
             self._add_rows(key, rows, deferred.get((key[0], key[2]), 0.0))
-        events = {(str(each.datasetid), str(each.dataid)): each for each in self.store.refusals(n=_REFUSALS)}
-        known = self.store.given_chunks(list(events))
-        for chunk, event in events.items():
-            if known.get(chunk) == READY or chunk[0] not in self.catalogue.datasets:
+        for chunk, status, event in refused_chunks(self.store.views, self.store.views.refusals(n=_REFUSALS)):
+            if status == READY or chunk[0] not in self.catalogue.datasets:
                 continue
-            self.status.setdefault(chunk, known.get(chunk))
+            self.status.setdefault(chunk, status)
             key = self.key_of(chunk)
             node = self.nodes.get(key) or self._new(key)
             if event.jobid == BY_OUTSIDE or node.state in (NEW, RESUBMIT, DEFERRED):
-                outcome = event.after or ""
                 node.state, node.not_before = REFUSED, deferred.get((key[0], key[2]), 0.0)
-                node.outcome, node.detail = outcome, event.why or ""
-                node.blocked = REFUSED if event.jobid == BY_OUTSIDE else node.blocked or outcome
+                node.outcome, node.detail = event.after or "", event.why or ""
+                node.blocked = REFUSED if event.jobid == BY_OUTSIDE else node.blocked or node.outcome
 
     def add_what_is_missing(self) -> None:
         """Nodes for chunks from outside that are expected by now, also where nothing failed because of them."""
         for each in late(self.store, chains=False).late:
             key = self.key_of((each.datasetid, each.dataid))
-            if each.sign == MISSING and key not in self.nodes:
+            if each.sign == MISSING and not key[0] and key not in self.nodes:
                 self.status[each.datasetid, each.dataid] = None
                 node = self._new(key)
                 node.state = node.blocked = MISSING
 
-    def _add_rows(self, key: Key, rows: list[Unsettled], not_before: float) -> None:
+    def _add_rows(self, key: Key, rows: list[UnfinishedChunk], not_before: float) -> None:
         node = self._new(key, rows)
         job, statuses = node.job, {row.status for row in rows}
         last = max(rows, key=lambda row: row.runid or 0)
@@ -114,19 +112,18 @@ class _Builder:
                 node.state, node.blocked, node.outcome = FAILED, BadDefinition.name, BadDefinition.name
                 node.detail = broken.message
         elif node.state in (FAILED, DEFERRED) and node.outcome == WrongData.name:
-            node.fetches = job is not None and all(
-                comes_by_clock(self.catalogue.dataset(item.datasetid)) for item in job.inputs
-            )
-            if not node.fetches and not self._may_be_right(last):
+            read = self._read(last)
+            node.fetches = read is not None and not self.store.views.knows_content(read)
+            if not node.fetches and not self._may_be_right(last, read):
                 node.blocked = node.blocked or WrongData.name
         elif node.state == FAILED and node.outcome in (UntrustedDefinition.name, BadDefinition.name):
             node.blocked = node.blocked or node.outcome
 
-    def _running(self, node: Node, row: Unsettled) -> None:
+    def _running(self, node: RecoveryNode, row: UnfinishedChunk) -> None:
         """A run that goes on, or one whose lease ran out: the next claim ends it by the retry rule of its job."""
         node.state = RUNNING
         if row.run_status != RUNNING:
-            node.blocked = RUNNING  # somebody typed it: nobody runs
+            node.blocked = RUNNING  # typed as SQL: no worker runs it
         elif row.lease_until is None or row.lease_until >= self.now:
             node.blocked = ""  # it goes on, also where its job is paused
         else:
@@ -134,24 +131,28 @@ class _Builder:
             node.state, node.is_expired = DEFERRED if again else FAILED, True
             node.outcome, node.detail = LeaseLost.name, f"the lease of {row.owner} ran out"
 
-    def _may_be_right(self, row: Unsettled) -> bool:
+    def _read(self, row: UnfinishedChunk) -> tuple[Consumed, ...] | None:
+        """What a run read; None where the record of it was changed by SQL and is not readable."""
+        try:
+            return consumed(row.inputs or "[]", row.runid or 0)
+        except BadDefinition:
+            return None
+
+    def _may_be_right(self, row: UnfinishedChunk, read: Sequence[Consumed] | None) -> bool:
         """Whether data that was wrong may come out right: repeats are allowed by now, or what was read is another version."""
         if self.catalogue.datasets[row.datasetid].options.get("repeats"):
             return True
-        try:
-            read = {item[:2]: item.version for item in consumed(row.inputs or "[]", row.runid or 0)}
-        except BadDefinition:
-            return False  # somebody wrote into it: nobody knows what was read
-        current = self.store.current(read)
+        versions = {item[:2]: item.version for item in read or ()}
+        current = self.store.views.current(versions)
         return any(
             chunk not in current or current[chunk].status != READY or current[chunk].version != version
-            for chunk, version in read.items()
+            for chunk, version in versions.items()
         )
 
     def _stopped_pools(self) -> Iterator[tuple[str, str]]:
         """Pools without a slot, now and later."""
         for poolid in self.catalogue.pools:
-            slots, change = self.store.pool_now(poolid)
+            slots, change = self.store.views.pool_now(poolid)
             if slots == 0 and change is None:
                 yield poolid, PAUSED
 
@@ -161,10 +162,12 @@ class _Builder:
         producer = self.catalogue.producers.get(datasetid)
         return (producer.jobid, producer.outputs[0], dataid) if producer else ("", datasetid, dataid)
 
-    def _new(self, key: Key, rows: list[Unsettled] | None = None, inputs: list[ChunkId] | None = None) -> Node:
+    def _new(
+        self, key: Key, rows: list[UnfinishedChunk] | None = None, inputs: list[ChunkId] | None = None
+    ) -> RecoveryNode:
         job = self.catalogue.jobs.get(key[0])
         chunks = tuple((name, key[2]) for name in job.outputs) if job else ((key[1], key[2]),)
-        node = Node(key, job, NEW, chunks, rows or [], inputs=inputs or [])
+        node = RecoveryNode(key, job, NEW, chunks, rows or [], inputs=inputs or [])
         if job is not None and (job.jobid in self.catalogue.paused or job.pool in self.stopped):
             node.blocked = PAUSED
         self.nodes[key] = node
@@ -195,13 +198,13 @@ class _Builder:
 
     def _ask(self, chunks: Iterable[ChunkId]) -> None:
         unknown = [chunk for chunk in chunks if chunk not in self.status]
-        found = self.store.given_chunks(unknown)
+        found = self.store.views.given_chunks(unknown)
         for chunk in unknown:
             self.status[chunk] = found.get(chunk)
             if chunk[0] == TODAY.datasetid:
                 self.status[chunk] = READY  # its day comes by itself
 
-    def _touched(self, nodes: Iterable[Node]) -> dict[Key, list[ChunkId]]:
+    def _touched(self, nodes: Iterable[RecoveryNode]) -> dict[Key, list[ChunkId]]:
         """The runs that need what these nodes produce, with all that they need, without those that are known."""
         touched: dict[Key, list[ChunkId]] = {}
         for node in nodes:
@@ -250,7 +253,7 @@ class _Builder:
 
     def _waiting(self, job: Job) -> list[str]:
         if job.jobid not in self.candidates:
-            sample = self.store.candidates_sample(job.jobid, _CANDIDATES)
+            sample = self.store.views.candidates_sample(job.jobid, _CANDIDATES)
             self.candidates[job.jobid] = [each.dataid for each in sample if each.state == WAITING]
         return self.candidates[job.jobid]
 
@@ -258,7 +261,7 @@ class _Builder:
         """Whether a chunk that is READY now can be the latest one for this output."""
         name = item.datasetid
         if name not in self.first_ready:
-            first = self.store.chunks(name, status=READY, n=1)
+            first = self.store.views.chunks(name, status=READY, n=1)
             self.first_ready[name] = first[0].sort_key if first else None
         first_key = self.first_ready[name]
         return first_key is not None and first_key <= self._until(job, item, output)
@@ -268,7 +271,7 @@ class _Builder:
         return sort_key(partition, latest_bound(partition, self.catalogue.output_partition(job), output))
 
     def _waits(self, key: Key, inputs: Sequence[ChunkId], known: set[Key]) -> bool:
-        """Whether a run that is not done waits, by the rule of the engine: nobody waits for what does not begin to exist."""
+        """Whether a run that is not done waits, by the rule of the engine: no run waits for what does not begin to exist."""
         job = self.catalogue.jobs[key[0]]
         statuses = [self.status[name, key[2]] for name in job.outputs]
         if READY in statuses and RESUBMIT not in statuses:
@@ -280,8 +283,10 @@ class _Builder:
                 return True
         return all(self.key_of(chunk) in known for chunk in inputs)
 
-    def _needed(self, node: Node) -> Iterator[Node]:
-        """What a node needs that was never produced: it comes by itself, or nobody delivered it."""
+    def _needed(self, node: RecoveryNode) -> Iterator[RecoveryNode]:
+        """What a node needs that was never produced: it comes by itself, or was not delivered."""
+        if node.state == RUNNING:
+            return  # it has what it needs, or was forced to do without
         for chunk in node.inputs:
             if self.status[chunk] is None:
                 key = self.key_of(chunk)
@@ -291,13 +296,13 @@ class _Builder:
                 needed.is_behind = False
                 broken = needed.job is None and self.catalogue.broken_producer(chunk[0])
                 if needed.job is None or (node.job is not None and needed.jobid == node.jobid):
-                    # Whoever reads his own past, and has none, has no beginning: that is not followed for ever.
+                    # A job that reads its own past, and has none, has no beginning: that is not followed for ever.
                     needed.state, needed.blocked = MISSING, BadDefinition.name if broken else self._missing(chunk)
                 elif not needed.job.inputs:
                     needed.state, needed.blocked = (
                         MISSING,
                         self._missing(chunk),
-                    )  # it runs only for a dataid that somebody names
+                    )  # it runs only for a dataid that is named
                 else:
                     yield needed
 
@@ -306,7 +311,7 @@ class _Builder:
         name, dataid = chunk
         dataset = self.catalogue.datasets[name]
         if name not in self.due:
-            self.due[name] = last_due(self.store, self.catalogue, dataset)
+            self.due[name] = last_due(self.store.views, self.catalogue, dataset)
         last = self.due[name]
         return FUTURE if last is not None and ordinal(dataset.partition, dataid) > last else MISSING
 
@@ -314,12 +319,12 @@ class _Builder:
 
     def connect(self) -> None:
         """Say of each node which others it needs."""
-        by_dataset: dict[str, list[Node]] = {}
+        by_dataset: dict[str, list[RecoveryNode]] = {}
         for node in self.nodes.values():
             for name, _ in node.chunks:
                 by_dataset.setdefault(name, []).append(node)
         for node in self.nodes.values():
-            needs: dict[Node, None] = {}
+            needs: dict[RecoveryNode, None] = {}
             for chunk in node.inputs:
                 if self.status[chunk] != READY:
                     needed = self.nodes.get(self.key_of(chunk))
@@ -345,14 +350,16 @@ class _Builder:
             self.dynamic[job.jobid] = [item for item in job.inputs if item.mapping.is_dynamic]
         return self.dynamic[job.jobid]
 
-    def _needs_all(self, node: Node, item: Input, by_dataset: dict[str, list[Node]]) -> dict[Node, None]:
+    def _needs_all(
+        self, node: RecoveryNode, item: Input, by_dataset: dict[str, list[RecoveryNode]]
+    ) -> dict[RecoveryNode, None]:
         """While something that has a part in it is not settled, all of a dataset is not there."""
         name = item.datasetid
         if self.catalogue.broken and self.catalogue.broken_upstream(name):
             node.blocked = node.blocked or BadDefinition.name
         count = self.catalogue.datasets[name].partition.count
         if count is not None:
-            (counts,) = self.store.span_counts([(name, "", LAST_KEY)], count + 1)
+            (counts,) = self.store.views.span_counts([(name, "", LAST_KEY)], count + 1)
             if counts[""] + sum(not each.rows for each in by_dataset.get(name, ())) < count:
                 node.blocked = node.blocked or MISSING
         if not self._has_any(name):  # all of nothing is not there either
@@ -362,17 +369,19 @@ class _Builder:
 
     def _has_any(self, datasetid: str) -> bool:
         if datasetid not in self.filled:
-            (counts,) = self.store.span_counts([(datasetid, "", LAST_KEY)], 1)
+            (counts,) = self.store.views.span_counts([(datasetid, "", LAST_KEY)], 1)
             self.filled[datasetid] = counts[""] > 0
         return self.filled[datasetid]
 
-    def _has_latest_of(self, node: Node, item: Input) -> bool:
+    def _has_latest_of(self, node: RecoveryNode, item: Input) -> bool:
         try:
             return node.job is None or self._has_latest(node.job, item, node.dataid)
         except (BadDataid, BadId):
             return False
 
-    def _may_be_latest(self, node: Node, item: Input, by_dataset: dict[str, list[Node]]) -> list[Node]:
+    def _may_be_latest(
+        self, node: RecoveryNode, item: Input, by_dataset: dict[str, list[RecoveryNode]]
+    ) -> list[RecoveryNode]:
         if node.job is None:
             return []
         partition, until = self.catalogue.datasets[item.datasetid].partition, self._until(node.job, item, node.dataid)

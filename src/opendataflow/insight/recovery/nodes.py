@@ -6,38 +6,39 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ...model import FAILED, HOLD, PENDING, RUNNING, Catalogue, Job
-from ...store import Unsettled
+from ...store.views import UnfinishedChunk
 from .ways import ChunkId
 
 Key = tuple[str, str, str]  # the job (none for what comes from outside), its first output, the dataid
 
 NEW, MISSING, REFUSED, DEFERRED = "NEW", "MISSING", "REFUSED", "DEFERRED"
 PAUSED, OUTSIDE = "PAUSED", "OUTSIDE"
-FUTURE = "FUTURE"  # nobody expects it by now: it is not there, and not missing
+FUTURE = "FUTURE"  # it is not expected by now: not there, and not missing
 ORIGINS = (FAILED, DEFERRED, HOLD, PENDING, REFUSED, OUTSIDE)
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class RecoveryNode:
     """One run that has to happen, or one chunk that has to come from outside, and what it needs and feeds."""
 
     key: Key
     job: Job | None
     state: str
     chunks: tuple[ChunkId, ...]
-    rows: list[Unsettled] = field(default_factory=list)
+    rows: list[UnfinishedChunk] = field(default_factory=list)
     blocked: str = ""  # why no RESUBMIT makes it READY
     outcome: str = ""
     detail: str = ""
     is_expired: bool = False
-    fetches: bool = False  # its data was wrong, and it reads only what no dataset declares: that may be right by now
+    # WRONG_DATA of a run of whose inputs no content is known: what it reads from outside may be right by now
+    fetches: bool = False
     is_behind: bool = True  # not only needed by something that is
     not_before: float = 0.0
     inputs: list[ChunkId] = field(default_factory=list)
-    needs: list[Node] = field(default_factory=list)
-    any_of: list[list[Node]] = field(default_factory=list)  # one of each is enough
-    feeds: list[Node] = field(default_factory=list)
-    may_feed: list[tuple[Node, int]] = field(default_factory=list)  # as one of any_of
+    needs: list[RecoveryNode] = field(default_factory=list)
+    any_of: list[list[RecoveryNode]] = field(default_factory=list)  # one of each is enough
+    feeds: list[RecoveryNode] = field(default_factory=list)
+    may_feed: list[tuple[RecoveryNode, int]] = field(default_factory=list)  # as one of any_of
 
     @property
     def dataid(self) -> str:
@@ -55,12 +56,12 @@ class Node:
         return self.state in ORIGINS
 
     @property
-    def all_needs(self) -> list[Node]:
+    def all_needs(self) -> list[RecoveryNode]:
         """Everything that it waits for, also where one of several is enough."""
         return [*self.needs, *(node for nodes in self.any_of for node in nodes)] if self.any_of else self.needs
 
     @property
-    def all_feeds(self) -> list[Node]:
+    def all_feeds(self) -> list[RecoveryNode]:
         """Everything that waits for it, also where another one would do."""
         return [*self.feeds, *(node for node, _ in self.may_feed)] if self.may_feed else self.feeds
 
@@ -76,10 +77,10 @@ class Graph:
     """Everything that is not READY and matters, by its key."""
 
     catalogue: Catalogue
-    nodes: dict[Key, Node]
+    nodes: dict[Key, RecoveryNode]
     now: float
 
-    def order(self) -> list[Node]:
+    def order(self) -> list[RecoveryNode]:
         """All nodes, what is needed before what needs it."""
         left = {node: len(node.all_needs) for node in self.nodes.values()}
         ready = [node for node, n in left.items() if not n]
@@ -91,16 +92,16 @@ class Graph:
         return ready
 
 
-def waits_for_the_future(ordered: Iterable[Node]) -> set[Node]:
+def waits_for_the_future(ordered: Iterable[RecoveryNode]) -> set[RecoveryNode]:
     """What is not expected by now, and what waits for nothing else; what is needed comes before what needs it."""
-    found: set[Node] = set()
+    found: set[RecoveryNode] = set()
     for node in ordered:
         if node.blocked == FUTURE or (node.state == NEW and node.needs and found.issuperset(node.all_needs)):
             found.add(node)
     return found
 
 
-def following(nodes: Iterable[Node], goes_on: Callable[[Node], bool]) -> int:
+def following(nodes: Iterable[RecoveryNode], goes_on: Callable[[RecoveryNode], bool]) -> int:
     """How many others follow from these nodes, through any number of jobs, as far as it goes on."""
     queue = list(nodes)
     seen, n = set(queue), len(queue)

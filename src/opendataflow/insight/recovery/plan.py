@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ...errors import UsageError
 from ...model import FAILED, HOLD, PENDING, RESUBMIT, RUNNING
-from ...model.cause import cause_key
-from ...shapes import dataclass
+from ...model.decision.cause import cause_key
 from ...store import Store
+from ..words import are, count
 from .by_hand import ByHand, by_hand
-from .causes import Cause, Grouped, grouped
+from .causes import Grouped, RootCause, grouped
 from .estimate import Estimate, estimate
 from .graph import graph
-from .nodes import DEFERRED, NEW, OUTSIDE, REFUSED, Graph, Node, following
+from .nodes import DEFERRED, NEW, OUTSIDE, REFUSED, Graph, RecoveryNode, following
 from .ways import ChunkId
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecoveryStep:
     """The chunks of one job that are to be made again, and how many chunks can run because of them."""
 
     level: int
@@ -32,8 +33,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is not READY, by what it waits for: somebody's RESUBMIT, the clock, its inputs, its end, or people."""
+class Unfinished:
+    """What is not READY, by what it waits for: a RESUBMIT, the clock, its inputs, its end, or people."""
 
     failed: int
     deferred: int
@@ -46,13 +47,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is wrong, what to say RESUBMIT to, what follows from that, and what no RESUBMIT can heal."""
+class RecoveryPlan:
+    """What is wrong, what to say RESUBMIT to, what follows from that, and what is left for people."""
 
-    causes: tuple[Cause, ...]
+    causes: tuple[RootCause, ...]
     only: tuple[int, ...] | None  # the causes that it is for; None is all of them
-    found: Found
-    steps: tuple[Step, ...]
+    found: Unfinished
+    steps: tuple[RecoveryStep, ...]
     resubmit: tuple[ChunkId, ...]
     runs: int  # that will happen, those behind included
     estimate: Estimate
@@ -76,16 +77,28 @@ class Plan:
         }
 
 
+def headline(plan: RecoveryPlan) -> str:
+    """How many chunks need a RESUBMIT, and how many run without one."""
+    comes = plan.runs - len(plan.resubmit)
+    if plan.resubmit or comes <= 0:
+        also = f"; {count(comes, 'downstream chunk')} will run automatically" if comes > 0 else ""
+        return f"{count(len(plan.resubmit), 'chunk')} to RESUBMIT{also}"
+    will_run = "will run with the next odf drain"
+    if comes == plan.found.resubmit:
+        return f"{count(comes, 'chunk')} {are(comes)} RESUBMIT already and {will_run}"
+    return f"{count(comes, 'chunk')} {will_run}, without a RESUBMIT"
+
+
 def plan(
     store: Store,
     only: int | str | Sequence[int | str] | None = None,
     *,
     resubmits: bool = True,
     lenient: bool = False,
-) -> Plan:
+) -> RecoveryPlan:
     """The plan for everything, or for some causes, by number, id or what they say; without resubmits, what happens by itself.
 
-    A cause that there is not is an error; with lenient it is left out, since somebody may have healed it meanwhile.
+    A cause that there is not is an error; with lenient it is left out, since it may be healed by now.
     """
     found = graph(store, missing=True)
     groups = grouped(store, found)
@@ -96,7 +109,7 @@ def plan(
     mine = [node for node in healed if mask is None or groups.behind[node] & mask]
     is_healed = set(healed)
     stuck = [node for node in found.nodes.values() if node.state == FAILED and node not in is_healed]
-    return Plan(
+    return RecoveryPlan(
         groups.causes,
         chosen,
         _found(found),
@@ -110,7 +123,7 @@ def plan(
     )
 
 
-def _chosen(causes: Sequence[Cause], only: int | str | Sequence[int | str], *, lenient: bool) -> tuple[int, ...]:
+def _chosen(causes: Sequence[RootCause], only: int | str | Sequence[int | str], *, lenient: bool) -> tuple[int, ...]:
     """The numbers of the causes that are meant, in their order."""
     words = [only] if isinstance(only, (int, str)) else only
     found = set()
@@ -123,7 +136,7 @@ def _chosen(causes: Sequence[Cause], only: int | str | Sequence[int | str], *, l
     return tuple(sorted(found))
 
 
-def _number(causes: Sequence[Cause], only: int | str) -> int:
+def _number(causes: Sequence[RootCause], only: int | str) -> int:
     """The one cause that is meant. Numbers change with every look; its id and what it says do not."""
     word = str(only).strip()
     if word.isdecimal():
@@ -139,13 +152,13 @@ def _number(causes: Sequence[Cause], only: int | str) -> int:
     raise UsageError(several, hint="They are listed in: odf recover")
 
 
-def _allowed(groups: Grouped, mask: int | None) -> Callable[[Node], bool]:
+def _allowed(groups: Grouped, mask: int | None) -> Callable[[RecoveryNode], bool]:
     if mask is None:
         return lambda node: True
     return lambda node: bool(groups.behind.get(node, 0) & mask)
 
 
-def heal(found: Graph, allowed: Callable[[Node], bool]) -> list[Node]:
+def heal(found: Graph, allowed: Callable[[RecoveryNode], bool]) -> list[RecoveryNode]:
     """Everything that becomes READY, in order, once those FAILED nodes that are allowed are resubmitted.
 
     Each FAILED node among them needs its own RESUBMIT, since FAILED stays FAILED; and no other does anything. So they
@@ -153,8 +166,8 @@ def heal(found: Graph, allowed: Callable[[Node], bool]) -> list[Node]:
     """
     # What runs has what it needs, whatever becomes of that.
     left = {node: 0 if node.state == RUNNING else len(node.needs) + len(node.any_of) for node in found.nodes.values()}
-    healed: list[Node] = []
-    given: set[tuple[Node, int]] = set()
+    healed: list[RecoveryNode] = []
+    given: set[tuple[RecoveryNode, int]] = set()
     ready = [node for node, n in left.items() if not n]
     for node in ready:
         if node.blocked or (node.state == FAILED and not allowed(node)):
@@ -172,9 +185,9 @@ def heal(found: Graph, allowed: Callable[[Node], bool]) -> list[Node]:
     return healed
 
 
-def _found(found: Graph) -> Found:
+def _found(found: Graph) -> Unfinished:
     states = Counter(node.state for node in found.nodes.values() if node.is_behind)
-    return Found(
+    return Unfinished(
         states[FAILED],
         states[DEFERRED],
         states[RESUBMIT],
@@ -186,11 +199,11 @@ def _found(found: Graph) -> Found:
     )
 
 
-def _steps(groups: Grouped, healed: list[Node]) -> Iterator[Step]:
+def _steps(groups: Grouped, healed: list[RecoveryNode]) -> Iterator[RecoveryStep]:
     """What to say RESUBMIT to, job by job along the flow, each with what can run because of it."""
     levels = _levels(healed)
     inside = set(healed)
-    by_job: dict[tuple[int, str], list[Node]] = {}
+    by_job: dict[tuple[int, str], list[RecoveryNode]] = {}
     for node in healed:
         if node.state == FAILED:
             by_job.setdefault((levels[node], node.jobid), []).append(node)
@@ -199,7 +212,7 @@ def _steps(groups: Grouped, healed: list[Node]) -> Iterator[Step]:
         for node in nodes:
             mask |= groups.behind[node]
         nodes.sort(key=lambda node: node.rows[0].sort_key)
-        yield Step(
+        yield RecoveryStep(
             level,
             jobid,
             nodes[0].failed[0],
@@ -210,9 +223,9 @@ def _steps(groups: Grouped, healed: list[Node]) -> Iterator[Step]:
         )
 
 
-def _levels(healed: list[Node]) -> dict[Node, int]:
+def _levels(healed: list[RecoveryNode]) -> dict[RecoveryNode, int]:
     """How many runs have to end before each, itself included: what is at one level can run at the same time."""
-    levels: dict[Node, int] = {}
+    levels: dict[RecoveryNode, int] = {}
     for node in healed:
         level = 0
         for need in node.all_needs:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ...model import FAILED, READY, RUNNING
-from ...shapes import dataclass
 from ...store import Store
 from ..words import count, duration
 from .estimate import estimate
 from .graph import graph
-from .nodes import NEW, Graph, Node
-from .plan import Plan, heal
+from .nodes import NEW, Graph, RecoveryNode
+from .plan import RecoveryPlan, heal
 from .ways import ChunkId, Ways
 
 _ALL_OF_ONE = "The chunk of this recovery is READY"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RecoveryProgress:
     """A recovery at one moment: its runs by what became of them, and how long the rest will take."""
 
     runs: int
@@ -52,9 +52,9 @@ class Progress:
         return counts + stuck + left
 
 
-def progress(store: Store, plan: Plan) -> Progress:
+def progress(store: Store, plan: RecoveryPlan) -> RecoveryProgress:
     """How far a plan is: what it foresaw, as it stands now."""
-    statuses = store.given_chunks(plan.follows)
+    statuses = store.views.given_chunks(plan.follows)
     counts = Counter(statuses.get(chunk) for chunk in plan.follows)
     open_chunks = {chunk for chunk in plan.follows if statuses.get(chunk) != READY}
     seconds, stuck = None, counts[FAILED]
@@ -68,19 +68,19 @@ def progress(store: Store, plan: Plan) -> Progress:
         stuck = len(open_chunks) - len(healed) - len(coming)
     running = counts[RUNNING]
     done = counts[READY]
-    return Progress(
+    return RecoveryProgress(
         len(plan.follows), done, running, stuck, max(len(plan.follows) - done - running - stuck, 0), seconds
     )
 
 
-def _coming(found: Graph, chunks: Iterable[ChunkId]) -> list[Node]:
+def _coming(found: Graph, chunks: Iterable[ChunkId]) -> list[RecoveryNode]:
     """Runs that only somebody has to take: what they need is READY, or comes from another one of them."""
     ways = Ways(found.catalogue)
-    nodes: dict[ChunkId, Node] = {}
+    nodes: dict[ChunkId, RecoveryNode] = {}
     for chunk in chunks:
         job = found.catalogue.producer(chunk[0])
         if job is not None and job.jobid not in found.catalogue.paused:
-            nodes[chunk] = Node((job.jobid, job.outputs[0], chunk[1]), job, NEW, (chunk,))
+            nodes[chunk] = RecoveryNode((job.jobid, job.outputs[0], chunk[1]), job, NEW, (chunk,))
     made = {(name, chunk[1]): node for chunk, node in nodes.items() if node.job for name in node.job.outputs}
     for node in nodes.values():
         inputs = ways.inputs(node.job, node.dataid) if node.job else []

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ...errors import BadDataid, BadId
 from ...model import Catalogue, Input, Job, inputs, outputs
-from ...shapes import NamedTuple
 
 ChunkId = tuple[str, str]
 
 _Lookup = Callable[[str], list[str]]
 
 
-class Reader(NamedTuple):
+class MappedReader(NamedTuple):
     """A job that reads a dataset by a mapping that names its outputs; without a look-up, by the same dataid."""
 
     job: Job
@@ -27,7 +27,7 @@ class Ways:
         self._catalogue = catalogue
         self._lookups: dict[tuple[object, ...], _Lookup] = {}
         self._inputs: dict[str, list[tuple[str, _Lookup | None]]] = {}
-        self._readers: dict[str, list[Reader]] = {}
+        self._readers: dict[str, list[MappedReader]] = {}
 
     def inputs(self, job: Job, dataid: str) -> list[ChunkId]:
         """The chunks that a run needs; none for a dataid that the job cannot have."""
@@ -45,11 +45,11 @@ class Ways:
                 found += [(datasetid, each) for each in needed(dataid)]
         return found
 
-    def readers(self, datasetid: str) -> list[Reader]:
+    def readers(self, datasetid: str) -> list[MappedReader]:
         """The jobs that read a dataset; not those that read nothing but their own past, which has no end."""
         if datasetid not in self._readers:
             self._readers[datasetid] = [
-                Reader(job, self._lookup(job, item, back=False))
+                MappedReader(job, self._lookup(job, item, back=False))
                 for job, item in self._catalogue.consumers(datasetid)
                 if not item.mapping.is_dynamic and any(each.datasetid not in job.outputs for each in job.inputs)
             ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...model import YES
 from ...project import Project
 from ...run.context import Vault
-from ...shapes import replace
 from ...store import Store
 from .chunk import about_chunk
 from .job import about_job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ...errors import NothingToDo
 from ...model import (
@@ -12,6 +13,8 @@ from ...model import (
     PENDING,
     READY,
     RUNNING,
+    TODAY,
+    TYPES,
     WAITING,
     YES,
     Catalogue,
@@ -21,12 +24,15 @@ from ...model import (
     takes_all,
     without_beginning,
 )
-from ...model.cause import cause_key
+from ...model.decision.cause import cause_key
+from ...model.definitions.calendar import comes_by_clock, period_at, zone_of
 from ...project import Project
-from ...shapes import NamedTuple
-from ...store import Event, Store
-from ..axis import FIRST_KEY, LAST_KEY
-from ..words import are, duration, have, many, when
+from ...store import OUTSIDE, Event, Store
+from ..absent import REFUSED
+from ..axis import FIRST_KEY, LAST_KEY, ranges
+from ..changed import refused_attempt
+from ..recovery import waiting as waiting_behind
+from ..words import are, duration, have, many, ranges_text, said, when
 from .chunk import about_chunk
 from .reasons import (
     LOCKED,
@@ -38,9 +44,11 @@ from .reasons import (
     how_it_ended,
     limits_in_the_way,
     log_of,
+    not_retried,
     stale_of_job,
     untrusted,
     ways_to_produce,
+    ways_to_ready,
     who_runs,
 )
 
@@ -61,14 +69,17 @@ def about_job(store: Store, catalogue: Catalogue, job: Job, project: Project | N
     refused = tuple(untrusted(project, catalogue, job)) if project is not None else ()
     if refused:
         reasons = (*refused, *(reason for reason in reasons if reason.name != YES))
-    return Why(job.jobid, None, reasons[0].name, reasons)
+    verdict = LOCKED if reasons[0].name == FAILED else reasons[0].name
+    return Why(job.jobid, None, verdict, reasons)
 
 
 def _reasons(store: Store, catalogue: Catalogue, job: Job, project: Project | None) -> Iterator[Reason]:
     yield from _without_beginning(store, catalogue, job)
-    refusals = {str(event.dataid): event for event in reversed(store.refusals(job.jobid, n=MOST_COUNTED))}
-    now = store.clock()
-    later = {each.dataid: each.not_before for each in store.deferred(job.jobid, MOST_COUNTED) if each.not_before > now}
+    refusals = {str(event.dataid): event for event in reversed(store.views.refusals(job.jobid, n=MOST_COUNTED))}
+    now = store.views.clock()
+    later = {
+        each.dataid: each.not_before for each in store.views.deferred(job.jobid, MOST_COUNTED) if each.not_before > now
+    }
     yield from _claimable(store, job, project, {*refusals} - {*later})
     yield from _refused(job, refusals)
     yield from _running(store, job)
@@ -79,20 +90,20 @@ def _reasons(store: Store, catalogue: Catalogue, job: Job, project: Project | No
 
 def _without_beginning(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     for name in without_beginning(job, catalogue.datasets):
-        if not store.chunks(name, status=READY, n=1):
+        if not store.views.chunks(name, status=READY, n=1):
             yield Reason(NOT_READY, no_beginning(job.jobid, name), ("odf apply",))
 
 
 def _first_in_line(store: Store, catalogue: Catalogue, job: Job) -> tuple[Reason, ...]:
     """Of a job without candidates: what keeps the chunk that a call would be refused for."""
-    dataid = store.first_in_line(job.jobid)
+    dataid = store.views.first_in_line(job.jobid)
     return about_chunk(store, catalogue, job, dataid).reasons if dataid is not None else ()
 
 
 def _claimable(store: Store, job: Job, project: Project | None, refused: set[str]) -> Iterator[Reason]:
-    n = store.claimable(job.jobid, MOST_COUNTED)
+    n = store.views.claimable(job.jobid, MOST_COUNTED)
     n -= min(n, len(refused))
-    limits = store.limits(job.jobid)
+    limits = store.views.limits(job.jobid)
     is_paused = any(limit.what == "job" for limit in limits)
     full = list(limits_in_the_way(store, limits, project))
     if n or is_paused:
@@ -103,13 +114,15 @@ def _claimable(store: Store, job: Job, project: Project | None, refused: set[str
     if full:
         yield Reason(LOCKED, f"{these} as soon as {'it is resumed' if is_paused else 'a slot is free'}")
     else:
-        ahead = [dataid for dataid in store.next_dataids(job.jobid, SHOWN + len(refused)) if dataid not in refused]
+        ahead = [
+            dataid for dataid in store.views.next_dataids(job.jobid, SHOWN + len(refused)) if dataid not in refused
+        ]
         following = ", ".join(ahead[:SHOWN]) + "…" * (n > SHOWN)
         yield Reason(YES, f"{these} now; next: {following}", (f"odf run {job.jobid}",))
 
 
 def _running(store: Store, job: Job) -> Iterator[Reason]:
-    running = [run for run in store.running() if run.jobid == job.jobid]
+    running = [run for run in store.views.running() if run.jobid == job.jobid]
     if running:
         first = ", ".join(f"{run.dataid} (run {run.runid})" for run in running[:SHOWN])
         text = f"{many(len(running))} of {job.jobid} {are(len(running))} running now: {first}"
@@ -144,23 +157,31 @@ def _deferred(job: Job, seconds: Mapping[str, float]) -> Iterator[Reason]:
 def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:
     name = job.outputs[0]
     for status in (FAILED, HOLD, PENDING):
-        if chunks := store.chunks(name, status=status, n=SHOWN):
-            (counts,) = store.span_counts([(name, "", LAST_KEY)], MOST_COUNTED)
+        if chunks := store.views.chunks(name, status=status, n=SHOWN):
+            (counts,) = store.views.span_counts([(name, "", LAST_KEY)], MOST_COUNTED)
             n = counts[status]
-            first = ", ".join(chunk.dataid for chunk in chunks) + "…" * (n > len(chunks))
-            run = store.run(chunks[0].runid) if chunks[0].runid and status == FAILED else None
-            command = f"odf resubmit {name} --failed" if status == FAILED else f"odf release {name} --all"
-            text = f"{many(n, MOST_COUNTED)} of {name} {are(n)} {status}: {first}"
-            yield Reason(LOCKED, text, (*log_of(run), command), how_it_ended(run))
+            these = ranges(store.catalogue().datasets[name].partition, [chunk.dataid for chunk in chunks])
+            text = f"{many(n, MOST_COUNTED)} of {name} {are(n)} {status}: {ranges_text(these, more=n > len(chunks))}"
+            if status == FAILED:
+                runs = [store.views.run(chunk.runid) if chunk.runid else None for chunk in chunks]
+                commands = (*log_of(runs[0]), f"odf resubmit {name} --failed")
+                yield Reason(FAILED, not_retried(*runs) + text, commands, how_it_ended(runs[0]))
+            else:
+                yield Reason(LOCKED, text, (f"odf release {name} --all",))
 
 
 def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
-    """What the candidates of a job wait for, in groups."""
-    sample = store.candidates_sample(job.jobid, _SAMPLE)
+    """What the chunks of a job wait for, in groups: its candidates, and what has none since no input was ever READY."""
+    sample = store.views.candidates_sample(job.jobid, _SAMPLE)
     waiting = {candidate.dataid: candidate.inputs for candidate in sample if candidate.state == WAITING}
+    behind = waiting_behind(store) if len(sample) < _SAMPLE else None
+    known = {candidate.dataid for candidate in sample}
+    waiting |= {each: inputs for each, inputs in (behind or {}).get(job.jobid, {}).items() if each not in known}
     if not waiting:
         return
-    statuses = store.given_chunks(list({chunk: None for inputs in waiting.values() for chunk in inputs}))
+    statuses = store.views.given_chunks(list({chunk: None for inputs in waiting.values() for chunk in inputs}))
+    arrivals = {(str(each.datasetid), str(each.dataid)): each for each in store.views.refusals(OUTSIDE, n=MOST_COUNTED)}
+    statuses |= {chunk: REFUSED for chunk in arrivals if statuses.get(chunk) is None}
     waits: Counter[_Missing] = Counter()
     examples: dict[_Missing, str] = {}
     for inputs in waiting.values():
@@ -171,8 +192,15 @@ def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     because, commands = [], []
     for group, n in waits.most_common(SHOWN):
         state = f"are {group.status}" if group.status else "were never produced"
+        if arrival := arrivals.get((group.datasetid, examples[group])) if group.status == REFUSED else None:
+            state = "were refused when they arrived"
         waits_for = f"{n:,} {'waits' if n == 1 else 'wait'} for chunks of {group.datasetid}"
-        because.append(f"{waits_for} that {state}, for instance {examples[group]}")
+        producer = catalogue.producer_id(group.datasetid) if group.status is None else None
+        refused = store.views.refusals(producer, examples[group], n=1) if producer else []
+        refusal = "".join(f"; {refused_attempt(event)}" for event in refused)
+        if arrival:
+            refusal = f": {arrival.after}: {said(arrival.why)}, at {when(arrival.at)}; announce the right data"
+        because.append(f"{waits_for} that {state}, for instance {examples[group]}{refusal}")
         commands += _helps(catalogue, group, examples[group])
     dynamic = [item.datasetid for item in job.inputs if item.mapping.is_dynamic]
     if not because and dynamic:
@@ -181,7 +209,7 @@ def _waiting(store: Store, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
         because.append(f"waits until {' and '.join(told)}")
     commands.append(f"odf why {job.jobid} {next(iter(waiting))}")
     n = len(waiting)
-    text = f"{many(n, n if len(sample) == _SAMPLE else None)} of {job.jobid} {'waits' if n == 1 else 'wait'} for inputs"
+    text = f"{many(n, n if behind is None else None)} of {job.jobid} {'waits' if n == 1 else 'wait'} for inputs"
     yield Reason(NOT_READY, text, tuple(dict.fromkeys(commands)), tuple(because))
 
 
@@ -191,19 +219,15 @@ def _helps(catalogue: Catalogue, missing: _Missing, dataid: str) -> list[str]:
     producer = catalogue.producer(datasetid)
     if status == FAILED and producer:
         return [f"odf resubmit {datasetid} --failed"]
-    if status is None and producer is None:
-        return list(ways_to_produce(catalogue, datasetid, dataid))[:1]
-    if status in (HOLD, PENDING):
-        return [f"odf release {datasetid} {dataid}"]
-    return [f"odf why {producer.jobid} {dataid}"] if producer is not None and status != RUNNING else []
+    return list(ways_to_ready(catalogue, datasetid, dataid, status)) if status != RUNNING else []
 
 
 def _nothing_to_do(store: Store, catalogue: Catalogue, job: Job) -> Reason:
     if not job.inputs:
-        text = f"{job.jobid} has no inputs, so it runs only for a dataid that somebody names"
+        text = f"{job.jobid} has no inputs, so it runs only for a dataid that is named"
         return Reason(NothingToDo.name, text, (f"odf run {job.jobid} --dataid DATAID",))
     read = [item.datasetid for item in job.inputs if item.datasetid != "today"]
-    counted = store.span_counts([(name, FIRST_KEY, LAST_KEY) for name in read], 1)
+    counted = store.views.span_counts([(name, FIRST_KEY, LAST_KEY) for name in read], 1)
     empty = [name for name, counts in zip(read, counted, strict=True) if not counts[""]]
     if empty:
         done = f"{', '.join(empty)} {have(len(empty))} no chunk yet"
@@ -213,5 +237,19 @@ def _nothing_to_do(store: Store, catalogue: Catalogue, job: Job) -> Reason:
         sources = fixed or [item.datasetid for item in job.inputs]
         consumed = f"every chunk of {', '.join(sources)} that it could read is consumed"
         done = f"all of {', '.join(sources)} is consumed" if takes_all(job) else consumed
-    commands = tuple(command for name in sources for command in ways_to_produce(catalogue, name))
+    if today := _unannounced_today(store, catalogue, job):
+        text = f"the next attempt of {job.jobid} announces today {today}"
+        return Reason(NothingToDo.name, text, (f"odf run {job.jobid}",))
+    timed = [name for name in sources if comes_by_clock(catalogue.datasets[name])]
+    if timed:
+        done += f"; the clock announces the next chunk of {', '.join(timed)}"
+    commands = tuple(command for name in sources if name not in timed for command in ways_to_produce(catalogue, name))
     return Reason(NothingToDo.name, f"{job.jobid} has nothing to do: {done}", commands)
+
+
+def _unannounced_today(store: Store, catalogue: Catalogue, job: Job) -> str:
+    """The current day, where the job reads today and no attempt of this day has announced it."""
+    if TODAY.datasetid not in (item.datasetid for item in job.inputs):
+        return ""
+    day = TYPES["day"].format(period_at(TYPES["day"], store.views.clock(), zone_of(catalogue.datasets)))
+    return "" if store.views.chunk(TODAY.datasetid, day) else day

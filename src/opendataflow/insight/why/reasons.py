@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from ...errors import BadConfig, DataNotReady, Locked, OdfError, UntrustedDefinition
-from ...model import Answer, Catalogue, Job, Limit
+from ...model import FAILED, HOLD, PENDING, RESUBMIT, Answer, Catalogue, Facts, Job, Limit
 from ...project import Project
-from ...project.trust import told
+from ...project.trust import reasons_text
+from ...run.audit import check_engine
 from ...run.context import Vault
-from ...run.declared import foreseen_distrust, has_code
-from ...shapes import dataclass, replace
-from ...store import Run, Store
+from ...run.decorated_jobs import expected_distrust, expected_on_spark, has_code
+from ...store import Chunk, Run, Store
 from ..pools import change_text
 from ..stale import STALE, stale_of_outputs, why_stale
 from ..usual import so_far
@@ -47,6 +48,19 @@ class Why:
     answers: tuple[Answer, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkQuestion:
+    """What the question is about, and where its details are read."""
+
+    store: Store
+    catalogue: Catalogue
+    job: Job
+    dataid: str
+    facts: Facts
+    project: Project | None
+    deferred: float = 0.0  # seconds until its turn, for which a run that names it does not wait
+
+
 def stale_of_job(store: Store, job: Job) -> Iterator[Reason]:
     """What a job published, and would make differently now: no obstacle, but worth knowing."""
     chunks, are_all = stale_of_outputs(store, job.outputs)
@@ -65,19 +79,20 @@ def stale_chunk(store: Store, job: Job, dataid: str) -> Iterator[Reason]:
 
 def untrusted(project: Project, catalogue: Catalogue, job: Job) -> Iterator[Reason]:
     """The reason why no chunk of a job may run here: the store says what the project's own files do not."""
-    problems = foreseen_distrust(project, catalogue, job)
+    problems = expected_distrust(project, catalogue, job)
     if problems:
-        yield Reason(UntrustedDefinition.name, told(problems), ways_to_trust(project))
+        yield Reason(UntrustedDefinition.name, reasons_text(problems), ways_to_trust(project))
 
 
 def cannot_run_here(catalogue: Catalogue, job: Job, vault: Vault) -> Iterator[Reason]:
-    """Why no chunk of a job can run here, whatever the store says: its code is missing, or a password stays shut."""
+    """Why no chunk of a job can run here, whatever the store says: no code, no key, no Spark."""
     project = vault.project
     try:
         if project.job(job.jobid) is not None and "copy" not in job.options and not has_code(project, job.jobid):
             folders = ", ".join(map(str, project.job_folders))
             yield Reason(BadConfig.name, f"no code for job {job.jobid} was found in {folders}")
         vault.passwords(catalogue, job)
+        check_engine(project, catalogue, job, on_spark=expected_on_spark(project, job))
     except OdfError as problem:
         yield Reason(problem.name, problem.message, because=(problem.hint,) if problem.hint else ())
 
@@ -111,7 +126,7 @@ def limits_in_the_way(store: Store, limits: Iterable[Limit], project: Project | 
         if limit.what == "job":
             yield Reason(LOCKED, str(limit), (f"odf resume {limit.name}",))
         elif limit.what == "pool":
-            _, change = store.pool_now(limit.name)
+            _, change = store.views.pool_now(limit.name)
             declared = (
                 next((each.slots for each in project.pools if each.poolid == limit.name), None) if project else None
             )
@@ -134,9 +149,26 @@ def ways_to_produce(catalogue: Catalogue, datasetid: str, dataid: str | None = N
     return (announce, f"odf discover {datasetid}") if catalogue.datasets[datasetid].location else (announce,)
 
 
+def ways_to_ready(catalogue: Catalogue, datasetid: str, dataid: str, status: str | None) -> tuple[str, ...]:
+    """The command that makes one chunk READY that has this status; of one that its job can still produce, why it does not."""
+    here = f"{datasetid} {dataid}"
+    is_from_outside = catalogue.producer(datasetid) is None
+    if status in (HOLD, PENDING):
+        return (f"odf release {here}",)
+    if is_from_outside and status in (FAILED, RESUBMIT):
+        return (f"odf ready {here}",)
+    return (f"odf resubmit {here}",) if status == FAILED else ways_to_produce(catalogue, datasetid, dataid)[:1]
+
+
 def log_of(run: Run | None) -> tuple[str, ...]:
     """The command that shows what a run printed, if that was kept."""
     return (f"odf log {run.runid}",) if run and run.log else ()
+
+
+def not_retried(*runs: Run | None) -> str:
+    """The cause that these failed runs have in common, for the beginning of a message."""
+    (outcome, *others) = {run.outcome if run else None for run in runs}
+    return f"{outcome}, not retried: " if outcome and not others else ""
 
 
 def how_it_ended(run: Run | None) -> tuple[str, ...]:
@@ -155,7 +187,7 @@ def who_runs(store: Store, run: Run) -> str:
     )
     if run.lease_until is None:
         return text
-    left = run.lease_until - store.clock()
+    left = run.lease_until - store.views.clock()
     if left > 0:
         return f"{text}; its lease lasts another {duration(left)}"
     return f"{text}; its lease ran out {duration(-left)} ago: odf rescue"
@@ -163,9 +195,19 @@ def who_runs(store: Store, run: Run) -> str:
 
 def last_words(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
     """The last event that changed a chunk: who did what when, and why."""
-    for event in store.last_events(datasetid, dataid, _LOOK_BACK):
+    for event in store.views.last_events(datasetid, dataid, _LOOK_BACK):
         if event.before != event.after:  # a run that lost its chunk changes nothing about it
             reason = f": {event.why}" if event.why else ""
             what = "changed by SQL" if event.kind == "sql" else event.kind
             return (f"{what} by {event.who or 'an unknown user'} at {when(event.at)}{reason}",)
     return ()
+
+
+def run_of(store: Store, chunk: Chunk | None) -> Run | None:
+    """The last run that had a chunk."""
+    return store.views.run(chunk.runid) if chunk and chunk.runid else None
+
+
+def since_text(chunk: Chunk | None) -> str:
+    """Since when a chunk has its status."""
+    return f" since {when(chunk.modified)}" if chunk and chunk.modified else ""

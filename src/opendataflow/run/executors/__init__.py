@@ -1,1 +1,1 @@
-"""Executors: how the work of an attempt is done. The order around it is in attempt.py."""
+"""The executors, which do the work of attempts; attempt.py defines the lifecycle around them."""

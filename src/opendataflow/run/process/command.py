@@ -1,4 +1,4 @@
-"""The command of a launch: what may be run, which program that is, and its start."""
+"""Finds the program of a command, checks it, and starts its process."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import BadConfig, JobFailed
 from ...secrets import child_environment
-from ...shapes import dataclass, field
 from . import reaper
-from .group import Group
+from .group import ProcessGroup
 from .tree import MARKER
 
-Child = reaper.Reaped | Group
+Child = reaper.Reaped | ProcessGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is to run, with which variables, and where; without `stdin` its input is empty."""
+    """The words, environment and working directory of a command; without `stdin` its input is empty."""
 
     argv: str | Sequence[str | os.PathLike[str]]
     env: Mapping[str, str] = field(repr=False)  # it may hold passwords
@@ -34,12 +34,12 @@ class Command:
         return [self.argv] if isinstance(self.argv, str) else [os.fspath(word) for word in self.argv]
 
     def program(self) -> Program:
-        """The program that this command means, checked as far as that is possible without starting it."""
+        """Find the program of this command, and check it without starting it."""
         words, cwd = self.words(), Path(self.cwd)
         if not cwd.is_dir():
             raise BadConfig(f"the working directory {cwd} does not exist or is not a directory")
         _check_words(words)
-        # A second wall: whatever the caller put together, nothing that leads to the key goes to a script.
+        # Defence in depth: remove key variables again.
         env = child_environment(self.env)
         _check_environment(env)
         words, executable = _find(words, env, cwd)
@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command that was found: the words to run, and the file to execute."""
+    """A resolved command: the words to run, and the file to execute."""
 
     words: list[str]
     executable: str
@@ -57,14 +57,14 @@ class Program:
     stdin: int | None
 
     def start(self) -> Child:
-        """Its process, which leads a session of its own, and knows what becomes of it."""
+        """Start the process as the leader of a new session."""
         try:
             try:
                 return self._run(self.words, self.executable)
             except OSError as error:
                 if error.errno != errno.ENOEXEC:
                     raise
-            # No format the kernel knows and no first line that names an interpreter: what a shell would do.
+            # The kernel knows no format and no interpreter: do as a shell does.
             interpreter = _usual_interpreter(self.executable, self.env, self.cwd) or [_shell(self.env, self.cwd)]
             return self._run([*interpreter, self.executable, *self.words[1:]], interpreter[0])
         except OSError as error:
@@ -78,7 +78,7 @@ class Program:
 
         if sys.platform == "linux":
             return reaper.start(begin, self.stdin, self.env.get(MARKER, ""))
-        return Group(begin)
+        return ProcessGroup(begin)
 
 
 def _check_words(argv: Sequence[str]) -> None:
@@ -86,17 +86,17 @@ def _check_words(argv: Sequence[str]) -> None:
         raise BadConfig("there is no command to run")
     for word in argv:
         if "\0" in word:
-            raise BadConfig("a word of the command line holds a NUL character")
+            raise BadConfig("NUL bytes are not allowed in the command line")
         _check_encodable(word, "a word of the command line")
 
 
 def _check_environment(env: Mapping[str, str]) -> None:
     for name, value in env.items():
-        # Never the value itself: it may be a password.
+        # Never the value: it may be a password.
         if not name or "=" in name or "\0" in name:
-            raise BadConfig(f"{name!r} cannot be the name of an environment variable")
+            raise BadConfig(f"{name!r} is not a valid name of an environment variable")
         if "\0" in value:
-            raise BadConfig(f"the environment variable {name} holds a NUL character")
+            raise BadConfig(f"NUL bytes are not allowed in the environment variable {name}")
         _check_encodable(name, f"the name of the environment variable {name!r}")
         _check_encodable(value, f"the environment variable {name}")
 
@@ -108,7 +108,7 @@ def _check_encodable(text: str, what: str) -> None:
         pass
     else:
         return
-    raise BadConfig(f"{what} holds characters that no program can be given")  # out here: no value in a traceback
+    raise BadConfig(f"{what} contains characters that cannot be encoded")  # outside `except`: no value in a traceback
 
 
 def _find(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> tuple[list[str], str]:
@@ -116,12 +116,12 @@ def _find(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> tuple[list[
     name = argv[0]
     path = _locate(name, env, cwd)
     if path is None:
-        raise BadConfig(f"there is no command {name!r}", hint=f"It is neither on the PATH nor a file in {cwd}.")
+        raise BadConfig(f"there is no command {name!r}", hint=f"Not on the PATH and no file in {cwd}.")
     full = cwd / path
     if full.is_dir():
         raise BadConfig(f"{name} is a directory, not a command")
     if not full.exists():
-        raise BadConfig(f"there is no file {name}", hint=f"It is looked for in {cwd}.")
+        raise BadConfig(f"there is no file {name}", hint=f"The working directory is {cwd}.")
     if os.access(full, os.X_OK):
         return list(argv), path
     interpreter = _named_interpreter(full) or _usual_interpreter(path, env, cwd)
@@ -134,7 +134,7 @@ def _locate(name: str, env: Mapping[str, str], cwd: Path) -> str | None:
     if "/" in name:
         return f"./{name}" if name.startswith("-") else name
     here = cwd / name
-    # A script is a file of the project; what has no such suffix is a command, and must not be shadowed by a stray file.
+    # With a script suffix, a file here takes precedence; without one, a stray file must not shadow a command.
     if name.endswith((".sh", ".py")) and here.is_file():
         return f"./{name}"
     for folder in env.get("PATH", os.defpath).split(os.pathsep):
@@ -145,7 +145,7 @@ def _locate(name: str, env: Mapping[str, str], cwd: Path) -> str | None:
 
 
 def _named_interpreter(path: Path) -> list[str] | None:
-    """What the first line of a script asks for, read as the kernel reads it."""
+    """The interpreter in the first line of a script, parsed as the kernel does."""
     try:
         with open(path, "rb") as file:
             first = file.readline(512)
@@ -174,12 +174,12 @@ def _not_started(name: str, executable: str, cwd: Path, error: OSError) -> BadCo
         with open(cwd / executable, "rb") as file:
             if file.readline(256).endswith(b"\r\n"):
                 return BadConfig(
-                    f"{name} cannot be started: its lines end as on Windows (CRLF)",
-                    hint=f"Take the carriage returns out: sed -i 's/\\r$//' {name}",
+                    f"{name} cannot be started: it has Windows line ends (CRLF)",
+                    hint=f"Remove the carriage returns: sed -i 's/\\r$//' {name}",
                 )
-        wanted = _named_interpreter(cwd / executable)
-        return BadConfig(f"{name} cannot be started: its interpreter {wanted[0] if wanted else ''} does not exist")
+        interpreter = _named_interpreter(cwd / executable) or [""]
+        return BadConfig(f"{name} cannot be started: its interpreter {interpreter[0]} does not exist")
     if error.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
         return BadConfig(f"{name} cannot be started: {error.strerror}")
-    # Too many processes or files, too little memory, a file being written: another time it may work.
+    # Transient: too many processes or files, too little memory, a file being written.
     return JobFailed(f"{name} cannot be started: {error.strerror}")

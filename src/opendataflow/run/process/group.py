@@ -1,4 +1,4 @@
-"""The group of a script where there is no reaper: elsewhere than on Linux its process group is all that is known."""
+"""Controls a script by its process group, on systems without a reaper (all but Linux)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import suppress
 from .tree import Process
 
 
-class Group:
-    """A script that leads a process group; it says nothing of itself, so one has to ask."""
+class ProcessGroup:
+    """A script that leads a process group; its end is polled."""
 
     report: int | None = None
 
@@ -24,32 +24,42 @@ class Group:
         self.stdout, self.stderr = self._process.stdout.fileno(), self._process.stderr.fileno()
         self.status: int | None = None  # the exit code, or minus the signal
         self.is_over = False
+        self._terminated_by: list[Callable[[int, int], None]] = []
 
-    def hear(self) -> None:
-        """Ask whether the script ended."""
+    def poll(self) -> None:
+        """Update the status of the script."""
         self.status = self._process.poll()
         self.is_over = self.status is not None
 
     def is_gone(self) -> bool:
-        """Whether no process of the group lives any more."""
+        """Whether no process of the group is alive."""
         return self.is_over and not self.living()
 
     def living(self) -> list[Process]:
-        """The group as one process, as long as one of it lives."""
+        """The group, represented as one process, while any of its processes is alive."""
         try:
             os.killpg(self.pid, 0)
         except (ProcessLookupError, PermissionError):
             return []
         return [Process(self.pid, "the process group", "R", os.getpid(), self.pid, self.pid)]
 
-    def signal_all(self, number: signal.Signals) -> None:
-        """Stop the group before any of it gets the signal, then have it go on: no shell outlives its child."""
-        for sent in (signal.SIGSTOP, number, signal.SIGCONT):
+    def terminate(self) -> None:
+        """Send TERM once to the leader and, after the leader has ended, once to the group."""
+        send = os.killpg if self.is_over else os.kill
+        if send not in self._terminated_by:
+            self._terminated_by.append(send)
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                with suppress(ProcessLookupError, PermissionError):
+                    send(self.pid, number)
+
+    def kill(self) -> None:
+        """Stop the whole group, then kill it, so that no shell continues after the end of its child."""
+        for number in (signal.SIGSTOP, signal.SIGKILL):
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, sent)
+                os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Let go of the pipes."""
+        """Close the pipes."""
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()

@@ -1,8 +1,8 @@
-"""Runs a script or any executable, unchanged, for one claimed chunk, and leaves none of its processes behind.
+"""Runs a command and ends all processes that it started.
 
 One thread and one selector: output is redacted, logged and shown as it arrives, the heartbeat ticks, and a timeout, a
-signal, a cancel or a lost lease ends the whole tree: TERM, a grace, KILL. The script leads a session of its own. On
-Linux a reaper adopts what it orphans, so that a daemon that left the session is still found, and ends all of it when we die.
+signal, a cancel or a lost lease ends the process tree, parents first: TERM, a grace period, KILL. The script leads a new
+session. On Linux a reaper adopts its orphans, finds daemons that left the session, and ends them all when this process dies.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ... import faults
-from ...errors import JobFailed
+from ...errors import BadConfig, JobFailed
 from ...pause import pause
-from ...shapes import NamedTuple
 from .command import Command, Program
-from .ended import Ended, last_lines
+from .process_end import ProcessEnd, last_lines
 from .signals import Signals
 from .streams import Echo, Stream
 
 if TYPE_CHECKING:
     from .logs import LogFile
 
-LINGER = 2.0  # what is left after a script ended by itself may still finish in this time
-SHORT_GRACE = 5.0  # for left-overs, and for a lost lease: its successor may be at work already
-KILL_WAIT = 5.0  # a killed process that is still there then hangs in the kernel
+LINGER = 2.0  # seconds in which remaining processes may finish after the script ended
+SHORT_GRACE = 5.0  # for remaining processes and lost leases, whose successor may be running already
+KILL_WAIT = 5.0  # a process that survives KILL for so long hangs in the kernel
 
 
 class Terms(NamedTuple):
-    """How long a command may run, which heartbeat ticks meanwhile, who may end it, and whether its output is shown."""
+    """The limits of a launch: timeout, grace period, heartbeat, cancel event, and whether output is shown."""
 
     timeout: float | None = None
     grace: float = 10.0
@@ -44,15 +43,17 @@ class Terms(NamedTuple):
     echo: bool = True
 
 
-def launch(command: Command, log: LogFile, terms: Terms) -> Ended:
-    """Run a command to its end and tell how it ended.
+def launch(command: Command, log: LogFile, terms: Terms) -> ProcessEnd:
+    """Run a command until its last process has ended.
 
-    What the heartbeat raises ends the command and is raised again when it is gone.
+    An exception of the heartbeat ends the command and is raised again afterwards.
     """
     log.begin(command.words(), command.cwd)
     try:
         program = command.program()
         with Signals() as signals:
+            if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # threads cannot change signal handlers
+                raise BadConfig("SIGCHLD is ignored in this process, so exit codes are unavailable")
             return _Launch(program, log, terms, signals).run()
     except BaseException as error:
         log.end(f"{type(error).__name__}: {error}")
@@ -82,7 +83,7 @@ class _Launch:
         self.deadline = None if terms.timeout is None else self.started + terms.timeout
         self.next_tick = None if terms.tick is None else self.started + terms.every
 
-    def run(self) -> Ended:
+    def run(self) -> ProcessEnd:
         try:
             self.open()
             while self.status is None and not self.must_stop():
@@ -91,7 +92,7 @@ class _Launch:
                 self.end_all()
             self.finish_output()
         except BaseException:
-            # Whatever broke in here, nothing may go on running unwatched.
+            # No process may continue unsupervised.
             self.kill_now()
             raise
         finally:
@@ -99,7 +100,7 @@ class _Launch:
         if self.raised is not None:
             raise self.raised
         code = self.status
-        ended = Ended(
+        ended = ProcessEnd(
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             timed_out=self.timed_out,
@@ -120,18 +121,18 @@ class _Launch:
         if self.signals.wake is not None:
             self.selector.register(self.signals.wake, selectors.EVENT_READ)
         self.now = time.monotonic()
-        self.hear()  # a script that ended at once may have said so together with its beginning
+        self.poll()  # the report of a short script may already contain its end
 
     def must_stop(self) -> bool:
-        """Whether something has happened by which the command must end now."""
-        asked = bool(self.signals.count) or (self.cancel is not None and self.cancel.is_set())
-        if self.status is None:  # what ended by itself was neither cancelled nor too slow
-            self.cancelled = self.cancelled or asked
-            self.timed_out = self.timed_out or (self.deadline is not None and not asked and self.now >= self.deadline)
-        return asked or self.timed_out or self.raised is not None
+        """Whether the command must end now: a signal, a cancel, a timeout or an error."""
+        stop = bool(self.signals.count) or (self.cancel is not None and self.cancel.is_set())
+        if self.status is None:  # a script that ended by itself was neither cancelled nor timed out
+            self.cancelled = self.cancelled or stop
+            self.timed_out = self.timed_out or (self.deadline is not None and not stop and self.now >= self.deadline)
+        return stop or self.timed_out or self.raised is not None
 
     def pump(self, longest: float) -> None:
-        """Wait for one of the things that can happen, and handle it."""
+        """Wait for the next event, and handle it."""
         self.now = time.monotonic()
         until = self.now + longest
         for due in (None if self.status is not None else self.deadline, self.next_tick):
@@ -149,11 +150,11 @@ class _Launch:
             elif isinstance(key.data, Echo):
                 key.data.drain()
             elif key.fd == self.signals.wake:
-                self.signals.quiet()
+                self.signals.drain()
         self.now = time.monotonic()
         for stream in self.streams:
             stream.balance(self.now)
-        self.hear()
+        self.poll()
         if self.next_tick is not None and self.tick is not None and self.now >= self.next_tick:
             try:
                 self.tick()
@@ -161,11 +162,11 @@ class _Launch:
             except BaseException as error:
                 self.raised, self.next_tick = error, None
 
-    def hear(self) -> None:
-        """Learn how the script ended, and whether everything is gone."""
+    def poll(self) -> None:
+        """Update the status of the script and of its process tree."""
         if self.child.is_over:
             return
-        self.child.hear()
+        self.child.poll()
         if self.status is None:
             self.status, self.ended = self.child.status, self.now
         if self.child.is_over:
@@ -173,10 +174,10 @@ class _Launch:
                 with suppress(KeyError):
                     self.selector.unregister(self.child.report)
             if self.status is None and self.raised is None:
-                self.raised = JobFailed("how the command ended is not known: the process that watches it was ended")
+                self.raised = JobFailed("the exit code is unknown: the reaper process of the command was killed")
 
     def gone_soon(self) -> bool:
-        """Whether what the script started finishes by itself, such as a `tee`; a daemon would hold us for ever."""
+        """Whether the remaining processes, such as a `tee`, finish within LINGER."""
         until = self.now + LINGER
         pause = 0.002
         while self.reading() or not self.child.is_gone():
@@ -189,42 +190,42 @@ class _Launch:
         return True
 
     def end_all(self) -> None:
-        """End every process of this launch that still lives."""
-        asked = self.cancelled or self.timed_out or self.raised is not None
+        """End every remaining process of this launch."""
+        stop = self.cancelled or self.timed_out or self.raised is not None
         grace, self.deadline = self.grace, None
-        if not asked or self.raised is not None:
+        if not stop or self.raised is not None:
             grace = min(grace, SHORT_GRACE)
-        if not asked:
+        if not stop:
             for process in self.child.living():
                 self.log.note(f"left-over process {process.pid} ({process.name}) is ended")
-        self.child.signal_all(signal.SIGTERM)
         if not self.wait_gone(grace):
             for process in self.child.living():
-                self.log.note(f"process {process.pid} ({process.name}) ignores TERM and is killed")
-            self.child.signal_all(signal.SIGKILL)
+                self.log.note(f"process {process.pid} ({process.name}) still runs after TERM and is killed")
             if not self.wait_gone(KILL_WAIT, killing=True):
                 for process in self.child.living():
                     self.log.note(f"process {process.pid} ({process.name}) cannot be ended")
 
     def wait_gone(self, longest: float, *, killing: bool = False) -> bool:
-        """Whether everything was gone in this time; a second Ctrl-C cuts it short."""
+        """Whether all processes ended within this time; a second Ctrl-C shortens it."""
         until = time.monotonic() + longest
         pause = 0.002
         while not self.child.is_gone():
             if self.now >= until or (self.signals.interrupts > 1 and not killing):
                 return False
+            if killing:  # repeatedly: a process may have forked meanwhile
+                self.child.kill()
+            else:
+                self.child.terminate()
             self.pump(pause)
             pause = min(pause * 2, 0.05)
-            if killing:  # a process may have forked between our look and its death
-                self.child.signal_all(signal.SIGKILL)
         return True
 
     def kill_now(self) -> None:
         until = time.monotonic() + KILL_WAIT
         while not self.child.is_gone() and time.monotonic() < until:
-            self.child.signal_all(signal.SIGKILL)
+            self.child.kill()
             pause(0.005)
-            self.hear()
+            self.poll()
 
     def reading(self) -> bool:
         return any(not stream.ended for stream in self.streams)
@@ -233,12 +234,12 @@ class _Launch:
         return any(stream.echo.full for stream in self.streams)
 
     def finish_output(self) -> None:
-        """Take what is still in the pipes, and wait for a reader of our own output that is merely slow."""
+        """Read the rest of the pipes, and wait for slow readers of this program's output."""
         until = time.monotonic() + 0.5
         while self.reading():
             if self.now >= until:
                 if not self.blocked():
-                    self.log.note("an unknown process keeps the output open; what it prints now is not logged")
+                    self.log.note("an unknown process keeps the output open; its further output is not logged")
                     break
                 if self.must_stop():
                     self.stop_showing()

@@ -1,8 +1,8 @@
-"""Logs of runs: one private file each, with its middle left out when it grows too long.
+"""Writes and reads the logs of runs: one private file each, whose middle is removed if it grows too long.
 
-A log is plain text that `less` and `tail -F` read. Its first line always has the same length, and of a log that was
-shortened it says how many bytes are left out after which byte, so that a reader finds its position again. Shortening writes
-a new file and renames it; at every moment the name leads to a whole log.
+A log is plain text for `less` and `tail -F`. Its first line has a fixed length; in a shortened log it says how many bytes
+are left out after which byte, so that readers can convert positions. Shortening writes a new file and renames it, so that
+the path always leads to a complete log.
 """
 
 from __future__ import annotations
@@ -26,48 +26,48 @@ from ...secrets import Key, Redactor
 from .pruning import KEEP_BYTES, KEEP_DAYS, MARK, NEW, prune_daily
 
 LIMIT = 16 * 2**20
-SPARK_UI = "Spark UI: "  # begins the note that tells where the pages of the application are
+SPARK_UI = "Spark UI: "  # prefix of the log line with the address of the Spark UI
 
 _SMALLEST = 64 * 1024  # the header must always fit into the quarter that is kept
-_LONGEST_NAME = 250  # file systems allow 255 bytes, and a log being shortened has four more
+_LONGEST_NAME = 250  # file systems allow 255 bytes; a log that is being shortened has a 4-byte suffix
 _FIRST = MARK + rb": (\d{15}) bytes left out after byte (\d{15})\n"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def log_path(folder: str | os.PathLike[str], *, jobid: str, dataid: str, epoch: int, runid: str) -> Path:
-    """Where the log of a run is: `<folder>/<jobid>/<dataid>.<epoch>.<runid>.log`."""
-    from ...model.ids import check_id  # here, since all of the model comes along
+    """The path of the log of a run: `<folder>/<jobid>/<dataid>.<epoch>.<runid>.log`."""
+    from ...model.definitions.ids import check_id  # lazy: imports the model
 
     job, data, run = check_id("job", jobid), check_id("chunk", dataid), check_id("run", runid)
     name = f"{data}.{int(epoch)}.{run}.log"
     if len(name) > _LONGEST_NAME:
         raise BadId(f"dataid and run are too long for the name of a log: {len(name)} characters")
-    # The grammar forbids it already; a second look costs nothing and does not depend on the grammar staying so.
+    # Defence in depth: the grammar of ids forbids this already.
     if os.sep in job + name or job in (os.curdir, os.pardir):
         raise BadId(f"the log of run {run} would lie outside {folder}")
     return (folder if isinstance(folder, Path) else Path(folder)).joinpath(job, name)
 
 
 def log_of(folder: str | os.PathLike[str], path: str) -> Path:
-    """The log that the store names, which must lie in the folder of logs: a row of the store opens no other file."""
+    """The log at the path in the store, which must lie in the log folder: the store cannot open other files."""
     real = "" if "\0" in path else os.path.realpath(path)
-    if real and not os.path.exists(real):  # the whole project may have been moved since
+    if real and not os.path.exists(real):  # the project folder may have been moved
         moved = os.path.realpath(os.path.join(folder, *Path(path).parts[-2:]))
         real = moved if os.path.exists(moved) else real
     is_log = real.startswith(os.path.realpath(folder) + "/") and real.endswith(".log")
     if not is_log or (os.path.exists(real) and not os.path.isfile(real)):
         raise InvalidPath(
-            f"{path} is no log in {os.fspath(folder)}",
-            hint="Ask where the run was started: in its project, on its machine. odf runs shows who ran it.",
+            f"{path} is not a log in {os.fspath(folder)}",
+            hint="Run the command in the project and on the machine of the run. odf runs shows its owner.",
         )
     return Path(real)
 
 
 class LogFile:
-    """The log of one run, written by one thread; nothing that happens to it makes the job fail.
+    """The log of one run, written by one thread; errors of the log do not fail the job.
 
-    `failed` is the error that cut the log, or None. `write` takes bytes that are redacted already, with a Redactor
-    from `redactor()` for each stream; everything else is redacted here. `secrets` may grow as long as the log is open.
+    `failed` is the error that ended the log, or None. `write` takes bytes that are already redacted, with one Redactor from
+    `redactor()` per stream; all other text is redacted here. `secrets` may grow while the log is open.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LogFile:
         self._quarter = self._limit // 4
         self._size = self._body = self._left_out = self._gap_at = 0
         self._mid_line = False
-        self._last_words = b""
+        self._unwritten = b""
         self._handle = -1
         try:
             self._handle = _create(folder, self.path)
@@ -103,18 +103,18 @@ class LogFile:
         prune_daily(folder)
 
     def redactor(self) -> Redactor:
-        """A fresh Redactor of this run's secrets, for one stream."""
+        """A new Redactor of this run's secrets, for one stream."""
         return Redactor(self._secrets)
 
     def begin(self, argv: Sequence[str], cwd: str | os.PathLike[str]) -> None:
-        """Write the header: what runs, for which chunk, since when."""
+        """Write the header: the run, its chunk, the command and the start time."""
         command = shlex.join(self._redact(word) for word in argv)
         facts = {**self._facts, "started": _now(), "argv": command, "cwd": os.fspath(cwd)}
-        self._say("".join(f"# {name:<8} {_one_line(self._redact(value))}\n" for name, value in facts.items()))
+        self._write_text("".join(f"# {name:<8} {_one_line(self._redact(value))}\n" for name, value in facts.items()))
         self._body = self._size
 
     def write(self, data: bytes) -> None:
-        """Append what the job printed, already redacted."""
+        """Append output of the job, which must be redacted already."""
         if self.failed is not None or self._handle < 0 or not data:
             return
         try:
@@ -127,15 +127,15 @@ class LogFile:
             self._cut(error)
 
     def note(self, text: str) -> None:
-        """Append a remark of our own, on lines of its own that begin with `#`."""
-        self._say("".join(f"# {line}\n" for line in self._redact(text).splitlines()))
+        """Append a remark, on separate lines that begin with `#`."""
+        self._write_text("".join(f"# {line}\n" for line in self._redact(text).splitlines()))
 
     def end(self, verdict: str) -> None:
-        """Write the footer: how it ended, and when."""
+        """Write the footer: the result and the end time."""
         self.note(f"ended    {_now()}: {verdict}")
 
     def close(self) -> None:
-        """Give the file back; from now on it may be pruned."""
+        """Close the file; afterwards it may be pruned."""
         if self._handle >= 0:
             handle, self._handle = self._handle, -1
             with suppress(OSError):
@@ -150,17 +150,17 @@ class LogFile:
     def _redact(self, text: str) -> str:
         return self.redactor().redact(text) if self._secrets else text
 
-    def _say(self, text: str) -> None:
+    def _write_text(self, text: str) -> None:
         data = ("\n" * self._mid_line + text).encode("utf-8", "replace")
         if self.failed is None:
             self.write(data)
         else:
-            self._insist(data)
+            self._force(data)
 
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            # At our own offset: with O_APPEND, Linux would not let us overwrite the end when the disk is full.
+            # Not O_APPEND: _force must be able to overwrite the end of the file on a full disk.
             count = os.pwrite(self._handle, rest, self._size)
             self._size += count
             rest = rest[count:]
@@ -168,23 +168,23 @@ class LogFile:
 
     def _cut(self, error: OSError) -> None:
         self.failed = error
-        self._insist(f"\n# the log is cut here: {error.strerror}\n".encode())
+        self._force(f"\n# the log is cut here: {error.strerror}\n".encode())
 
-    def _insist(self, data: bytes) -> None:
-        """Append, or else overwrite the end: that needs no room on a full disk."""
-        self._last_words += data
+    def _force(self, data: bytes) -> None:
+        """Append, or overwrite the end if the disk is full."""
+        self._unwritten += data
         if self._handle < 0:
             return
         try:
             self._append(data)
         except OSError:
-            start = max(self._body, self._size - len(self._last_words))
+            start = max(self._body, self._size - len(self._unwritten))
             with suppress(OSError):
-                os.pwrite(self._handle, self._last_words[: self._size - start], start)
+                os.pwrite(self._handle, self._unwritten[: self._size - start], start)
         self._mid_line = False
 
     def _shorten(self) -> None:
-        """Move to a new file that holds the first and the last quarter."""
+        """Replace the log by a new file with its first and last quarter."""
         tail_at = self._line_after(self._size - self._quarter)
         if self._gap_at:
             left_out, gap_at = self._left_out + tail_at - self._gap_at - GAP_LENGTH, self._gap_at
@@ -218,13 +218,13 @@ class LogFile:
             start += len(data)
 
     def _line_after(self, offset: int) -> int:
-        """Where the first line at or after this byte begins, or the byte itself when none begins soon."""
+        """The offset of the first line at or after this offset, or the offset itself if no line begins within 4 KiB."""
         line_end = os.pread(self._handle, 4096, offset).find(b"\n")
         return offset + line_end + 1
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines of a log with their ends; a line of more than 64 KiB comes in pieces."""
+    """The lines of a log with their line ends; a line of more than 64 KiB is split."""
     try:
         with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
             while piece := file.readline(65536):
@@ -234,7 +234,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def tail(path: str | os.PathLike[str], most: int = 65536) -> str:
-    """The last whole lines of a log, at most so many bytes."""
+    """The last whole lines of a log, up to `most` bytes."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - most, 0))
@@ -245,7 +245,7 @@ def tail(path: str | os.PathLike[str], most: int = 65536) -> str:
 
 
 def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: float = 0.2) -> Iterator[str]:
-    """The text of a log as it grows, in pieces that need not be whole lines, until the run is over."""
+    """The text of a growing log, in pieces that need not be whole lines, until the run is over."""
     while not os.path.exists(path):
         if is_over() and not os.path.exists(path):
             raise no_log(path)
@@ -259,7 +259,7 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
                 idle = False
                 yield decoder.decode(data)
             if not _same(path, file):
-                # Only now is the old file final; what it got between our last look and the renaming is still due.
+                # The old file is final now; read what was written before the rename.
                 while data := file.read(65536):
                     yield decoder.decode(data)
                 seen = file.tell()
@@ -280,28 +280,28 @@ def follow(path: str | os.PathLike[str], is_over: Callable[[], bool], *, poll: f
 def _create(folder: str | os.PathLike[str], path: Path) -> int:
     for _ in range(10):
         if os.path.islink(os.path.dirname(path)):
-            raise BadConfig(f"{path.parent} leads out of the folder of logs")
+            raise BadConfig(f"{path.parent} points outside the log folder")
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileNotFoundError:  # the first log of its job, or the last ones have just been pruned
+        except FileNotFoundError:  # the job has no folder, or its folder was just pruned
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             continue
         except FileExistsError:
-            raise UsageError(f"there is a log already: {path}") from None
+            raise UsageError(f"the log exists already: {path}") from None
         _lock(handle)
         return handle
-    raise BadConfig(f"{path.parent} does not stay")
+    raise BadConfig(f"{path.parent} is removed repeatedly")
 
 
 def _lock(handle: int) -> None:
-    # Held as long as we live: it tells the pruning that the log is in use. Some file systems cannot; there, age must do.
+    # Held while this process lives, so that pruning skips the log. File systems without locks rely on the age alone.
     with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def gap_of(file: BinaryIO) -> tuple[int, int]:
-    """After which byte of a log something is left out, and how many bytes; 0 and 0 where nothing is."""
+    """The offset in a log at which bytes are left out, and their number; 0 and 0 if none are."""
     first = re.match(_FIRST, os.pread(file.fileno(), 256, 0))
     return (int(first[2]), int(first[1])) if first else (0, 0)
 
@@ -315,7 +315,7 @@ def _same(path: str | os.PathLike[str], file: BinaryIO) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
-        return True  # removed: there is nothing newer
+        return True  # removed: there is no newer file
 
 
 def _first_line(left_out: int, gap_at: int) -> bytes:
@@ -327,7 +327,7 @@ def _gap(left_out: int) -> bytes:
     return f"\n… {left_out:15d} bytes left out …\n".encode()
 
 
-GAP_LENGTH = len(_gap(0))  # of the line that stands for what is left out
+GAP_LENGTH = len(_gap(0))  # of the line that stands for removed bytes
 
 
 def _now() -> str:
@@ -340,6 +340,6 @@ def _one_line(text: str) -> str:
 
 
 def no_log(path: str | os.PathLike[str]) -> UnknownRun:
-    """The error for a log that is no longer there, or never was."""
+    """The error for a log that does not exist."""
     kept = f"Logs are kept for {KEEP_DAYS:.0f} days, the newest {KEEP_BYTES // 2**30} GiB of them"
-    return UnknownRun(f"there is no log {os.fspath(path)}", hint=f"{kept}; the store keeps the runs.")
+    return UnknownRun(f"there is no log {os.fspath(path)}", hint=f"{kept}. The store keeps the runs themselves.")

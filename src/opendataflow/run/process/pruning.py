@@ -1,4 +1,4 @@
-"""Pruning: logs that are too old, or too many, go by themselves."""
+"""Removes old and surplus logs automatically."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from contextlib import suppress
 
 KEEP_BYTES = 2**30
 KEEP_DAYS = 30.0
-MARK = b"# odf log"  # how every log begins, and nobody else's file
-NEW = ".new"  # at the end of a log that is being shortened
+MARK = b"# odf log"  # the first bytes of every log
+NEW = ".new"  # suffix of a log that is being shortened
+BEFORE = ".before"  # suffix of the snapshot of an output at the start of a run
 
 _DAY = 86400.0
 _STAMP = ".pruned"
 
 
 def prune_daily(folder: str | os.PathLike[str]) -> None:
-    """Prune once a day, by whoever writes a log; a trouble with that is nobody's."""
+    """Prune at most once a day, when a log is created. Errors are ignored."""
     stamp = os.path.join(folder, _STAMP)
     with suppress(OSError):
         try:
@@ -25,7 +26,7 @@ def prune_daily(folder: str | os.PathLike[str]) -> None:
                 return
         except FileNotFoundError:
             pass
-        # First the stamp: of many that come at once, most then have nothing to do.
+        # Stamp first, so that concurrent processes skip the pruning.
         os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         os.utime(stamp)
         prune(folder)
@@ -34,14 +35,14 @@ def prune_daily(folder: str | os.PathLike[str]) -> None:
 def prune(
     folder: str | os.PathLike[str], *, keep_bytes: int | None = KEEP_BYTES, keep_days: float | None = KEEP_DAYS
 ) -> int:
-    """Remove logs that are too old, then the oldest until the rest is small enough; returns how many went.
+    """Remove logs that are too old, then the oldest until the rest is small enough; returns their number.
 
-    A log that is being written is never removed, nor is any file that is not a log.
+    Logs in use and files that are not logs are never removed.
     """
     logs: list[tuple[float, int, str]] = []
     folders = [entry.path for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
     for entry in (entry for job in folders for entry in _entries(job)):
-        if entry.name.endswith((".log", ".log" + NEW)) and entry.is_file(follow_symlinks=False):
+        if entry.name.endswith((".log", ".log" + NEW, BEFORE)) and entry.is_file(follow_symlinks=False):
             with suppress(OSError):
                 facts = entry.stat(follow_symlinks=False)
                 logs.append((facts.st_mtime, facts.st_size, entry.path))
@@ -64,7 +65,7 @@ def _remove_unused(path: str) -> bool:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.pread(handle, len(MARK), 0) not in (MARK, b""):  # empty: the disk was full when it began
+        if os.pread(handle, len(MARK), 0) not in (MARK, b""):  # empty: the disk was full when the log was created
             return False
         os.unlink(path)
         return True

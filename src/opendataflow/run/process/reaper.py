@@ -1,8 +1,8 @@
-"""The reaper: a small process between us and a script on Linux, by which nothing that the script starts outlives us.
+"""Starts a script below a reaper process, on Linux, so that no process of the script outlives this one.
 
-It adopts whatever the script orphans, so that all of it stays below the reaper, whichever session, group or environment it
-chose. It tells how the script ended, and ends itself when nothing is left. When we die, however that happens, it ends
-them all. It is forked from us, which costs a millisecond, where a program of its own would cost the start of an interpreter.
+The reaper adopts the script's orphans, so that they stay below it in any session, group or environment. It reports how the
+script ended, and exits when no process is left. When this process dies, the reaper ends them all. It is forked, which takes
+a millisecond; a separate program would take the start of an interpreter.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from ...shapes import NamedTuple
-from .tree import Process, marked, processes, signal_tree, with_descendants
+from .tree import Process, below, kill_tree, marked, processes, terminate_topmost, with_orphans
 
-_BEGIN = 60.0  # seconds until a script runs at the latest: the fork, and its file from a disk that may be far away
-GRACE = 5.0  # between TERM and KILL once we are dead: a successor may be at work already
+_BEGIN = 60.0  # longest start of a script in seconds, from a possibly slow network disk
+GRACE = 5.0  # between TERM and KILL after the parent died: a successor may be running already
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
-_WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM}
+_WAKING_SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
 
 Prctl = Callable[[int, Any], bool]
 
 
-class Above(NamedTuple):
-    """Who forked the reaper, with its mask of signals, and the call that makes the reaper what it is."""
+class ParentProcess(NamedTuple):
+    """The parent of the reaper, its signal mask, and the prctl function."""
 
     pid: int
     prctl: Prctl
@@ -39,36 +38,38 @@ class Above(NamedTuple):
 
 
 class Reaped:
-    """A script below its reaper: `report` is readable when there is news of it."""
+    """A script below its reaper; `report` becomes readable when its status changes."""
 
     def __init__(self, reaper: int, report: int, stdout: int, stderr: int, mark: str) -> None:
         self.reaper, self.report, self.stdout, self.stderr, self.mark = reaper, report, stdout, stderr, mark
         self.status: int | None = None  # the exit code, or minus the signal
         self.is_over = False  # whether the reaper has ended
         self.pid = self.adopts = 0
-        self._heard = b""
+        self._buffer = b""
+        self._seen: dict[int, int] = {}
+        self._terminated: set[int] = set()
 
-    def begun(self) -> None:
-        """Wait until the script runs; OSError when it cannot."""
+    def wait_started(self) -> None:
+        """Wait until the script has started; OSError if it cannot."""
         until = time.monotonic() + _BEGIN
         while not self.pid:
             if not select.select([self.report], [], [], 1.0)[0]:
                 if time.monotonic() > until:
-                    raise OSError(errno.ETIMEDOUT, f"it did not begin within {_BEGIN:.0f} s")
+                    raise OSError(errno.ETIMEDOUT, f"no start within {_BEGIN:.0f} s")
                 continue
-            self.hear()
+            self.poll()
             if self.is_over and not self.pid:
-                raise OSError(errno.ECHILD, "the process that watches it was ended")
+                raise OSError(errno.ECHILD, "the reaper process was killed")
         os.set_blocking(self.report, False)
 
-    def hear(self) -> None:
-        """Take the news from the reaper."""
+    def poll(self) -> None:
+        """Read the reports of the reaper."""
         try:
-            heard = os.read(self.report, 1024)
+            data = os.read(self.report, 1024)
         except BlockingIOError:
             return
-        self._heard += heard
-        *lines, self._heard = self._heard.split(b"\n")
+        self._buffer += data
+        *lines, self._buffer = self._buffer.split(b"\n")
         for line in lines:
             word, *numbers = line.split()
             if word == b"error":
@@ -77,31 +78,35 @@ class Reaped:
                 self.pid, self.adopts = map(int, numbers)
             else:
                 self.status = int(numbers[0])
-        if not heard and not self.is_over:
+        if not data and not self.is_over:
             self.is_over = True
             with suppress(ChildProcessError):
                 os.waitpid(self.reaper, 0)
 
     def is_gone(self) -> bool:
-        """Whether no process of the script lives any more; the usual end costs no walk through all processes."""
+        """Whether no process of the script is alive. In the usual case this needs no list of all processes."""
         return self.is_over and ((self.status is not None and bool(self.adopts)) or not self.living())
 
     def living(self) -> list[Process]:
-        """Those of the script that live. Without a reaper that adopts, they are known by their session and their mark."""
+        """The living processes of the script. Without an adopting reaper, they are found by session and mark."""
         table = processes()
         if self.adopts and not self.is_over:
             roots = [process for process in table.values() if process.parent == self.reaper]
         else:
             roots = [each for each in table.values() if self.pid in (each.session, each.group)]
             roots += marked(table, self.mark.__eq__) if self.mark else []
-        return [process for process in with_descendants(table, roots) if process.pid != self.reaper]
+        return [process for process in with_orphans(table, roots, self._seen) if process.pid != self.reaper]
 
-    def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the script."""
-        signal_tree(self.living, number)
+    def terminate(self) -> None:
+        """Send TERM to the topmost processes of the script. Call repeatedly until none is alive."""
+        terminate_topmost(self.living(), self._terminated)
+
+    def kill(self) -> None:
+        """Kill every process of the script."""
+        kill_tree(self.living)
 
     def close(self) -> None:
-        """Let go of the pipes, and of the reaper if it still holds on."""
+        """Close the pipes, and kill the reaper if it is still alive."""
         for handle in (self.stdout, self.stderr, self.report):
             os.close(handle)
         if not self.is_over:
@@ -112,11 +117,11 @@ class Reaped:
 
 
 def start(begin: Callable[..., subprocess.Popen[bytes]], stdin: int | None, mark: str) -> Reaped:
-    """Have a script begun below a reaper of its own; OSError when it cannot be started."""
-    prctl = _prctl()  # loaded here: after the fork as little as possible happens
+    """Start a script below a new reaper; OSError if it cannot be started."""
+    prctl = _prctl()  # loaded before the fork, after which as little as possible runs
     out, err, report = os.pipe(), os.pipe(), os.pipe()
-    # No handler of ours may run in the child: what it raised would go on as a second one of us.
-    above = Above(os.getpid(), prctl, signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()))
+    # Block signals: an exception of a Python handler in the child would continue as a second copy of this program.
+    above = ParentProcess(os.getpid(), prctl, signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()))
     try:
         reaper = os.fork()
         if not reaper:
@@ -127,7 +132,7 @@ def start(begin: Callable[..., subprocess.Popen[bytes]], stdin: int | None, mark
         os.close(inner)
     child = Reaped(reaper, report[0], out[0], err[0], mark)
     try:
-        child.begun()
+        child.wait_started()
     except BaseException:
         child.close()
         raise
@@ -138,14 +143,14 @@ def start(begin: Callable[..., subprocess.Popen[bytes]], stdin: int | None, mark
 
 
 def _reap(
-    begin: Callable[..., Any], stdin: int | None, out: int, err: int, report: int, mark: str, above: Above
+    begin: Callable[..., Any], stdin: int | None, out: int, err: int, report: int, mark: str, above: ParentProcess
 ) -> NoReturn:
-    """The whole life of a reaper. No signal but those that it waits for can disturb it."""
+    """The main function of the reaper, which blocks all signals except those that it waits for."""
     try:
-        gc.disable()  # nothing of our parent's may be finalised here
+        gc.disable()  # no object of the parent may be finalised here
         handles, prctl = [out, err, report, *([] if stdin is None else [stdin])], above.prctl
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()  # what is sent to our group is meant for us
+        os.setsid()  # signals to the parent's group must not reach the script
         adopts = prctl(_PR_SET_CHILD_SUBREAPER, 1)
         if mark:
             prctl(_PR_SET_NAME, mark.encode())
@@ -153,7 +158,7 @@ def _reap(
         nowhere = _drop_all_but({0, 1, 2, *handles})
 
         def prepare() -> None:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # should only the reaper be killed
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # if only the reaper is killed
             signal.pthread_sigmask(signal.SIG_SETMASK, above.mask)
 
         try:
@@ -162,20 +167,21 @@ def _reap(
             os.write(report, b"error %d\n" % (error.errno or errno.EIO))
             os._exit(0)
         try:
-            with suppress(OSError):  # we may be dead already: then nobody hears it, and what began has to end
+            with suppress(OSError):  # the parent may be dead already: then the loop ends the script
                 os.write(report, b"begun %d %d\n" % (script.pid, adopts))
             for handle in {0, 1, 2, *handles} - {report}:
                 os.dup2(nowhere, handle)
             _watch(script.pid, report, above.pid)
-        except BaseException:  # whatever it is, nothing outlives us
-            signal_tree(_below, signal.SIGKILL)
+        except BaseException:  # any error: no process may survive
+            kill_tree(below)
     finally:
         os._exit(0)
 
 
 def _watch(script: int, report: int, above: int) -> None:
-    """Reap until nothing is left; once our parent is dead, which a signal tells, end what there is."""
+    """Reap until no process is left; after a signal that the parent died, end all processes."""
     kill_at: float | None = None
+    terminated: set[int] = set()
     while True:
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -185,25 +191,22 @@ def _watch(script: int, report: int, above: int) -> None:
         except ChildProcessError:
             return
         if kill_at is not None:
-            signal.sigtimedwait(_WAITED_FOR, 0.05)
+            signal.sigtimedwait(_WAKING_SIGNALS, 0.05)
             if time.monotonic() > kill_at:
-                signal_tree(_below, signal.SIGKILL)
+                kill_tree(below)
+            else:
+                terminate_topmost(below(), terminated)
         elif os.getppid() != above:
             kill_at = time.monotonic() + GRACE
-            signal_tree(_below, signal.SIGTERM)
+            terminate_topmost(below(), terminated)
         else:
-            signal.sigwait(_WAITED_FOR)
-
-
-def _below() -> list[Process]:
-    table, me = processes(), os.getpid()
-    return with_descendants(table, [process for process in table.values() if process.parent == me])
+            signal.sigwait(_WAKING_SIGNALS)
 
 
 def _drop_all_but(kept: set[int]) -> int:
-    """Point what the parent has open at /dev/null, which is returned: another launch's pipe, held here, would never end.
+    """Redirect the parent's open files to /dev/null, so that pipes of other launches can end; returns its handle.
 
-    Not closed: the fork handlers of libraries (Arrow's) close their own files once more, and abort where there is none.
+    They are not closed: fork handlers of libraries (Arrow) close their files again, and abort if they are closed already.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
@@ -213,7 +216,7 @@ def _drop_all_but(kept: set[int]) -> int:
 
 
 def _prctl() -> Prctl:
-    import ctypes  # takes milliseconds, and nothing else needs it
+    import ctypes  # lazy: slow to import
 
     call = ctypes.CDLL(None).prctl
     return lambda option, argument: int(call(option, argument, 0, 0, 0)) == 0

@@ -1,4 +1,4 @@
-"""The outputs of a script on their way from its pipes to the log and to our own output, which may be slow or stuck."""
+"""Copies the output of a script from its pipes to the log and to this program's output, which may be slow or stuck."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .logs import LogFile
 
-STALL = 2.0  # a terminal that takes nothing for this long gets nothing until it does
+STALL = 2.0  # seconds without progress after which output to a terminal is skipped
 
 _READ = 65536
 _ECHO_PENDING = 256 * 1024
@@ -21,7 +21,7 @@ _TAIL_BYTES = 4096
 
 
 class Stream:
-    """One of the two outputs on its way from the pipe to the log and to ours."""
+    """Copies stdout or stderr of a script from its pipe to the log and to this program's output."""
 
     def __init__(
         self, source: int, selector: selectors.BaseSelector, log: LogFile, tail: bytearray, target: Any
@@ -54,7 +54,7 @@ class Stream:
         self.echo.put(data)
 
     def balance(self, now: float) -> None:
-        """Read no faster than our own output is read, as if the script wrote to it directly."""
+        """Read no faster than this program's output is consumed, as if the script wrote to it directly."""
         self.echo.notice_stall(now)
         if not self.ended and self.echo.full != self.paused:
             self.paused = not self.paused
@@ -72,10 +72,10 @@ class Stream:
 
 
 class Echo:
-    """Our own stdout or stderr, which may be slow, stuck, closed or not a file at all, and never blocks us.
+    """Non-blocking output to stdout or stderr, which may be slow, stuck, closed or not a file.
 
-    A slow pipe or terminal slows the script down, as it would without us. A terminal that is stuck does not: after two
-    seconds the output goes past it.
+    A slow pipe or terminal slows the script down, as with direct output. Output to a stuck terminal is skipped after two
+    seconds.
     """
 
     def __init__(self, target: Any, selector: selectors.BaseSelector) -> None:
@@ -106,7 +106,7 @@ class Echo:
             if self.handle is not None:
                 self.piece = _READ
             else:
-                # Its own number: a selector takes each only once, and stdout and stderr may be the same.
+                # Duplicated: a selector accepts each descriptor once, and stdout and stderr may be the same.
                 self.handle = os.dup(number)
                 self.piece = 256 if self.terminal else select.PIPE_BUF
             self.poll = select.poll()
@@ -126,7 +126,7 @@ class Echo:
         if self.sink is not None:
             try:
                 self.sink(data)
-            except Exception:  # whatever stands in for our stdout, its trouble is not the job's
+            except Exception:  # errors of a replaced sys.stdout do not fail the job
                 self.sink = None
         elif self.handle is not None:
             if self.left_out:
@@ -136,7 +136,7 @@ class Echo:
             self.drain()
 
     def drain(self) -> None:
-        """Write what can be written without waiting."""
+        """Write as much as possible without blocking."""
         if self.handle is None:
             return
         try:
@@ -179,7 +179,7 @@ class Echo:
 
 
 def _second_opening(number: int) -> int | None:
-    """The same terminal opened once more: not to block on it must not change it for everybody who has it open."""
+    """The same terminal, opened again, so that O_NONBLOCK does not affect other processes."""
     if sys.platform != "linux":
         return None
     try:
@@ -189,7 +189,7 @@ def _second_opening(number: int) -> int | None:
 
 
 def _sink(target: Any) -> Callable[[bytes], object]:
-    """How to write to something that stands in for our stdout, as in a notebook or a test."""
+    """A write function for a replaced sys.stdout, as in a notebook or a test."""
     buffer = getattr(target, "buffer", None)
 
     def put(data: bytes) -> None:

@@ -1,24 +1,23 @@
-"""The tree of a launch: the processes that a script started, whatever they did since, and how they are ended."""
+"""Finds and ends the processes that a script started."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from _blake2 import blake2b  # as hashlib takes it, which loads OpenSSL
+from _blake2 import blake2b  # hashlib would load OpenSSL
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from re import fullmatch
+from typing import NamedTuple
 
-from ...shapes import NamedTuple
+MARKER = "ODF_LAUNCH"  # environment variable of a script; the name of its reaper process has the same value
 
-MARKER = "ODF_LAUNCH"  # in the environment of a script; the process that watches it has the same for a name
-
-GRACE = 2.0  # for what an attempt left that is over: its successor waits
-_EPOCHS = 1 << 16  # as many epochs as a mark tells apart
-_SUCCESSORS = 1 << 8  # as many attempts may have taken a chunk over while one of them stood still
-_STOP_WAIT = 1.0  # until all processes of a tree are stopped; one of another user cannot be
+GRACE = 2.0  # for processes of an earlier attempt, while its successor waits
+_EPOCHS = 1 << 16  # epochs that a mark distinguishes
+_SUCCESSORS = 1 << 8  # most attempts that may have taken a chunk over while one was suspended
+_STOP_WAIT = 1.0  # seconds to stop all processes of a tree; those of other users cannot be stopped
 
 
 class Process(NamedTuple):
@@ -30,41 +29,42 @@ class Process(NamedTuple):
     parent: int
     group: int
     session: int
+    started: int = 0  # ticks since boot; distinguishes processes that reuse a pid
 
     @property
     def lives(self) -> bool:
-        """Whether it is more than an entry that nobody has read yet."""
+        """Whether the process is alive and not a zombie."""
         return self.state not in "ZX"
 
 
-class Mark(NamedTuple):
-    """The mark of one attempt of a chunk: what all of its attempts share, and the end of the epoch."""
+class AttemptMark(NamedTuple):
+    """The mark of one attempt: a part that all attempts of the chunk share, and the low bits of the epoch."""
 
     chunk: str
     epoch: int
 
     def __str__(self) -> str:
-        """No longer than the name of a process may be: 15 characters."""
+        """At most 15 characters, the limit of process names."""
         return f"{self.chunk}{self.epoch % _EPOCHS:04x}"
 
     def is_of_predecessor(self, other: str) -> bool:
-        """Whether this is the mark of another attempt of the same chunk, and not of one that took the chunk over from us."""
+        """Whether a mark belongs to another attempt of the same chunk that is not a successor of this one."""
         chunk, epoch = other[: len(self.chunk)], other[len(self.chunk) :]
         if chunk != self.chunk or not fullmatch("[0-9a-f]{4}", epoch):
             return False
         ahead = (int(epoch, 16) - self.epoch) % _EPOCHS
-        return ahead > _SUCCESSORS  # the epoch may have been changed by SQL: anything else was there before us
+        return ahead > _SUCCESSORS  # SQL may have changed the epoch: every other mark counts as earlier
 
 
-def mark_of(store: str, jobid: str, dataid: str, epoch: int) -> Mark:
+def mark_of(store: str, jobid: str, dataid: str, epoch: int) -> AttemptMark:
     """The mark of one attempt of a chunk."""
     chunk = "\0".join((store, jobid, dataid)).encode("utf-8", "surrogateescape")
     digest = b2a_base64(blake2b(chunk, digest_size=6).digest(), newline=False).decode()
-    return Mark("odf" + digest.replace("+", "-").replace("/", "_"), epoch)
+    return AttemptMark("odf" + digest.replace("+", "-").replace("/", "_"), epoch)
 
 
 def marked(table: Mapping[int, Process], has: Callable[[str], bool]) -> list[Process]:
-    """Those whose mark is one of these, as their name or in their environment."""
+    """The living processes with a matching mark, by name or environment."""
     return [
         process
         for process in table.values()
@@ -78,43 +78,62 @@ def _marks_of(pid: int) -> list[str]:
 
 
 def with_descendants(table: Mapping[int, Process], roots: Iterable[Process]) -> list[Process]:
-    """These processes and everything below them that lives, each parent before its children; never ourselves or those above us."""
+    """The living processes among these and their descendants, parents first; without this process and its ancestors."""
     children: dict[int, list[Process]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process)
     found: dict[int, Process] = {}
-    unvisited, spared = list(roots), _line_of(table, os.getpid())
+    unvisited, spared = list(roots), _ancestry(table, os.getpid())
     while unvisited:
         process = unvisited.pop()
         if process.pid not in found and process.pid not in spared:
             found[process.pid] = process
             unvisited += children.get(process.pid, ())
     living = (process for process in found.values() if process.lives)
-    return sorted(living, key=lambda process: len(_line_of(table, process.pid)))
+    return sorted(living, key=lambda process: len(_ancestry(table, process.pid)))
 
 
-def signal_tree(look: Callable[[], list[Process]], number: signal.Signals) -> None:
-    """Stop all of these, and what they start meanwhile, before any of them gets the signal: parents first, then all go on.
+def with_orphans(table: Mapping[int, Process], roots: Iterable[Process], known: dict[int, int]) -> list[Process]:
+    """The living processes among these and their descendants, including descendants found earlier whose parent ended since.
 
-    A shell whose child is ended before the shell itself would go on with its next command.
+    `known` maps the pids that were found so far to the start of their process.
     """
+    orphans = [process for process in table.values() if known.get(process.pid) == process.started]
+    living = with_descendants(table, [*roots, *orphans])
+    known.update((process.pid, process.started) for process in living)
+    return living
+
+
+def terminate_topmost(living: Iterable[Process], terminated: set[int]) -> None:
+    """Send TERM once to each process whose parent is not among them. Call repeatedly until none is alive.
+
+    A shell whose child ends first continues with its next command, even with a trap. Therefore a child gets TERM only after
+    its parent has ended, and a parent that stays is killed together with its child (kill_tree).
+    """
+    living = list(living)
+    pids = {process.pid for process in living}
+    for process in living:
+        if process.parent not in pids and process.pid not in terminated:
+            terminated.add(process.pid)
+            _send(process, signal.SIGTERM)
+            _send(process, signal.SIGCONT)  # a stopped process receives TERM only after CONT
+
+
+def kill_tree(look: Callable[[], list[Process]]) -> None:
+    """Stop all processes, including new ones, then kill them, so that no parent continues after the end of its child."""
     stopped: dict[int, Process] = {}
     until = time.monotonic() + _STOP_WAIT
     while True:
         living = look()
-        moving = [each for each in living if each.pid not in stopped or each.state not in "TtD"]
-        if not moving or time.monotonic() > until:
+        running = [each for each in living if each.pid not in stopped or each.state not in "TtD"]
+        if not running or time.monotonic() > until:
             break
-        for process in moving:
+        for process in running:
             stopped[process.pid] = process
             _send(process, signal.SIGSTOP)
         time.sleep(0.001)
     for process in living:
-        _send(process, number)
-    # Each has its signal before it can do anything. A parent that ends before a stopped child of another process group
-    # goes on would have the kernel send that child a SIGHUP.
-    for process in reversed(living):
-        _send(process, signal.SIGCONT)
+        _send(process, signal.SIGKILL)
 
 
 def _send(process: Process, number: signal.Signals) -> None:
@@ -122,33 +141,56 @@ def _send(process: Process, number: signal.Signals) -> None:
         os.kill(process.pid, number)
 
 
-def end_predecessors(mark: Mark, note: Callable[[str], object]) -> None:
-    """End what earlier attempts of a chunk left running on this host: TERM, a grace, KILL."""
+def end_predecessors(mark: AttemptMark, note: Callable[[str], object]) -> None:
+    """End processes of earlier attempts of a chunk on this host: TERM, a grace period, KILL."""
     has = mark.is_of_predecessor
+    known: dict[int, int] = {}
 
     def look() -> list[Process]:
         table = processes()
-        return with_descendants(table, marked(table, has))
+        return with_orphans(table, marked(table, has), known)
 
     def scripts() -> list[Process]:
-        # Those that watch end by themselves after what they watch: until then nothing of it can get lost.
+        # Reapers exit after their scripts, so they are ended only if nothing else is left.
         living = look()
         return [process for process in living if not has(process.name)] or living
 
-    living = look()
+    if not (living := look()):
+        return
     for process in living:
         note(f"process {process.pid} ({process.name}) of an earlier attempt is ended")
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if living:
-            signal_tree(scripts, number)
-        until = time.monotonic() + GRACE  # from now on: on a busy machine it may take longer to send a signal
-        while living and time.monotonic() < until:
-            time.sleep(0.02)
-            living = look()
-            if living and (number == signal.SIGKILL or all(has(process.name) for process in living)):
-                signal_tree(scripts, number)  # what forked as it was killed; then those that watch
-    for process in living:
+    _end(scripts)
+    for process in look():
         note(f"process {process.pid} ({process.name}) of an earlier attempt cannot be ended")
+
+
+def _end(look: Callable[[], list[Process]]) -> None:
+    """TERM, a grace period, KILL."""
+    terminated: set[int] = set()
+    until = time.monotonic() + GRACE
+    while (living := look()) and time.monotonic() < until:
+        terminate_topmost(living, terminated)
+        time.sleep(0.02)
+    until = time.monotonic() + GRACE
+    while look() and time.monotonic() < until:
+        kill_tree(look)  # repeatedly: processes may have forked, and reapers remain
+        time.sleep(0.02)
+
+
+def below() -> list[Process]:
+    """The living descendants of this process, parents first."""
+    table, me = processes(), os.getpid()
+    return with_descendants(table, [process for process in table.values() if process.parent == me])
+
+
+def end_below(spared: str) -> None:
+    """End the descendants of this process, except those with this name: TERM, a grace period, KILL."""
+    known: dict[int, int] = {}  # this process is no subreaper: the children of one that ends are no longer below it
+
+    def look() -> list[Process]:
+        return [process for process in with_orphans(processes(), below(), known) if process.name != spared]
+
+    _end(look)
 
 
 def processes() -> dict[int, Process]:
@@ -167,14 +209,15 @@ def processes() -> dict[int, Process]:
             continue
         finally:
             os.close(handle)
-        if fields := rest.split(None, 5):
+        if fields := rest.split(None, 20):
             name = head.partition(b" (")[2].decode("utf-8", "replace")
-            table[int(entry)] = Process(int(entry), name, fields[0].decode(), *map(int, fields[1:4]))
+            numbers = map(int, (*fields[1:4], fields[19]))
+            table[int(entry)] = Process(int(entry), name, fields[0].decode(), *numbers)
     return table
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """The NAME=value pairs that a process was started with, as far as we may see them."""
+    """The NAME=value pairs that a process was started with, if they are readable."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read().split(b"\0")
@@ -182,8 +225,8 @@ def environment_of(pid: int) -> list[bytes]:
         return []
 
 
-def _line_of(table: Mapping[int, Process], pid: int) -> set[int]:
-    """A process and all those above it."""
+def _ancestry(table: Mapping[int, Process], pid: int) -> set[int]:
+    """The pids of a process and its ancestors."""
     line: set[int] = set()
     while pid and pid not in line:
         line.add(pid)

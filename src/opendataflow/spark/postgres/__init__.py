@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from .loading import LoadResult, drop_staging, publish_table, stage_table
 from .problems import named_error
-from .reading import EVERY_ROW, Part, Rows, read_parts, read_table
+from .reading import EVERY_ROW, BatchPart, RowRange, read_parts, read_table
 
 __all__ = [
     "EVERY_ROW",
+    "BatchPart",
     "LoadResult",
-    "Part",
-    "Rows",
+    "RowRange",
     "drop_staging",
     "named_error",
     "publish_table",

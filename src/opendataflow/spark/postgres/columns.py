@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import BadDefinition, NotValidated
 from ...model import Dataset
-from ...model.ids import shown
-from ...shapes import NamedTuple, dataclass, replace
+from ...model.definitions.ids import shown
 from .connection import Connection, identifier, literal
 from .problems import no_table
 
@@ -91,7 +91,7 @@ _decimal = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PostgresColumn:
     """One column of a table."""
 
     name: str
@@ -152,7 +152,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ColumnCopy:
     """How one column of a DataFrame goes into a staging table."""
 
     column: str  # in the DataFrame
@@ -160,6 +160,7 @@ class Source:
     cast: str  # what Spark casts it to first; empty for nothing
     arrow: Any  # what Arrow makes of it then; None for what comes
     staged: str  # its type in the staging table
+    step: int = 1  # the microseconds of which a moment must be a multiple: PostgreSQL would round it silently
 
 
 def _precision_of(ddl: str) -> Precision | None:
@@ -177,7 +178,7 @@ def arrow_scalar(name: str) -> Any:
     return getattr(pa, name if name != "bool" else "bool_")()
 
 
-def table_columns(connection: Connection, dataset: Dataset, table: str | None = None) -> tuple[Column, ...]:
+def table_columns(connection: Connection, dataset: Dataset, table: str | None = None) -> tuple[PostgresColumn, ...]:
     """The columns of the dataset's table, or of another one of its schema, as the catalogue of PostgreSQL knows them."""
     address = connection.address
     name = address.named(table or address.table)
@@ -192,13 +193,15 @@ def table_columns(connection: Connection, dataset: Dataset, table: str | None = 
             f"dataset {dataset.datasetid}: numeric cannot be {shown(numeric)}",
             hint='Write it like this: numeric = "decimal(38,18)"',
         )
-    described = (Column(name, *facts) for name, *facts in rows if name is not None)  # a table may have no columns
+    described = (
+        PostgresColumn(name, *facts) for name, *facts in rows if name is not None
+    )  # a table may have no columns
     columns = tuple(replace(column, as_text=column.name in as_text, numeric=numeric) for column in described)
     require(columns, as_text, address.location)
     return columns
 
 
-def require(columns: Sequence[Column], names: Iterable[object], location: str) -> None:
+def require(columns: Sequence[PostgresColumn], names: Iterable[object], location: str) -> None:
     """BadDefinition when one of the names is no column."""
     known = {column.name for column in columns}
     missing = [shown(name) for name in names if name not in known]
@@ -208,13 +211,13 @@ def require(columns: Sequence[Column], names: Iterable[object], location: str) -
         )
 
 
-def column_named(columns: Sequence[Column], name: str, location: str) -> Column:
+def column_named(columns: Sequence[PostgresColumn], name: str, location: str) -> PostgresColumn:
     """The column of this name."""
     require(columns, [name], location)
     return next(column for column in columns if column.name == name)
 
 
-def spark_schema(columns: Sequence[Column]) -> StructType:
+def spark_schema(columns: Sequence[PostgresColumn]) -> StructType:
     """The columns as Spark's schema."""
     from pyspark.sql.types import StructField, StructType
 
@@ -249,9 +252,9 @@ def _spark_types() -> dict[str, DataType]:
     return {kind.simpleString(): kind for kind in every}
 
 
-def sources(columns: Sequence[Column], schema: StructType, location: str) -> tuple[Source, ...]:
+def sources(columns: Sequence[PostgresColumn], schema: StructType, location: str) -> tuple[ColumnCopy, ...]:
     """How a DataFrame of this schema goes into the table; NotValidated, with every reason, when it does not fit."""
-    by_target: dict[str, Source] = {}
+    by_target: dict[str, ColumnCopy] = {}
     wrong: list[str] = []
     for field in schema.fields:
         column = _target(columns, field.name)
@@ -277,34 +280,38 @@ def sources(columns: Sequence[Column], schema: StructType, location: str) -> tup
     return tuple(by_target.values())
 
 
-def _target(columns: Sequence[Column], name: str) -> Column | None:
+def _target(columns: Sequence[PostgresColumn], name: str) -> PostgresColumn | None:
     """Spark does not tell A from a; PostgreSQL does: the exact name wins."""
     same = [column for column in columns if column.name == name]
     alike = [column for column in columns if column.name.lower() == name.lower()]
     return same[0] if same else alike[0] if len(alike) == 1 else None
 
 
-def _target_is_unnamed(column: Column, schema: StructType, columns: Sequence[Column]) -> bool:
+def _target_is_unnamed(column: PostgresColumn, schema: StructType, columns: Sequence[PostgresColumn]) -> bool:
     return not any(_target(columns, name) == column for name in schema.names)
 
 
-def _source(column: Column, name: str, kind: str) -> Source | None:
+def _source(column: PostgresColumn, name: str, kind: str) -> ColumnCopy | None:
     if column.is_array:
         return _array_source(column, name, kind)
     plain = "decimal" if kind.startswith("decimal") else kind
     if column.base == "numeric" and (plain == "decimal" or kind in _WHOLE_IN_SPARK):
-        return Source(name, column.name, "", _loaded_decimal(column, kind), column.type)
-    if plain in _FITS.get(column.base, ()):
-        return Source(name, column.name, "", arrow_scalar(_SCALARS[column.base].arrow), column.type)
-    cast = _CASTS.get((column.base, plain))
-    if cast:
-        return Source(name, column.name, cast, arrow_scalar(_SCALARS[column.base].arrow), column.type)
+        return ColumnCopy(name, column.name, "", _loaded_decimal(column, kind), column.type)
+    cast = "" if plain in _FITS.get(column.base, ()) else _CASTS.get((column.base, plain))
+    if cast is not None:
+        arrow = arrow_scalar(_SCALARS[column.base].arrow)
+        return ColumnCopy(name, column.name, cast, arrow, column.type, _step(column))
     if kind in ("string", "void"):
-        return Source(name, column.name, "" if kind == "string" else "string", arrow_scalar("string"), "text")
+        return ColumnCopy(name, column.name, "" if kind == "string" else "string", arrow_scalar("string"), "text")
     return None
 
 
-def _loaded_decimal(column: Column, kind: str) -> Any:
+def _step(column: PostgresColumn) -> int:
+    has_fewer_digits = column.base in ("timestamp", "timestamptz") and column.typmod >= 0
+    return 10 ** (6 - column.typmod) if has_fewer_digits else 1
+
+
+def _loaded_decimal(column: PostgresColumn, kind: str) -> Any:
     import pyarrow as pa
 
     given = _precision_of(kind)
@@ -318,24 +325,25 @@ def _loaded_decimal(column: Column, kind: str) -> Any:
     return pa.decimal128(min(_MAX_PRECISION, digits), wanted.scale)
 
 
-def _array_source(column: Column, name: str, kind: str) -> Source | None:
+def _array_source(column: PostgresColumn, name: str, kind: str) -> ColumnCopy | None:
     import pyarrow as pa
 
     if kind == "string":  # as it was read with as_text
-        return Source(name, column.name, "", pa.string(), "text")
+        return ColumnCopy(name, column.name, "", pa.string(), "text")
     if not kind.startswith("array<"):
         return None
     element = kind[6:-1]
     plain = "decimal" if element.startswith("decimal") else element
     if column.base in _ELEMENTS and element in _FITS[column.base]:
-        return Source(name, column.name, "", pa.list_(arrow_scalar(_SCALARS[column.base].arrow)), column.type)
+        arrow = pa.list_(arrow_scalar(_SCALARS[column.base].arrow))
+        return ColumnCopy(name, column.name, "", arrow, column.type, _step(column))
     if element == "string":
-        return Source(name, column.name, "", pa.list_(pa.string()), "text[]")
+        return ColumnCopy(name, column.name, "", pa.list_(pa.string()), "text[]")
     given = _precision_of(element)
     if given and column.typmod >= 4 and column.decimal and given.scale > column.decimal.scale:
         return None  # PostgreSQL would round silently
     if column.base in ("numeric", *TEXTS) and plain in ("decimal", *_WHOLE_IN_SPARK):
-        return Source(name, column.name, "array<string>", pa.list_(pa.string()), "text[]")
+        return ColumnCopy(name, column.name, "array<string>", pa.list_(pa.string()), "text[]")
     return None
 
 

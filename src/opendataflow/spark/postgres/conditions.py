@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from ...errors import BadDefinition
 from ...model import TYPES, Partition
-from ...model.dataid import moment
-from ...model.ids import shown
-from .columns import TEXTS, WHOLE, Column
+from ...model.definitions.dataid import moment
+from ...model.definitions.ids import shown
+from .columns import TEXTS, WHOLE, PostgresColumn
 from .connection import Connection, identifier, literal
 
 _TIMES = ("date", "timestamp", "timestamptz")
@@ -24,7 +24,7 @@ _moment = re.compile(r"\d{4}-\d\d-\d\dT\d\d:00:00")
 _PERIODS = ((13, timedelta(hours=1)), (10, timedelta(days=1)), (7, timedelta(days=31)), (4, timedelta(days=366)))
 
 
-def between(column: Column, lower: str | None, upper: str | None) -> str:
+def between(column: PostgresColumn, lower: str | None, upper: str | None) -> str:
     """The condition lower <= column < upper in the order of the column's type; true when there is no bound."""
     if lower is None and upper is None:
         return "true"
@@ -40,7 +40,7 @@ def between(column: Column, lower: str | None, upper: str | None) -> str:
     return " and ".join(parts)
 
 
-def equal(column: Column, text: str) -> str:
+def equal(column: PostgresColumn, text: str) -> str:
     """The condition that the column is this value."""
     if column.base in _NUMBERS:
         return f"{identifier(column.name)} = {literal(str(_number(column, text)))}::{column.type}"
@@ -48,7 +48,7 @@ def equal(column: Column, text: str) -> str:
 
 
 def of_chunk(
-    columns: Sequence[Column], partition: Partition, dataid: str, span: tuple[str, str] | None, *, whole: bool
+    columns: Sequence[PostgresColumn], partition: Partition, dataid: str, span: tuple[str, str] | None, *, whole: bool
 ) -> str:
     """The condition that a row belongs to the chunk; BadDefinition when nothing says so."""
     name = partition.column
@@ -73,7 +73,9 @@ def of_chunk(
     )
 
 
-def split(connection: Connection, column: Column, lower: str | None, upper: str | None, parts: int) -> list[str]:
+def split(
+    connection: Connection, column: PostgresColumn, lower: str | None, upper: str | None, parts: int
+) -> list[str]:
     """Conditions that together are `between`, so that every row meets exactly one of them."""
     whole = between(column, lower, upper)
     if parts < 2 or column.is_array or column.base not in (*_NUMBERS, *_TIMES) or _whole_period(lower, upper):
@@ -97,7 +99,7 @@ def split(connection: Connection, column: Column, lower: str | None, upper: str 
     return [f"{whole} and {part}" for part in (first, *rest)]
 
 
-def _cuts(column: Column, low: str, high: str, parts: int) -> list[str]:
+def _cuts(column: PostgresColumn, low: str, high: str, parts: int) -> list[str]:
     """Values that cut the range evenly, each greater than the one before; none when it cannot be cut."""
     try:
         if column.base in _NUMBERS:
@@ -120,7 +122,7 @@ def _cuts(column: Column, low: str, high: str, parts: int) -> list[str]:
         return []
 
 
-def _value(column: Column, lower: str | None, upper: str | None) -> str:
+def _value(column: PostgresColumn, lower: str | None, upper: str | None) -> str:
     name = identifier(column.name)
     if column.base not in TEXTS or column.is_array:
         return name
@@ -130,7 +132,7 @@ def _value(column: Column, lower: str | None, upper: str | None) -> str:
     return f'({name})::text collate "C"'
 
 
-def _bound(column: Column, text: str) -> str:
+def _bound(column: PostgresColumn, text: str) -> str:
     if column.is_array:
         return f"{literal(text)}::{column.type}"
     if column.base in _NUMBERS:
@@ -142,7 +144,7 @@ def _bound(column: Column, text: str) -> str:
     return f"{literal(text)}::{column.type}"
 
 
-def _number(column: Column, text: str) -> Decimal:
+def _number(column: PostgresColumn, text: str) -> Decimal:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -155,7 +157,7 @@ def _number(column: Column, text: str) -> Decimal:
     return number
 
 
-def _number_bound(column: Column, text: str) -> str:
+def _number_bound(column: PostgresColumn, text: str) -> str:
     number = _number(column, text)
     if column.base in WHOLE:
         # Above 4.2 begins with 5, and below 4.2 ends with 4: both say 5, and an index is used.
@@ -164,7 +166,7 @@ def _number_bound(column: Column, text: str) -> str:
     return f"'{number:f}'::{'numeric' if column.base == 'numeric' else 'float8'}"
 
 
-def _time_bound(column: Column, text: str) -> str:
+def _time_bound(column: PostgresColumn, text: str) -> str:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:

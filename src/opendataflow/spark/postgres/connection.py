@@ -5,29 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import BadConfig, BadDefinition, MissingDependency, install_command
 from ...model import Dataset
-from ...model.address import split_host
-from ...model.dataset import AUTH
-from ...model.ids import shown
-from ...secrets import Hidden, workers_password
-from ...shapes import dataclass, field
+from ...model.definitions.address import split_host
+from ...model.definitions.dataset import AUTH
+from ...model.definitions.ids import shown
+from ...secrets import Hidden, pgpassword
 from .problems import connect_error, statement_error, stream_error
 
 DEFAULT_SCHEMA = "public"
 _is_timezone = re.compile(r"[A-Za-z0-9_+/:-]+").fullmatch
 # The driver else asks for every type of the database, 40 ms each time; we read and load PostgreSQL's own only.
 _OWN_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
-SCRAM = "scram-sha-256"  # which proves that we know the password, and shows it to nobody
+SCRAM = "scram-sha-256"  # which proves that we know the password without sending it
 NOT_IN_CLEAR_TEXT = "!password"  # of PGPASSWORD or ~/.pgpass, which are the worker's own
 _NO_FILE = "/dev/null/none"  # cannot exist, and libpq says nothing about it
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class TableAddress:
     """Where a table is and who we are there. It travels to the tasks inside their pickled code, never as an option,
     for Spark shows options in plans, its UI and its event log."""
 
@@ -41,7 +41,7 @@ class Address:
     sslmode: str
     require_auth: str
     password: str | None = field(default=None, repr=False)
-    workers_password: str | None = field(default=None, repr=False)  # for a table that is where psql would look
+    pgpassword: str | None = field(default=None, repr=False)  # for a table that is where psql would look
 
     def __str__(self) -> str:
         host = f"{self.hostname or 'localhost'}{':' + self.port if self.port else ''}"
@@ -69,8 +69,8 @@ class Address:
         if self.hostname or self.port or self.password:
             always |= {"host": self.hostname, "hostaddr": "", "port": self.port}
             always |= {"password": self.password or "", "passfile": _NO_FILE}
-        elif self.workers_password:
-            always |= {"password": self.workers_password}
+        elif self.pgpassword:
+            always |= {"password": self.pgpassword}
         facts = {
             "dbname": self.database,
             "user": self.username,
@@ -85,7 +85,7 @@ class Address:
         return " ".join(f"{key}='{_escaped(value)}'" for key, value in given.items())
 
 
-def address_of(dataset: Dataset, password: str | None) -> Address:
+def address_of(dataset: Dataset, password: str | None) -> TableAddress:
     """How the dataset's table is reached."""
     if not dataset.tablename:
         raise BadDefinition(f"dataset {dataset.datasetid} has no tablename", hint="Name its table: tablename = …")
@@ -115,7 +115,7 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
     )
     if any("\0" in name for name in names):
         raise BadDefinition(f"dataset {dataset.datasetid}: a NUL character cannot be part of a name")
-    return Address(
+    return TableAddress(
         host,
         port,
         dataset.database,
@@ -126,7 +126,7 @@ def address_of(dataset: Dataset, password: str | None) -> Address:
         sslmode,
         _require_auth(dataset, SCRAM if password else "none" if host or port else NOT_IN_CLEAR_TEXT),
         password,
-        None if host or port or password else workers_password(),
+        None if host or port or password else pgpassword(),
     )
 
 
@@ -148,7 +148,7 @@ def _require_auth(dataset: Dataset, usual: str) -> str:
 class Connection:
     """One transaction after another on one connection."""
 
-    def __init__(self, address: Address, raw: Any) -> None:
+    def __init__(self, address: TableAddress, raw: Any) -> None:
         self.address = address
         self.raw = raw
 
@@ -193,7 +193,7 @@ class Connection:
 
 
 @contextmanager
-def connected(address: Address, *, read_only: bool = False) -> Iterator[Connection]:
+def connected(address: TableAddress, *, read_only: bool = False) -> Iterator[Connection]:
     """A connection until the block ends; what is not committed by then never happened."""
     try:
         import adbc_driver_manager
@@ -216,7 +216,7 @@ def connected(address: Address, *, read_only: bool = False) -> Iterator[Connecti
             raw.close()
 
 
-def _settings(address: Address, read_only: bool) -> str:
+def _settings(address: TableAddress, read_only: bool) -> str:
     """What makes the text of a value the same everywhere, and a day of a timestamptz the day that the dataset means."""
     settings = {
         "timezone": address.timezone,
@@ -232,9 +232,9 @@ def _settings(address: Address, read_only: bool) -> str:
     return f"select {', '.join(calls)}"
 
 
-def _without_secret(problem: Any, address: Address) -> Any:
-    """The server repeats what it was told: were the password part of it, in whatever form, it goes."""
-    redact = Hidden([address.password or "", address.workers_password or ""]).redact
+def _without_secret(problem: Any, address: TableAddress) -> Any:
+    """The server repeats what it was sent: a password in it, in whatever form, is redacted."""
+    redact = Hidden([address.password or "", address.pgpassword or ""]).redact
     return type(problem)(redact(problem.message), hint=redact(problem.hint))
 
 

@@ -11,20 +11,19 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import JobFailed, LeaseLost, OdfError, WrongData
 from ...model import Dataset, Partition
-from ...shapes import NamedTuple, dataclass
-from .columns import TEXTS, Column, Source, require, sources, table_columns
+from .columns import TEXTS, ColumnCopy, PostgresColumn, require, sources, table_columns
 from .conditions import of_chunk
-from .connection import Address, Connection, address_of, connected, identifier, literal
-from .problems import ConnectionLost, named_error
-from .tasks import RESULT, Attempt, Load, attempt_of, create_staging, staging_note
+from .connection import Connection, TableAddress, address_of, connected, identifier, literal
+from .problems import DatabaseGone, named_error
+from .tasks import RESULT, Load, StagingOwner, attempt_of, create_staging, staging_note
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 EPOCHS = "odf_epoch"
 MOST_LOADERS = 64  # each has a connection, and a table until the chunk is published
@@ -48,7 +47,7 @@ def stage_table(
     """Copies the rows into a staging table that belongs to this epoch alone, beside the target; nobody reads it yet."""
     address = address_of(dataset, password)
     staging = _staging_name(address.table, dataid, epoch)
-    note = staging_note(Attempt(address.table, dataid, epoch))
+    note = staging_note(StagingOwner(address.table, dataid, epoch))
     with connected(address) as connection:
         chosen_sources = sources(table_columns(connection, dataset), df.schema, address.location)
         create_staging(connection, staging, chosen_sources, note)
@@ -93,7 +92,7 @@ def publish_table(
     for pause in (*_PAUSES, None):
         try:
             return _publish(address, dataset, dataid, epoch, partition, span, staging)
-        except ConnectionLost:
+        except DatabaseGone:
             if pause is None:
                 raise
             time.sleep(pause)
@@ -130,7 +129,7 @@ def drop_staging(
     return dropped
 
 
-def _cast(source: Source) -> SparkColumn:
+def _cast(source: ColumnCopy) -> Column:
     from pyspark.sql import functions as F
 
     column = F.col("`" + source.column.replace("`", "``") + "`")
@@ -145,7 +144,7 @@ def _staging_name(table: str, dataid: str, epoch: int) -> str:
     return table.encode()[:room].decode("utf-8", "ignore") + tail
 
 
-def _adopt(address: Address, staging: str, accepted: list[str]) -> None:
+def _adopt(address: TableAddress, staging: str, accepted: list[str]) -> None:
     """Makes the tables of the attempts that count the parts of the staging table, and drops those of the others."""
     with connected(address) as connection:
         for table in _staging_tables(connection, staging + "_"):
@@ -157,7 +156,7 @@ def _adopt(address: Address, staging: str, accepted: list[str]) -> None:
 
 
 def _publish(
-    address: Address,
+    address: TableAddress,
     dataset: Dataset,
     dataid: str,
     epoch: int,
@@ -225,7 +224,7 @@ def _record(connection: Connection, dataid: str, epoch: int, staging: LoadResult
 
 
 def _insert(
-    connection: Connection, dataset: Dataset, columns: tuple[Column, ...], condition: str, staging: LoadResult
+    connection: Connection, dataset: Dataset, columns: tuple[PostgresColumn, ...], condition: str, staging: LoadResult
 ) -> int:
     address = connection.address
     try:
@@ -243,7 +242,7 @@ def _insert(
     )
 
 
-def _value(column: Column, staged: str) -> str:
+def _value(column: PostgresColumn, staged: str) -> str:
     name = identifier(column.name)
     # A cast to varchar(3) would cut silently; without one it is an error.
     is_text_already = column.base in TEXTS and column.is_array == staged.endswith("[]")
@@ -290,7 +289,7 @@ def _drop(connection: Connection, name: str) -> int:
     return 1
 
 
-def _drop_all(address: Address, staging: str) -> None:
+def _drop_all(address: TableAddress, staging: str) -> None:
     with connected(address) as connection:
         for table in _staging_tables(connection, staging):
             _drop(connection, table.name)

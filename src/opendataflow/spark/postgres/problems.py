@@ -18,7 +18,7 @@ _missing_database = re.compile(r"database .* does not exist", re.IGNORECASE)
 _busy = re.compile(r"too many (clients|connections)|starting up|shutting down|in recovery", re.IGNORECASE)
 
 
-class ConnectionLost(JobFailed):
+class DatabaseGone(JobFailed):
     """The connection broke: what was under way may or may not have happened."""
 
 
@@ -66,9 +66,7 @@ def statement_error(problem: Exception, location: str) -> OdfError:
         case _, "53100":
             return NoSpace(said, hint="Free some space on the server; nothing was published.")
         case "08" | "57" | "", _:
-            return ConnectionLost(
-                f"the connection broke: {said}", hint="Nothing was published by halves. Run it again."
-            )
+            return DatabaseGone(f"the connection broke: {said}", hint="Nothing was published by halves. Run it again.")
     return JobFailed(said)
 
 
@@ -85,7 +83,7 @@ def stream_error(problem: OSError, location: str) -> OdfError:
         return NotValidated(f"{location}: {said.strip()}", hint=AS_TEXT)
     if error and "administrator command" not in said:
         return JobFailed(f"{location}: {said.strip()}")
-    return ConnectionLost(f"the connection broke: {location}: {text}", hint="Run it again.")
+    return DatabaseGone(f"the connection broke: {location}: {text}", hint="Run it again.")
 
 
 def value_error(problem: Exception, column: str) -> OdfError:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import BadDefinition
 from ...model import Dataset
-from ...shapes import dataclass
 from .. import TAG
-from .columns import Column, column_named, spark_schema, table_columns
+from .columns import PostgresColumn, column_named, spark_schema, table_columns
 from .conditions import between, equal, split
 from .connection import address_of, connected
 from .tasks import Fetch
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowRange:
     """Which rows of a table: those with lower <= column < upper, or column = equals; all when no column is named."""
 
     column: str | None = None
@@ -27,7 +27,7 @@ class Rows:
     upper: str | None = None
     equals: str | None = None
 
-    def condition(self, columns: Sequence[Column], location: str) -> str:
+    def condition(self, columns: Sequence[PostgresColumn], location: str) -> str:
         """The same for a WHERE."""
         if self.column is not None:
             by = column_named(columns, self.column, location)
@@ -37,22 +37,22 @@ class Rows:
         return "true"
 
 
-EVERY_ROW = Rows()
+EVERY_ROW = RowRange()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """One chunk of a batch: its dataid, and the rows that belong to it."""
 
     dataid: str
-    rows: Rows
+    rows: RowRange
 
 
 def read_table(
     spark: SparkSession,
     dataset: Dataset,
     password: str | None,
-    rows: Rows = EVERY_ROW,
+    rows: RowRange = EVERY_ROW,
     *,
     columns: Sequence[str] | None = None,
     partitions: int = 1,
@@ -79,7 +79,7 @@ def read_table(
 
 
 def read_parts(
-    spark: SparkSession, dataset: Dataset, password: str | None, parts: Sequence[Part], tasks: int
+    spark: SparkSession, dataset: Dataset, password: str | None, parts: Sequence[BatchPart], tasks: int
 ) -> DataFrame:
     """The rows of many small chunks, each with the dataid of its chunk in the column TAG; a chunk is read by one task."""
     from pyspark.sql.types import StringType, StructField, StructType

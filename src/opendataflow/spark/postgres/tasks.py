@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...errors import JobFailed, NotValidated, OdfError
-from ...shapes import NamedTuple, dataclass
 from .. import TAG
-from .columns import Column, Source
-from .connection import Address, Connection, connected, identifier, literal
+from .columns import ColumnCopy, PostgresColumn
+from .connection import Connection, TableAddress, connected, identifier, literal
 from .problems import AS_TEXT, TaskFailed, as_text, value_error
 
 # Spark's years are 1 to 9999: what lies outside is lost in text formats, and the driver turns infinity into such a time.
@@ -27,8 +27,8 @@ RESULT = "partition int, rows long, staging string, error string"
 class Fetch:
     """Reads the parts of a table whose numbers come in; with tags, each row says which part it belongs to."""
 
-    address: Address
-    columns: tuple[Column, ...]
+    address: TableAddress
+    columns: tuple[PostgresColumn, ...]
     conditions: tuple[str, ...]
     tags: tuple[str, ...] = ()
 
@@ -70,11 +70,11 @@ class Load:
     """Copies what comes in into a table of this attempt alone, and tells which one and how many rows.
 
     Which attempts count is decided by whose answers Spark accepts: a retry or a speculative copy leaves a table behind
-    that nobody asks for. An error that would come again is an answer too; only others make Spark try again.
+    that is not asked for. An error that would come again is an answer too; only others make Spark try again.
     """
 
-    address: Address
-    sources: tuple[Source, ...]
+    address: TableAddress
+    sources: tuple[ColumnCopy, ...]
     staging: str
     note: str
 
@@ -134,10 +134,12 @@ class Load:
         import pyarrow as pa
 
         arrays = [_loaded(source, array) for source, array in zip(self.sources, batch.columns, strict=True)]
+        for source, array in zip(self.sources, arrays, strict=True):
+            _check_fractions(source, array)
         return pa.RecordBatch.from_arrays(arrays, names=[source.target for source in self.sources])
 
 
-def create_staging(connection: Connection, name: str, sources: Sequence[Source], note: str) -> None:
+def create_staging(connection: Connection, name: str, sources: Sequence[ColumnCopy], note: str) -> None:
     """An unlogged table: what it holds can be computed again, so that it need not survive a crash of the server."""
     table = connection.address.named(name)
     columns = ", ".join(f"{identifier(source.target)} {source.staged}" for source in sources)
@@ -145,7 +147,7 @@ def create_staging(connection: Connection, name: str, sources: Sequence[Source],
     connection.run(f"comment on table {table} is {literal(note)}")
 
 
-class Attempt(NamedTuple):
+class StagingOwner(NamedTuple):
     """Whose a staging table is: for which table, chunk and epoch its rows are."""
 
     table: str
@@ -153,12 +155,12 @@ class Attempt(NamedTuple):
     epoch: int
 
 
-def staging_note(attempt: Attempt) -> str:
+def staging_note(attempt: StagingOwner) -> str:
     """What a staging table says of itself, for people and for drop_staging."""
     return json.dumps({"odf": "staging", **attempt._asdict()})
 
 
-def attempt_of(note: str) -> Attempt | None:
+def attempt_of(note: str) -> StagingOwner | None:
     """The attempt that a note names; None when it is no note of ours."""
     try:
         facts = json.loads(note)
@@ -166,11 +168,11 @@ def attempt_of(note: str) -> Attempt | None:
         return None
     match facts:
         case {"odf": "staging", "table": str(table), "dataid": str(dataid), "epoch": int(epoch)}:
-            return Attempt(table, dataid, epoch)
+            return StagingOwner(table, dataid, epoch)
     return None
 
 
-def _read(column: Column, array: Any) -> Any:
+def _read(column: PostgresColumn, array: Any) -> Any:
     import pyarrow as pa
 
     array = getattr(array, "storage", array)
@@ -181,10 +183,12 @@ def _read(column: Column, array: Any) -> Any:
     try:
         return array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        if pa.types.is_decimal(wanted) and "NaN" in array.to_pylist():
+            raise NotValidated(f"column {column.name} holds NaN, which no decimal can", hint=AS_TEXT) from None
         raise NotValidated(f"column {column.name}: {' '.join(str(problem).split())[:200]}", hint=AS_TEXT) from None
 
 
-def _check_years(column: Column, array: Any) -> None:
+def _check_years(column: PostgresColumn, array: Any) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -200,7 +204,7 @@ def _check_years(column: Column, array: Any) -> None:
         raise NotValidated(f"column {column.name} holds infinity, or a year before 1 or after 9999", hint=AS_TEXT)
 
 
-def _loaded(source: Source, array: Any) -> Any:
+def _loaded(source: ColumnCopy, array: Any) -> Any:
     import pyarrow as pa
 
     if source.arrow is None or array.type == source.arrow:
@@ -209,3 +213,16 @@ def _loaded(source: Source, array: Any) -> Any:
         return array.cast(source.arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
         raise value_error(problem, source.column) from None
+
+
+def _check_fractions(source: ColumnCopy, array: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if source.step == 1:
+        return
+    moments = (array.flatten() if pa.types.is_list(array.type) else array).cast(pa.int64())
+    whole = pc.multiply(pc.divide(moments, source.step), source.step)
+    if pc.any(pc.not_equal(moments, whole)).as_py():
+        problem = ValueError(f"{source.staged} would round the fraction of a second")
+        raise value_error(problem, source.column)

@@ -12,15 +12,14 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
-from ...errors import BadTime
 from ...model.data import plain
-from ...model.ids import ID_PATTERN
-from ...model.moment import parse_moment
+from ...model.definitions.ids import ID_PATTERN
+from ...model.moment import parse_moment, parse_past
 from ...model.selector import Selector
 from ...model.timezone import time_zone
 from ...project import Project
-from ...tokens import shown_facts
-from ..site import Site, site_of
+from ...tokens import shown_texts
+from ..site import site_of
 from .schema import TEXT, Schema, of, table
 
 MOST = 1000  # of anything on one page
@@ -101,11 +100,8 @@ def look(router: APIRouter, path: str, answer: Schema | type, tag: str) -> Calla
 
 def answer(request: Request, facts: Any) -> Response:
     """Facts as JSON, without any secret that this process knows, or that has the form of one."""
-    site, data = site_of(request), shown_facts(plain(facts))
-    text = _encoded(data)
-    if site.redact(text) != text:  # a secret that is a number must not break the form of the others
-        text = _encoded(_redacted(site, data))
-    return Response(text, media_type="application/json")
+    data = shown_texts(plain(facts), site_of(request).redact_all)
+    return Response(_encoded(data), media_type="application/json")
 
 
 def with_about(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,14 +125,6 @@ def _finite(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def _redacted(site: Site, data: Any) -> Any:
-    if isinstance(data, dict):
-        return {site.redact(key): _redacted(site, value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_redacted(site, value) for value in data]
-    return site.redact(data) if isinstance(data, str) else data
-
-
 def moment_of(project: Project, text: str | None, *, end: bool = False) -> datetime | None:
     """The moment that a text names, in the project's time zone."""
     return None if text is None else parse_moment(text, datetime.now(UTC), time_zone(project.timezone), end=end)
@@ -144,10 +132,8 @@ def moment_of(project: Project, text: str | None, *, end: bool = False) -> datet
 
 def past_of(request: Request, text: str | None) -> datetime | None:
     """The moment to look back at."""
-    at = moment_of(site_of(request).project, text)
-    if at is not None and at > datetime.now(UTC):
-        raise BadTime(f"{text} is still to come", hint="Leave `at` out to see what is now.")
-    return at
+    zone = time_zone(site_of(request).project.timezone)
+    return None if text is None else parse_past(text, datetime.now(UTC), zone)
 
 
 class Chosen(BaseModel):

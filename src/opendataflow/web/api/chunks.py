@@ -17,7 +17,7 @@ from ...insight.flow import datasets_in_order
 from ...insight.flow_of import Flow, Reach, flow
 from ...insight.flow_picture import Picture, flow_picture
 from ...insight.late import Late, deadlines_missed
-from ...insight.lineage import Lineage, lineage
+from ...insight.lineage import VersionLineage, lineage
 from ...insight.matrix import Overview, overview
 from ...insight.past import chunk_list_then, overview_then
 from ...insight.stale import Impact, impact
@@ -82,7 +82,7 @@ def get_status(
     site, then = site_of(request), past_of(request, at)
     with site.reading() as store:
         only: dict[str, Any] = {"since": since, "until": until, "status": status, "width": width}
-        seen = overview(store, dataset, **only) if then is None else overview_then(store, then, dataset, **only)
+        seen = overview(store.views, dataset, **only) if then is None else overview_then(store, then, dataset, **only)
         facts = plain(seen) | {"broken": broken_facts(store.catalogue(), site.project)}
         facts["unapplied"] = unapplied_line(site.project, store)
         is_narrow = then is not None or since or until or status
@@ -109,7 +109,7 @@ def get_chunks(
     only: dict[str, Any] = {"since": since, "until": until, "status": status, "n": n}
     with site_of(request).reading() as store:
         if then is None:
-            return answer(request, chunk_page(store, dataset, after=after, **only))
+            return answer(request, chunk_page(store.views, dataset, after=after, **only))
         if after is not None:
             raise UsageError("`at` has one page", hint="Leave out `after`, and ask for a range of dataids.")
         return answer(request, ChunkPage(tuple(chunk_list_then(store, then, dataset, **only)), None))
@@ -210,7 +210,7 @@ def get_chunk(request: Request, dataset: DatasetPath, dataid: DataidPath, at: At
     with site.reading() as store:
         if then is not None:
             return answer(request, explain_then(store, dataset, dataid, then))
-        return answer(request, explain(store, dataset, dataid, site.project))
+        return answer(request, explain(store.views, dataset, dataid, site.project))
 
 
 # Versions ------------------------------------------------------------------------------------------------------------
@@ -221,10 +221,10 @@ def get_chunk_versions(request: Request, dataset: DatasetPath, dataid: DataidPat
     """The manifests of a chunk's versions, newest first."""
     with site_of(request).reading() as store:
         store.catalogue().dataset(dataset)
-        return answer(request, {"versions": store.manifests(dataset, dataid)[:n]})
+        return answer(request, {"versions": store.views.manifests(dataset, dataid)[:n]})
 
 
-@look(router, "/chunks/{dataset}/{dataid}/lineage", Lineage, "lineage")
+@look(router, "/chunks/{dataset}/{dataid}/lineage", VersionLineage, "lineage")
 def get_chunk_lineage(
     request: Request,
     dataset: DatasetPath,

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from ...insight.heat import Heat, Wanted, heat
-from ...insight.incidents import Incident, incidents
-from ...insight.now import Now, now
+from ...insight.heat import Heat, MatrixFilter, heat
+from ...insight.incidents import OpenProblem, incidents
+from ...insight.now import Activity, now
 from ...insight.search import Hit, search
 from ..site import site_of
 from .asking import IdText, LineText, answer, look
@@ -22,7 +22,7 @@ _MOST_ROWS = 200
 _MOST_COLUMNS = 400
 
 
-@look(router, "/incidents", table({"incidents": of(tuple[Incident, ...])}), "overview")
+@look(router, "/incidents", table({"incidents": of(tuple[OpenProblem, ...])}), "overview")
 def get_incidents(request: Request) -> Response:
     """What needs somebody, one for each root cause, the worst first.
 
@@ -32,7 +32,7 @@ def get_incidents(request: Request) -> Response:
         return answer(request, {"incidents": incidents(store)})
 
 
-@look(router, "/now", Now, "overview")
+@look(router, "/now", Activity, "overview")
 def get_now(request: Request) -> Response:
     """What runs now and how long it may take, and what was published and failed in the last minutes."""
     with site_of(request).reading() as store:
@@ -72,7 +72,7 @@ class MatrixQuestion(BaseModel):
 def get_matrix(request: Request, question: Annotated[MatrixQuestion, Query()]) -> Response:
     """Datasets by periods, with the worst status of each cell: the matrix of the overview, page by page."""
     names = ("dataset", "job", "status", "since", "until", "text")
-    wanted = Wanted(**{name: getattr(question, name) or "" for name in names})
+    wanted = MatrixFilter(**{name: getattr(question, name) or "" for name in names})
     with site_of(request).reading() as store:
         found = heat(store, wanted, start=question.start, rows=question.rows, width=question.width)
     return answer(request, found)

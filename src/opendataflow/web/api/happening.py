@@ -9,14 +9,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ...insight.health import Health, health
-from ...insight.history import History, history
+from ...insight.history import HistoryPage, history
 from ...insight.late import Lateness, late
-from ...insight.pools import PoolUse, pools
-from ...insight.recovery import ByHand, Cause, Estimate, Found, Progress, Step, plan, progress
+from ...insight.pools import PoolUsage, pools
+from ...insight.recovery import ByHand, Estimate, RecoveryProgress, RecoveryStep, RootCause, Unfinished, plan, progress
 from ...insight.report import report
-from ...insight.reported import Report
+from ...insight.reported import PeriodReport
 from ...insight.run_log import MOST as MOST_OF_LOG
-from ...insight.run_log import LogPart, LogSearch, last_of_log, part_of_log, search_log
+from ...insight.run_log import LogSearch, RunLogPage, last_of_log, part_of_log, search_log
 from ...insight.selection import scope
 from ...model.data import plain
 from ...model.selector import Subject
@@ -47,11 +47,11 @@ _NEXT = maybe(COUNT)
 
 # The plan of a recovery, as `odf recover --json` has it.
 PLAN = {
-    "causes": of(tuple[Cause, ...]),
+    "causes": of(tuple[RootCause, ...]),
     "cause": of(int | None),
     "chosen": of(tuple[int, ...] | None),
-    "found": of(Found),
-    "steps": of(tuple[Step, ...]),
+    "found": of(Unfinished),
+    "steps": of(tuple[RecoveryStep, ...]),
     "resubmit": of(tuple[tuple[str, str], ...]),
     "runs": COUNT,
     "estimate": of(Estimate),
@@ -73,8 +73,8 @@ def get_runs(
 ) -> Response:
     """Attempts, newest first: `odf runs --json`."""
     with site_of(request).reading() as store:
-        page = (store.failed_runs if failed else store.runs)(jobid=job, before=before, n=n)
-        if not page and job is not None and not store.runs(jobid=job, n=1):
+        page = (store.views.failed_runs if failed else store.views.runs)(jobid=job, before=before, n=n)
+        if not page and job is not None and not store.views.runs(jobid=job, n=1):
             store.catalogue().job(job)  # one that is gone has its history, one that never was is unknown
     return answer(request, {"runs": page, "next": page[-1].runid if len(page) == n else None})
 
@@ -83,10 +83,10 @@ def get_runs(
 def get_run(request: Request, run: RunPath) -> Response:
     """One attempt."""
     with site_of(request).reading() as store:
-        return answer(request, store.run(run))
+        return answer(request, store.views.run(run))
 
 
-@look(router, "/runs/{run}/log", LogPart, "runs")
+@look(router, "/runs/{run}/log", RunLogPage, "runs")
 def get_run_log(
     request: Request,
     run: RunPath,
@@ -101,7 +101,7 @@ def get_run_log(
     """
     site = site_of(request)
     with site.reading() as store:
-        known = store.run(run)
+        known = store.views.run(run)
         if position is None:
             return answer(request, last_of_log(store, site.project, known, lines))
         return answer(request, part_of_log(store, site.project, known, position, MOST_OF_LOG))
@@ -117,7 +117,7 @@ def get_run_log_search(
     """The lines of a run's log that hold a text."""
     site = site_of(request)
     with site.searching() as store:
-        return answer(request, search_log(store, site.project, store.run(run), text, n))
+        return answer(request, search_log(store, site.project, store.views.run(run), text, n))
 
 
 # History -------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class HistoryQuestion(Chosen):
     n: int = Field(50, ge=1, le=MOST, description="At most this many.")
 
 
-@look(router, "/history", with_more(History, ABOUT | {"next": _NEXT}, optional=tuple(ABOUT)), "history")
+@look(router, "/history", with_more(HistoryPage, ABOUT | {"next": _NEXT}, optional=tuple(ABOUT)), "history")
 def get_history(request: Request, question: Annotated[HistoryQuestion, Query()]) -> Response:
     """What happened, newest first, to what, by whom and why: `odf history --json`.
 
@@ -162,7 +162,7 @@ def get_late(request: Request, question: Annotated[LateQuestion, Query()]) -> Re
     return answer(request, with_about(request, plain(seen)))
 
 
-@look(router, "/report", with_more(Report, ABOUT, optional=tuple(ABOUT)), "history")
+@look(router, "/report", with_more(PeriodReport, ABOUT, optional=tuple(ABOUT)), "history")
 def get_report(request: Request, question: Annotated[Chosen, Query()]) -> Response:
     """What a period brought, or the last day: `odf report --json`."""
     site = site_of(request)
@@ -186,7 +186,7 @@ def get_recovery(request: Request, cause: Causes = []) -> Response:  # noqa: B00
     return answer(request, with_about(request, made.to_data() | {"done": None}))
 
 
-@look(router, "/recovery/progress", with_more(Progress, {"is_over": FLAG}), "recovery")
+@look(router, "/recovery/progress", with_more(RecoveryProgress, {"is_over": FLAG}), "recovery")
 def get_recovery_progress(request: Request, cause: Causes = []) -> Response:  # noqa: B006 - likewise
     """How far everything is that happens by itself now, with a new estimate."""
     with site_of(request).reading() as store:
@@ -194,7 +194,7 @@ def get_recovery_progress(request: Request, cause: Causes = []) -> Response:  # 
     return answer(request, plain(now) | {"is_over": now.is_over})
 
 
-@look(router, "/pools", table({"pools": of(list[PoolUse])}), "pools")
+@look(router, "/pools", table({"pools": of(list[PoolUsage])}), "pools")
 def get_pools(request: Request) -> Response:
     """All pools, and datasets that limit their readers, with their use: `odf pool --json`."""
     with site_of(request).reading() as store:

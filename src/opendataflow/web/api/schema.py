@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ...model import Answer, Manifest, Receipt
 from ...model.data import is_named, names_of
-from ...model.manifest import CheckResult
-from ...shapes import is_dataclass
+from ...model.decision.manifest import CheckResult
 
 Schema = dict[str, Any]
 

@@ -155,7 +155,7 @@ def post_resubmit(request: Request, order: ResubmitOrder) -> Response:
 
 @_verb("hold", _STEERED)
 def post_hold(request: Request, order: ChunksOrder) -> Response:
-    """Set chunks aside: nobody reads or produces them: `odf hold`."""
+    """Set chunks aside: no job reads or produces them: `odf hold`."""
     return _steer(request, "hold", order)
 
 

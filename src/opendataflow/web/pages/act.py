@@ -10,9 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from ...errors import BadTransition, Forbidden, NoSuchPage, OdfError, UsageError
-from ...steer.foreseen import Foreseen
-from ...tokens import shown_facts
-from ..actions import ACTIONS, LONGEST_REASON, Action, Given
+from ...steer.preview import Preview
+from ..actions import ACTIONS, LONGEST_REASON, Action, FormValues
 from ..problems import status_of
 from ..show import Addresses, local, page
 from ..site import site_of
@@ -26,18 +25,18 @@ _MOST_FIELDS = 1000
 def look(request: Request, verb: str) -> Response:
     """What an action would do; nothing is written."""
     action = _allowed(request, verb)
-    return _page(request, action, Given(_many(request.url.query)))
+    return _page(request, action, FormValues(_many(request.url.query)))
 
 
 @router.post("/act/{verb}")
 async def act(request: Request, verb: str) -> Response:
     """Do it, and go back to where it was asked for."""
     action = _allowed(request, verb)
-    given = Given(_many((await request.body()).decode("utf-8", "replace")))
+    given = FormValues(_many((await request.body()).decode("utf-8", "replace")))
     return await run_in_threadpool(_acted, request, action, given)
 
 
-def _acted(request: Request, action: Action, given: Given) -> Response:
+def _acted(request: Request, action: Action, given: FormValues) -> Response:
     site, visitor = site_of(request), request.state.visitor
     try:
         with site.acting(visitor.who) as store:
@@ -50,19 +49,19 @@ def _acted(request: Request, action: Action, given: Given) -> Response:
     return RedirectResponse(_next(given), 303)
 
 
-def _refuse_other(now: Foreseen, seen: str) -> None:
+def _refuse_other(now: Preview, seen: str) -> None:
     if now.seen != seen:
         raise BadTransition(
             "something changed since you looked", hint="This is what would happen now. Confirm it if you still want it."
         )
 
 
-def _page(request: Request, action: Action, given: Given, problem: OdfError | None = None) -> Response:
+def _page(request: Request, action: Action, given: FormValues, problem: OdfError | None = None) -> Response:
     site = site_of(request)
-    foreseen = None
+    preview = None
     try:
         with site.acting(request.state.visitor.who) as store:
-            foreseen = action.preview(store, site.project, given)
+            preview = action.preview(store, site.project, given)
     except OdfError as refused:
         problem = problem or refused
     return page(
@@ -73,8 +72,8 @@ def _page(request: Request, action: Action, given: Given, problem: OdfError | No
         action=action,
         given=given,
         hidden=[(name, value) for name in action.fields for value in given.many(name)],
-        foreseen=foreseen,
-        problem=problem and shown_facts({"name": problem.name, "message": problem.message, "hint": problem.hint}),
+        preview=preview,
+        problem=problem,
         back=_next(given),
         most=LONGEST_REASON,
     )
@@ -87,7 +86,7 @@ def _allowed(request: Request, verb: str) -> Action:
     if not request.state.visitor.may(action.role):
         raise Forbidden(
             f"to {action.verb} needs the role {action.role}; you are {request.state.visitor.role or 'nobody'}",
-            hint="Ask whoever runs this console.",
+            hint="Ask an administrator of this console.",
         )
     return action
 
@@ -99,7 +98,7 @@ def _many(text: str) -> Mapping[str, Sequence[str]]:
         raise UsageError("this form cannot be read", hint="Load the page again, and repeat it.") from None
 
 
-def _next(given: Given) -> str:
+def _next(given: FormValues) -> str:
     """Where to go afterwards: back to the page that it came from, else to the chunk or the job that was meant."""
     if given.has("next"):
         return local(given.text("next"))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from ...chaos import words
-from ...chaos.report import Report, last
+from ...chaos.report import ChaosReport, last
 from ...errors import BadConfig
 from ..show import page
 from ..site import site_of
@@ -19,7 +19,7 @@ router = APIRouter()
 @router.get("/chaos")
 def chaos_page(request: Request) -> Response:
     """The last report, or how to make one."""
-    report: Report | None = None
+    report: ChaosReport | None = None
     problem: BadConfig | None = None
     try:
         report = last(site_of(request).project)
@@ -28,7 +28,7 @@ def chaos_page(request: Request) -> Response:
     return page(request, "chaos.html", title="Chaos", report=report, problem=problem, words=words, began=_began(report))
 
 
-def _began(report: Report | None) -> datetime | None:
+def _began(report: ChaosReport | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(report.began) if report else None
     except ValueError:

@@ -26,7 +26,7 @@ def login_page(request: Request, next: str = "/", wrong: bool = False) -> Respon
     """The form for a token."""
     site = site_of(request)
     if not site.access.needs_login:
-        raise NoSuchPage("nobody has to log in here", hint="Start from the overview.")
+        raise NoSuchPage("this console has no login", hint="Start from the overview.")
     key, visitor = site.access.anonymous(request.state.arrival)
     request.state.visitor = visitor
     made = page(request, "login.html", title="Log in", next=local(next), wrong=wrong, status_code=401 if wrong else 200)
@@ -36,7 +36,7 @@ def login_page(request: Request, next: str = "/", wrong: bool = False) -> Respon
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """A session for whoever has a token."""
+    """A session for a user with a token."""
     site, form = site_of(request), form_of(await request.body())
     begun = site.access.log_in(form.get("token", "").strip(), request.state.arrival)
     if begun is None:

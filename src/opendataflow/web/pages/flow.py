@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
@@ -13,8 +14,7 @@ from starlette.responses import Response
 from ...insight.drawing import MOST_BOXES, Box, Drawing, drawing
 from ...insight.flow_of import Reach
 from ...insight.flow_picture import NOT_WELL, STATES, FlowNode, NodeChunks, Picture, chunks_of_node, flow_picture
-from ...insight.lineage import Lineage, Version, lineage
-from ...shapes import NamedTuple, replace
+from ...insight.lineage import VersionLineage, VersionNode, lineage
 from ...store import Store
 from ..show import SIGNS, Addresses, page
 from ..site import site_of
@@ -226,7 +226,7 @@ def versions_page(
     )
 
 
-def _box(each: Version, found: Lineage) -> Box:
+def _box(each: VersionNode, found: VersionLineage) -> Box:
     state = version_state(each)
     words = f"version {each.version}" if each.version else "not published"
     by = " ".join(filter(None, (each.jobid, f"run {each.runid}" if each.runid else "")))
@@ -243,14 +243,14 @@ def _box(each: Version, found: Lineage) -> Box:
     )
 
 
-def version_state(each: Version) -> str:
+def version_state(each: VersionNode) -> str:
     """The state of a version: recalled, that of its chunk while it stands, or none when it is an older one."""
     if each.is_recalled:
         return "RECALLED"
     return (each.status or "NONE") if each.is_current else "NONE"
 
 
-def state_words(each: Version) -> str:
+def state_words(each: VersionNode) -> str:
     """The same in words."""
     if each.is_recalled:
         return "recalled"

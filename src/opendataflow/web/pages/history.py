@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ...errors import OdfError
-from ...insight.history import KINDS, History, history
-from ..actions import Given
+from ...insight.history import KINDS, HistoryPage, history
+from ...model import TODAY
+from ..actions import FormValues
 from ..problems import status_of
 from ..show import Addresses, page
 from ..site import site_of
@@ -26,11 +27,12 @@ _WORDS = 20  # values of one field
 def history_page(request: Request, before: Annotated[int | None, Query(ge=1, le=2**62)] = None) -> Response:
     """A page of events, newest first: all, or those that are meant."""
     site, given = site_of(request), _given(request)
-    found, problem = History((), None), None
+    found, problem, has_datasets = HistoryPage((), None), None, True
     kinds = given.many("kind")
     try:
         selector = given.selector(site.project)
         with site.reading() as store:
+            has_datasets = bool(store.catalogue().datasets.keys() - {TODAY.datasetid})
             found = history(store, selector, kinds=kinds, n=_PAGE, before=before)
     except OdfError as refused:
         problem = refused
@@ -47,11 +49,12 @@ def history_page(request: Request, before: Annotated[int | None, Query(ge=1, le=
         chosen=chosen,
         kinds=KINDS,
         before=before,
+        has_datasets=has_datasets,
         older_address=Addresses().history(**chosen, before=found.older) if found.older is not None else "",
     )
 
 
-def _given(request: Request) -> Given:
+def _given(request: Request) -> FormValues:
     """What the form says; several words in one field are several values."""
     fields = parse_qs(request.url.query, max_num_fields=200)
     spoken = ("dataset", "dataid", "job", "by", "upstream_of", "downstream_of")
@@ -59,10 +62,10 @@ def _given(request: Request) -> Given:
         name: [word for text in values for word in (text.split() if name in spoken else [text.strip()])][:_WORDS]
         for name, values in fields.items()
     }
-    return Given(split)
+    return FormValues(split)
 
 
-def _topics(given: Given) -> tuple[str, ...]:
+def _topics(given: FormValues) -> tuple[str, ...]:
     """What a page of the newest events is about; older pages never change."""
     datasets, dataids = given.many("dataset"), given.many("dataid")
     if len(datasets) == len(dataids) == 1 and ".." not in dataids[0]:

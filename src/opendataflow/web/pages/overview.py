@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from ...errors import OdfError
-from ...insight.heat import STATUSES, Heat, Wanted, heat
+from ...insight.heat import STATUSES, Heat, MatrixFilter, heat
 from ...insight.incidents import incidents
 from ...insight.now import now
-from ...insight.pools import PoolUse, pools
+from ...insight.pools import PoolUsage, pools
 from ...insight.stale import stale_now
 from ...model import TYPES
-from ...shapes import NamedTuple
 from ...store import Store
 from ..grid import grid
-from ..kept import Look
+from ..kept import CachedLook
 from ..problems import status_of
 from ..show import page
 from ..site import site_of
@@ -38,7 +38,7 @@ _LONGEST = 128  # of a word in the address
 _FIELDS = {"dataset": "dataset", "job": "job", "status": "status", "since": "from", "until": "to", "text": "text"}
 
 
-class Step(NamedTuple):
+class Breadcrumb(NamedTuple):
     """One step of the way from everything to the period that is looked at."""
 
     name: str
@@ -60,7 +60,7 @@ class Matrix:
 def overview_page(request: Request) -> Response:
     """Everything at a glance."""
     site, given = site_of(request), request.query_params
-    wanted = Wanted(**{name: given.get(word, "").strip()[:_LONGEST] for name, word in _FIELDS.items()})
+    wanted = MatrixFilter(**{name: given.get(word, "").strip()[:_LONGEST] for name, word in _FIELDS.items()})
     start = _number(given.get("start", ""))
     with site.kept.look(site) as look:
         found = look.answer("incidents", incidents)
@@ -100,7 +100,7 @@ def _is_defined(store: Store) -> bool:
     return len(catalogue.datasets) > 1 or bool(catalogue.jobs or catalogue.broken)
 
 
-def _first_pools(uses: list[PoolUse]) -> list[PoolUse]:
+def _first_pools(uses: list[PoolUsage]) -> list[PoolUsage]:
     """All pools; of very many, those that somebody waits for."""
     if len(uses) > _POOLS:
         uses = sorted(uses, key=lambda use: (-use.waiting, -use.taken, use.poolid))
@@ -114,7 +114,7 @@ def _number(word: str) -> int:
 # The matrix ---------------------------------------------------------------------------------------------------------
 
 
-def _matrix(look: Look, wanted: Wanted, start: int) -> Matrix:
+def _matrix(look: CachedLook, wanted: MatrixFilter, start: int) -> Matrix:
     marks = look.answer("stale", stale_now)
 
     def find(store: Store) -> tuple[Heat, str]:
@@ -138,47 +138,47 @@ def _matrix(look: Look, wanted: Wanted, start: int) -> Matrix:
 # Addresses ----------------------------------------------------------------------------------------------------------
 
 
-def _fields(wanted: Wanted) -> dict[str, str]:
+def _fields(wanted: MatrixFilter) -> dict[str, str]:
     """The filters as the address names them."""
     given: Mapping[str, str] = asdict(wanted)
     return {_FIELDS[name]: value for name, value in given.items() if value}
 
 
-def _address(wanted: Wanted, **more: object) -> str:
+def _address(wanted: MatrixFilter, **more: object) -> str:
     query = _fields(wanted) | {name: str(value) for name, value in more.items() if value is not None}
     return "/?" + urlencode(query) if query else "/"
 
 
-def _zoomed(wanted: Wanted, first: str, last: str) -> str:
+def _zoomed(wanted: MatrixFilter, first: str, last: str) -> str:
     fields = {name: value for name, value in _fields(wanted).items() if name not in ("from", "to")}
     fields |= {"from": first, "to": last} if first else {}
     return "?" + urlencode(fields) if fields else "/"
 
 
-def _steps(wanted: Wanted) -> list[Step]:
+def _steps(wanted: MatrixFilter) -> list[Breadcrumb]:
     """The way back: everything, the year, the month, the day."""
     if not (wanted.since or wanted.until):
         return []
-    steps = [Step("Everything", _zoomed(wanted, "", ""))]
+    steps = [Breadcrumb("Everything", _zoomed(wanted, "", ""))]
     period = wanted.since if wanted.since == wanted.until else ""
     if period and _type_of(period):
         steps += [
-            Step(period[:width], _zoomed(wanted, period[:width], period[:width]))
+            Breadcrumb(period[:width], _zoomed(wanted, period[:width], period[:width]))
             for width in (4, 7, 10)
             if width < len(period)
         ]
     here = period or f"{wanted.since or '…'} to {wanted.until or '…'}"
-    return [*steps, Step(here, "")]
+    return [*steps, Breadcrumb(here, "")]
 
 
-def _beside(wanted: Wanted) -> list[Step]:
+def _beside(wanted: MatrixFilter) -> list[Breadcrumb]:
     """The period before and the one after, where one is looked at."""
     kind = _type_of(wanted.since) if wanted.since and wanted.since == wanted.until else None
     if kind is None:
         return []
     number = TYPES[kind].parse(wanted.since)
     near = [TYPES[kind].format(n) for n in (number - 1, number + 1) if TYPES[kind].first <= n <= TYPES[kind].last]
-    return [Step(each, _zoomed(wanted, each, each)) for each in near]
+    return [Breadcrumb(each, _zoomed(wanted, each, each)) for each in near]
 
 
 def _type_of(period: str) -> str | None:

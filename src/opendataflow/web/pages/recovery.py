@@ -11,11 +11,11 @@ from starlette.responses import RedirectResponse, Response
 
 from ...errors import Forbidden, UsageError
 from ...insight.recovery import causes as causes_now
-from ...insight.recovery import plan
+from ...insight.recovery import headline, plan
 from ...insight.words import are, count
 from ...steer import verbs
 from ..access import OPERATOR
-from ..actions import LONGEST_REASON, Given
+from ..actions import LONGEST_REASON, FormValues
 from ..recoveries import recoveries_of
 from ..show import Addresses, page
 from ..site import site_of
@@ -32,7 +32,7 @@ _MOST_FIELDS = 1000
 
 @router.get("/recovery")
 def recovery_page(request: Request, cause: Annotated[list[str] | None, Query(max_length=200)] = None) -> Response:
-    """What broke, by its causes, the smallest set of RESUBMITs for those that are ticked, and what only people can heal."""
+    """What broke, by its causes, the smallest set of RESUBMITs for those that are ticked, and what is left for people."""
     wanted = tuple(sorted({*cause} - {"", NOTHING})) if cause else None
     known = recoveries_of(request)
     with site_of(request).reading() as store:
@@ -51,7 +51,7 @@ def recovery_page(request: Request, cause: Annotated[list[str] | None, Query(max
         more_steps=made.steps[_MOST_STEPS:],
         by_hand=made.by_hand[:_MOST_BY_HAND],
         more_by_hand=max(len(made.by_hand) - _MOST_BY_HAND, 0),
-        comes=max(made.runs - len(made.resubmit), 0),
+        headline=headline(made),
         followed=followed,
         most=LONGEST_REASON,
         here=url.recovery(cause=list(wanted or ())),
@@ -60,20 +60,20 @@ def recovery_page(request: Request, cause: Annotated[list[str] | None, Query(max
 
 @router.post("/recovery")
 async def start(request: Request) -> Response:
-    """Start it: one transaction. What somebody else healed meanwhile is left alone."""
+    """Start it: one transaction. What was healed meanwhile is left alone."""
     if not request.state.visitor.may(OPERATOR):
         raise Forbidden(
             f"to recover needs the role {OPERATOR}; you are {request.state.visitor.role or 'nobody'}",
-            hint="Ask whoever runs this console.",
+            hint="Ask an administrator of this console.",
         )
     try:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise UsageError("this form cannot be read", hint="Load the page again, and repeat it.") from None
-    return await run_in_threadpool(_started, request, Given(fields))
+    return await run_in_threadpool(_started, request, FormValues(fields))
 
 
-def _started(request: Request, given: Given) -> Response:
+def _started(request: Request, given: FormValues) -> Response:
     site, visitor = site_of(request), request.state.visitor
     wanted = given.many("cause")
     if not wanted and not given.has("all"):
@@ -82,7 +82,7 @@ def _started(request: Request, given: Given) -> Response:
         with store.looking():
             are_all = given.has("all") and {each.id for each in causes_now(store)} <= {*wanted}
             made = plan(store, None if are_all else wanted, lenient=True)
-        done = verbs.carry_out(store, made, why=given.why)
+        done = verbs.apply_plan(store, made, why=given.why)
     if done is None or not (done.changed or done.rescued):
         note = "Nothing was changed: what you ticked is healed or under way already"
     else:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from ...insight import report_page
 from ...insight.report import report
-from ...insight.reported import Report
+from ...insight.reported import PeriodReport
 from ...model.selector import Selector
 from ..period import Period, beside, period_of
 from ..show import Addresses, page
@@ -48,7 +48,7 @@ def report_file(request: Request, since: str = "", until: str = "", dataset: str
     return Response(html, media_type="text/html", headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def _found(site: Site, since: str, until: str, dataset: str, job: str) -> tuple[Period, Report]:
+def _found(site: Site, since: str, until: str, dataset: str, job: str) -> tuple[Period, PeriodReport]:
     meant = period_of(site, since, until)
     datasets, jobs = ((name.strip(),) if name.strip() else () for name in (dataset, job))
     selector = Selector(datasets=datasets, jobs=jobs, since=meant.begin, until=meant.end)

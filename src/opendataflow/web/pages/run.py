@@ -57,7 +57,7 @@ def run_log_file(request: Request, runid: str) -> Response:
     """All of a run's log as a file of text; terminal escapes in it are shown as text."""
     site, number = site_of(request), _number(runid)
     with site.reading() as store:
-        pieces = _together(site, pieces_of_log(store, site.project, store.run(number)))
+        pieces = _together(site, pieces_of_log(store, site.project, store.views.run(number)))
         first = next(pieces, "")  # what is wrong with it is told before anything is sent
     return StreamingResponse(
         _after(first, pieces),
@@ -71,7 +71,7 @@ def run_log_part(request: Request, runid: str, at: str = "0") -> Response:
     """The next part of a run's log, for whoever follows it."""
     site, number = site_of(request), _number(runid)
     with site.reading() as store:
-        part = part_of_log(store, site.project, store.run(number), _position(at) or 0)
+        part = part_of_log(store, site.project, store.views.run(number), _position(at) or 0)
     return JSONResponse(asdict(replace(part, text=site.redact(part.text), problem=site.redact(part.problem))))
 
 

@@ -35,7 +35,9 @@ def timeline_page(request: Request, since: str = "", until: str = "", by: str = 
     chosen = {"by": by if by != "worker" else "", "job": jobid}
     links = Links(
         Addresses().run,
-        lambda begin, end: Addresses().timeline(since=written(site, begin), until=written(site, end), **chosen),
+        lambda begin, end: Addresses().timeline(
+            since=written(site, begin), until=written(site, end, end=True), **chosen
+        ),
     )
     return page(
         request,

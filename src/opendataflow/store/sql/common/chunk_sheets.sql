@@ -1,7 +1,7 @@
--- What the pages of a chunk and of a dataset read.
+-- Queries of the chunk and dataset pages.
 
 -- name: lines_back
--- Chunks of a dataset before a position in the order, the last ones first, with the figures of their current versions.
+-- Chunks of a dataset before a position, last ones first, with the figures of their current versions.
 select s.dataid, s.status, s.modified, s.version, s.runid, s.sort_key, m.rows, m.bytes, m.published
 from (select datasetid, dataid, status, modified, version, runid, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and (sort_key, dataid) < (:before_key, :before_dataid)
@@ -10,7 +10,7 @@ left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid a
 order by s.sort_key desc, s.dataid desc
 
 -- name: lines_back_ready
--- The same of those that are READY.
+-- The same for READY chunks.
 select s.dataid, s.status, s.modified, s.version, s.runid, s.sort_key, m.rows, m.bytes, m.published
 from (select datasetid, dataid, status, modified, version, runid, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and (sort_key, dataid) < (:before_key, :before_dataid)
@@ -19,7 +19,7 @@ left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid a
 order by s.sort_key desc, s.dataid desc
 
 -- name: lines_back_unsettled
--- The same of those with one status other than READY; the second condition on status names the partial index.
+-- The same for one other status; the second condition on status matches the partial index.
 select s.dataid, s.status, s.modified, s.version, s.runid, s.sort_key, m.rows, m.bytes, m.published
 from (select datasetid, dataid, status, modified, version, runid, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and status = :status and status <> 'READY'

@@ -1,7 +1,7 @@
--- Incidents and the messages about them. Whoever changes them holds lock_notices, so that no two tell the same twice.
+-- Incidents and the messages about them. Transactions that change them hold lock_notices, so that each message is written once.
 
 -- name: failures_untold
--- FAILED chunks that no incident has yet, with the attempt that failed; the second condition on status names the partial index.
+-- FAILED chunks without an incident, with the failed run; the second condition on status matches the partial index.
 select s.datasetid, s.dataid, s.jobid, r.outcome, r.detail
 from datastatus s left join run r on r.runid = s.runid and r.status in ('FAILED', 'LOST')
 where s.locktype = 'OUT' and s.status = 'FAILED' and s.status <> 'READY'
@@ -9,7 +9,7 @@ where s.locktype = 'OUT' and s.status = 'FAILED' and s.status <> 'READY'
 limit :n
 
 -- name: news_page
--- Arrivals and attempts that were refused for what they are, and what somebody recalled, where that still stands, between two events.
+-- Refused arrivals and runs, and recalls, between two events, if the chunk is still affected.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
 where eventid > :after and eventid <= :until and (
@@ -24,19 +24,19 @@ where eventid > :after and eventid <= :until and (
 order by eventid limit :n
 
 -- name: noticed_get
--- Up to which event somebody looked.
+-- The last processed event.
 select eventid from noticed where name = :name
 
 -- name: noticed_put
--- Remember up to which event somebody looked.
+-- Set the last processed event.
 insert into noticed (name, eventid) values (:name, :eventid) on conflict (name) do update set eventid = excluded.eventid
 
 -- name: noticed_put_once
--- Begin to look, unless somebody did already.
+-- Set the last processed event, unless it is set.
 insert into noticed (name, eventid) values (:name, :eventid) on conflict (name) do nothing
 
 -- name: incidents_open
--- What is not over yet, the oldest first.
+-- Open incidents, oldest first.
 select incidentid, kind, cause, why, datasetid, dataid, jobid, chunks, most, opened, closed
 from incident where closed is null order by incidentid limit :n
 
@@ -59,7 +59,7 @@ on conflict (kind, cause) where closed is null do nothing
 select incidentid from incident where kind = :kind and cause = :cause and closed is null
 
 -- name: incident_members
--- Some chunks of an incident, and what they are now.
+-- Some chunks of an incident, with their current status.
 select c.datasetid, c.dataid, s.jobid, s.status
 from incident_chunk c left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
 where c.incidentid = :incidentid order by c.datasetid, c.dataid limit :n
@@ -69,7 +69,7 @@ where c.incidentid = :incidentid order by c.datasetid, c.dataid limit :n
 select datasetid, dataid from incident_chunk where kind = :kind order by datasetid, dataid limit :n
 
 -- name: members_settled
--- Whether a chunk of an incident is what it should be, or was dealt with by a person.
+-- Whether a chunk of an open incident is no longer affected, or was changed by an operator.
 select exists (
     select 1 from incident_chunk c
     left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
@@ -80,7 +80,7 @@ select exists (
                                                                     and later.eventid > c.eventid and later.kind <> 'refused')) as settled
 
 -- name: members_settle
--- Take these chunks from their incidents.
+-- Remove these chunks from their incidents.
 delete from incident_chunk where (kind, datasetid, dataid) in (
     select c.kind, c.datasetid, c.dataid from incident_chunk c
     left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
@@ -91,39 +91,39 @@ delete from incident_chunk where (kind, datasetid, dataid) in (
                                                                     and later.eventid > c.eventid and later.kind <> 'refused'))
 
 -- name: member_drop
--- Take one chunk from its incident.
+-- Remove one chunk from its incident.
 delete from incident_chunk where kind = :kind and datasetid = :datasetid and dataid = :dataid
 
 -- name: incidents_count
--- Count the chunks of open incidents anew.
+-- Recount the chunks of open incidents.
 update incident set chunks = n.n, most = case when n.n > most then n.n else most end
 from (select i.incidentid, (select count(*) from incident_chunk c where c.incidentid = i.incidentid) as n
       from incident i where i.closed is null) n
 where n.incidentid = incident.incidentid and incident.chunks <> n.n
 
 -- name: incidents_close
--- End the incidents that have no chunk left.
+-- Close incidents without chunks.
 update incident set closed = now() where closed is null and chunks = 0
 returning incidentid, kind, cause, why, datasetid, dataid, jobid, chunks, most, opened, closed
 
 -- name: messages_of_incident
--- The messages about one incident, in their order.
+-- The messages about one incident, in order.
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 from message where incidentid = :incidentid order by messageid
 
 -- name: message_put
--- Write a message, unless it is written already.
+-- Write a message, unless it exists.
 insert into message (incidentid, target, what, number, chunks, not_before, written)
 values (:incidentid, :target, :what, :number, :chunks, :not_before, now())
 on conflict (incidentid, target, what, number) do nothing
 
 -- name: messages_drop
--- Do not send what was to be said of an incident that is over by now.
-update message set state = 'DROPPED', ended = now(), problem = 'it was over before it was told'
+-- Drop unsent messages about a closed incident.
+update message set state = 'DROPPED', ended = now(), problem = 'the incident closed before the message was sent'
 where incidentid = :incidentid and what <> 'over' and state = 'WAITING'
 
 -- name: message_take
--- Take the next message for somebody under a lease, in order: nothing overtakes an earlier message about the same incident.
+-- Take the next message for a target under a lease; a message is not taken before earlier ones about the same incident.
 update message set state = 'SENDING', who = :who, tries = tries + 1, lease_until = lease_now() + :lease
 where messageid = (
     select m.messageid from message m
@@ -136,16 +136,16 @@ where messageid = (
 returning messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 
 -- name: message_end
--- Say what became of a message that is still ours.
+-- Set the final state of a message that this process holds.
 update message set state = :state, problem = :problem, ended = now()
 where messageid = :messageid and who = :who and state = 'SENDING' and tries = :tries
 
 -- name: message_give_back
--- Leave a message that could not be sent for later.
+-- Give back a message that could not be sent, for a later retry.
 update message set state = 'WAITING', problem = :problem, not_before = lease_now() + :delay, lease_until = 0
 where messageid = :messageid and who = :who and state = 'SENDING' and tries = :tries
 
 -- name: messages_unsent
--- Messages that are written and not sent, by target, the oldest first.
+-- Unsent messages by target, oldest first.
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 from message where ended is null order by target, messageid limit :n

@@ -1,9 +1,9 @@
--- Queries that read the same on both databases. Parameters are written :name.
+-- Queries that are the same on both databases. Parameters are written :name.
 
 -- Definitions -----------------------------------------------------------------------------------------------------
 
 -- name: revision
--- The counter that every change of a definition raises.
+-- The revision, which every change of a definition increments.
 select value from meta where name = 'revision'
 
 -- name: datasets
@@ -16,7 +16,7 @@ from dataset order by datasetid
 select jobid, itemtype, datasetid, itemvalue from job order by jobid, itemtype, datasetid
 
 -- name: job_rules
--- The rules of all jobs that have any.
+-- All job rules.
 select jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options from jobrule order by jobid
 
 -- name: pools
@@ -24,7 +24,7 @@ select jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, opt
 select poolid, slots, options from pool order by poolid
 
 -- name: pauses
--- The jobs that start nothing until somebody says so.
+-- Paused jobs.
 select jobid, who, why, since from pause order by jobid
 
 -- name: pause_put
@@ -33,11 +33,11 @@ insert into pause (jobid, who, why, since) values (:jobid, :who, :why, now())
 on conflict (jobid) do update set who = excluded.who, why = excluded.why, since = excluded.since
 
 -- name: pause_drop
--- Let a job go on.
+-- Resume a job.
 delete from pause where jobid = :jobid
 
 -- name: log_tail_put
--- Keep the last lines of a log.
+-- Store the last lines of a log.
 insert into log_tail (runid, tail) values (:runid, :tail) on conflict (runid) do nothing
 
 -- name: log_tail
@@ -45,7 +45,7 @@ insert into log_tail (runid, tail) values (:runid, :tail) on conflict (runid) do
 select tail from log_tail where runid = :runid
 
 -- name: dataset_put
--- Register or change one dataset.
+-- Insert or update one dataset.
 insert into dataset (datasetid, kind, hostname, database, schemaname, tablename, username, encryptedpass, location, format, partition, checks, options)
 values (:datasetid, :kind, :hostname, :database, :schemaname, :tablename, :username, :encryptedpass, :location, :format, :partition, :checks, :options)
 on conflict (datasetid) do update set
@@ -55,31 +55,31 @@ on conflict (datasetid) do update set
     options = excluded.options, modified = now()
 
 -- name: readings_mark
--- Mark what jobs read of a dataset that has no chunks any more, so that no note is taken of its removal.
+-- Mark the IN rows of a removed dataset, so that the trigger writes no note.
 update datastatus set seal = -1 where datasetid = :datasetid and locktype = 'IN'
 
 -- name: readings_forget
--- Remove the rows that were marked; which versions were consumed stays in the runs and manifests.
+-- Remove the marked rows; lineage stays in runs and manifests.
 delete from datastatus where datasetid = :datasetid and locktype = 'IN' and seal = -1
 
 -- name: dataset_drop
--- Forget one dataset.
+-- Remove one dataset.
 delete from dataset where datasetid = :datasetid
 
 -- name: pool_drop
--- Forget one pool.
+-- Remove one pool.
 delete from pool where poolid = :poolid
 
 -- name: job_clear
--- Forget all items of one job, before they are written anew.
+-- Remove all items of one job.
 delete from job where jobid = :jobid
 
 -- name: job_item_put
--- Register one item of a job.
+-- Insert one item of a job.
 insert into job (jobid, itemtype, datasetid, itemvalue, modified) values (:jobid, :itemtype, :datasetid, :itemvalue, now())
 
 -- name: job_rule_put
--- Register or change the rules of one job.
+-- Insert or update the rules of one job.
 insert into jobrule (jobid, retries, backoff, backoff_max, retry_on, lease, timeout, pool, options)
 values (:jobid, :retries, :backoff, :backoff_max, :retry_on, :lease, :timeout, :pool, :options)
 on conflict (jobid) do update set
@@ -87,51 +87,51 @@ on conflict (jobid) do update set
     lease = excluded.lease, timeout = excluded.timeout, pool = excluded.pool, options = excluded.options, modified = now()
 
 -- name: job_rule_drop
--- Forget the rules of one job.
+-- Remove the rules of one job.
 delete from jobrule where jobid = :jobid
 
 -- name: pool_put
--- Register or change one pool.
+-- Insert or update one pool.
 insert into pool (poolid, slots, options) values (:poolid, :slots, :options)
 on conflict (poolid) do update set slots = excluded.slots, options = excluded.options, modified = now()
 
 -- name: candidates_of_job_drop
--- Forget what is derived for one job, before it is derived anew.
+-- Remove the candidates of one job.
 delete from candidate where jobid = :jobid
 
 -- name: meta_get
--- One fact about the store itself.
+-- One value about the store.
 select value from meta where name = :name
 
 -- name: meta_put
--- Set one fact about the store itself.
+-- Set one value about the store.
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
 
 -- name: meta_drop
--- Forget one fact about the store itself.
+-- Remove one value about the store.
 delete from meta where name = :name
 
 -- name: revision_next
--- Have every process read the definitions again.
+-- Increment the revision, so that all processes reload the definitions.
 update meta set value = cast(cast(value as bigint) + 1 as text) where name = 'revision'
 
 -- name: meta_put_once
--- Set one fact about the store itself, unless it is set already.
+-- Set one value about the store, unless it is set.
 insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
 
 -- name: broken_marks
--- The jobs that were broken and not put right since, each with the revision of then.
+-- Jobs that are recorded as broken and not as repaired, with the revision of the record.
 select substr(b.name, 8) as mark from meta b
 where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
 
 -- name: lease_clock
--- The clock that leases are measured by.
+-- The lease clock.
 select lease_now() as now
 
 -- Migrations ------------------------------------------------------------------------------------------------------
 
 -- name: migrations
--- The migrations that were applied, in order.
+-- The applied migrations, in order.
 select number, name, checksum from migration order by number
 
 -- name: migration_put
@@ -141,27 +141,27 @@ insert into migration (number, name, checksum, applied) values (:number, :name, 
 -- Candidates ------------------------------------------------------------------------------------------------------
 
 -- name: ready_chunks_page
--- READY chunks of a dataset after a position in the order: for deriving a job's candidates anew.
+-- READY chunks of a dataset after a position, to derive candidates from.
 select dataid, sort_key from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
 -- name: resubmitted_chunks
--- Chunks of a dataset that are to be produced again: they are candidates whether or not an input names them.
+-- RESUBMIT chunks of a dataset, which are candidates whatever their inputs are.
 select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and status = 'RESUBMIT' and status <> 'READY' order by sort_key
 
 -- name: chunks_in_order
--- Every chunk of a dataset with its status, in order: for the mapping all.
+-- Every chunk of a dataset with its status, in order: for mapping all.
 select dataid, status from datastatus where datasetid = :datasetid and locktype = 'OUT' order by sort_key, dataid
 
 -- name: newest_ready
--- The newest READY chunk that is not after a position in the order: for the mapping latest.
+-- The newest READY chunk up to a position: for mapping latest.
 select dataid from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and sort_key <= :until_key
 order by sort_key desc, dataid desc limit 1
 
 -- name: unfinished_of_job
--- Whether a job still has something to produce, produces it now, or has a chunk that failed or was set aside.
+-- Whether a job has claimable, deferred, RUNNING, RESUBMIT, FAILED or set-aside chunks.
 select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITING')
     or exists (select 1 from run where jobid = :jobid and status = 'RUNNING')
     or exists (select 1 from job o
@@ -170,24 +170,24 @@ select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITIN
                where o.jobid = :jobid and o.itemtype = 'OUT') as unfinished
 
 -- name: candidate_dataids
--- The dataids that a job has candidates for, claimable or not.
+-- All candidates of a job.
 select dataid from candidate where jobid = :jobid
 
 -- name: candidates_due
--- Deferred candidates whose time has come may be claimed again.
+-- Make due deferred candidates claimable.
 update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED' and not_before <= lease_now()
 
 -- name: note_put
--- Ask the next claim to look at a chunk again.
+-- Write a note for the next fold.
 insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :dataid, 'OUT', :after, null)
 
 -- name: notes_take
--- Take notes out, the oldest first; whoever folds notes at the same time is waited for, so that their candidates are seen.
+-- Take the oldest notes; waits for concurrent folds, so that their candidates are visible.
 delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
 returning noteid, at, datasetid, dataid, jobid, locktype, before, after, who
 
 -- name: changed_since
--- What a row was before each of its later changes: those that are still to be folded in, and what we did since without folding.
+-- The status before each later change of a row: unfolded changes, and changes that this program made since without folding.
 select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
 union all
 select before from event where datasetid = :datasetid and dataid = :dataid and kind in ('announced', 'resubmitted', 'kept') and at >= :at
@@ -195,16 +195,16 @@ select before from event where datasetid = :datasetid and dataid = :dataid and k
 -- Runs ------------------------------------------------------------------------------------------------------------
 
 -- name: slots_taken
--- How many chunks run in a pool now, on all machines.
+-- The number of running chunks in a pool.
 select count(*) as taken from run where pool = :pool and pool <> '' and status = 'RUNNING'
 
 -- name: readers_running
--- How many chunks run now, on all machines, that read a dataset.
+-- The number of running chunks that read a dataset.
 select count(*) as taken from run r
 where r.status = 'RUNNING' and exists (select 1 from job i where i.datasetid = :datasetid and i.itemtype = 'IN' and i.jobid = r.jobid)
 
 -- name: jobs_claimable
--- Every job that has something to claim, whatever limits say; and the empty name while something has to be folded in first.
+-- Jobs with claimable candidates, ignoring limits; and '' while changes have to be folded in.
 select '' as jobid where exists (select 1 from note)
              or exists (select 1 from run where status = 'RUNNING' and lease_until < lease_now())
              or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now())
@@ -213,26 +213,32 @@ select j.jobid from (select distinct jobid from job where itemtype = 'OUT') j
 where exists (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE')
 
 -- name: deferred_counts
--- How many chunks of each job wait until they are tried again.
+-- The number of deferred candidates by job.
 select jobid, count(*) as n from candidate where state = 'DEFERRED' group by jobid
 
 -- name: candidate_drop
--- Remove one candidate that may not be taken any more.
+-- Remove one candidate.
 delete from candidate where jobid = :jobid and dataid = :dataid
 
 -- name: candidate_put
--- Write one candidate as it is now.
+-- Insert or update one candidate.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 values (:jobid, :dataid, :sort_key, :rank, :state, :not_before, :inputs)
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: outputs_of_run
--- The datasets whose chunk an attempt holds, whatever its job is defined to write by now.
+-- The datasets whose chunks a run holds, whatever its job writes now.
 select datasetid from datastatus where dataid = :dataid and locktype = 'OUT' and runid = :runid order by datasetid
 
+-- name: outputs_claimed
+-- The datasets whose chunks a run claimed, from the history, whatever happened to the rows and the job since.
+select d.datasetid from dataset d
+where (select count(*) from event e where e.datasetid = d.datasetid and e.dataid = :dataid and e.kind = 'claimed' and e.runid = :runid) > 0
+order by d.datasetid
+
 -- name: run_row
--- One attempt.
+-- One run.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where runid = :runid
 
@@ -244,60 +250,60 @@ select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries,
 from datastatus where datasetid = :datasetid and dataid = :dataid and locktype = 'OUT'
 
 -- name: chunks_page
--- Chunks of a dataset in the order of its dataids, after a position in that order.
+-- Chunks of a dataset after a position, in order.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
 -- name: chunks_with_status_page
--- Chunks of a dataset with one status, in order, after a position in that order.
+-- Chunks of a dataset with one status, after a position, in order.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = :status and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid limit :n
 
 -- name: status_counts
--- How many chunks of each dataset have each status.
+-- The number of chunks by dataset and status.
 select datasetid, status, count(*) as n from datastatus where locktype = 'OUT' group by datasetid, status order by datasetid, status
 
 -- name: inputs_of_job
--- One job's relation to the chunks it reads.
+-- The IN row of one job for a chunk.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
 where datasetid = :datasetid and dataid = :dataid and jobid = :jobid and locktype = 'IN'
 
 -- name: runs_page
--- Attempts, newest first, before a given one.
+-- Runs, newest first, before a given one.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where runid < :before order by runid desc limit :n
 
 -- name: runs_of_job_page
--- Attempts of one job, newest first, before a given one.
+-- Runs of one job, newest first, before a given one.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where runid in (select r.runid from run r where r.jobid = :jobid and r.runid < :before order by r.runid desc limit :n)
 order by runid desc
 
 -- name: runs_of_dataid
--- All attempts of (jobid, dataid), newest first.
+-- All runs of (jobid, dataid), newest first.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where jobid = :jobid and dataid = :dataid order by epoch desc
 
 -- name: runs_running
--- What runs now; + 0 keeps SQLite from walking all attempts in their order.
+-- Running runs; + 0 prevents SQLite from scanning all runs in order.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where status = 'RUNNING' order by runid + 0
 
 -- name: runs_over
--- Attempts whose lease ran out and that nobody has ended yet.
+-- Running runs with an expired lease.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where status = 'RUNNING' and lease_until < lease_now() order by runid
 
 -- name: run_is_over
--- Whether the lease of one attempt ran out.
+-- Whether the lease of one run expired.
 select lease_until < lease_now() as is_over from run where runid = :runid
 
 -- name: unfit_notes
--- The last notes that did not fit what they tell of, newest first.
+-- The last notes that did not match a change, newest first.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where kind = 'unfit note' order by eventid desc limit :n
 
@@ -307,9 +313,9 @@ select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after,
 from event where eventid > :after order by eventid limit :n
 
 -- name: refusals
--- Chunks whose last delivery or attempt was refused for what the data or its definition is, newest first, among the last events.
--- A refusal counts until a delivery is taken, or an attempt passes the gate. What waits for its inputs again, or may not run, is left out.
--- Of one job or dataid where they are given. The other conditions on kind name the partial index.
+-- Chunks whose last delivery or run was refused because of the data or its definition, newest first, among the last events.
+-- A later accepted delivery or an admitted run ends a refusal. Chunks that wait for inputs again, or may not run, are left out.
+-- Filtered by job and dataid where given. The other conditions on kind match the partial index.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
 where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and kind = 'refused'
@@ -328,7 +334,7 @@ where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and k
 order by eventid desc limit :n
 
 -- name: runs_remarked
--- READY chunks whose run published them with a remark (rows kept aside, a check that only warns), newest first, among the last runs.
+-- READY chunks that their run published with a remark (rejected rows, a failed check that only warns), newest first, among the last runs.
 select s.datasetid, s.dataid, s.sort_key, r.detail as remark
 from run r
 cross join datastatus s
@@ -347,7 +353,7 @@ select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, 
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
 
 -- name: locations_in_use
--- Where the current versions of a dataset's chunks lie, and those that are being read.
+-- The locations of the current versions of a dataset's chunks, and of versions that are being read.
 select m.location from datastatus s
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') and m.location <> ''
@@ -358,13 +364,13 @@ select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, 
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
 
 -- name: locations_absolute_page
--- Versions whose locations are paths or URLs, after a given one.
+-- Versions with absolute locations, after a given one.
 select datasetid, dataid, version, location from data_manifest
 where (datasetid, dataid, version) > (:datasetid, :dataid, :version) and (location like '/%' or location like '%://%')
 order by datasetid, dataid, version limit :n
 
 -- name: published_page
--- The manifests of the current versions of a dataset's READY chunks, in order, after a position in that order.
+-- The manifests of the current versions of a dataset's READY chunks, after a position, in order.
 select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body,
        m.published, s.sort_key
 from datastatus s
@@ -373,7 +379,7 @@ where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and
 order by s.sort_key, s.dataid limit :n
 
 -- name: dataids_with_versions
--- The chunks of a dataset that have more versions than this whose files were not removed.
+-- Chunks of a dataset with more than this number of versions whose files were not removed.
 select m.dataid from (
     select dataid, count(*) as versions from data_manifest where datasetid = :datasetid group by dataid having count(*) > :n
 ) m where m.versions - (select count(*) from event e where e.datasetid = :datasetid and e.dataid = m.dataid and e.kind = 'vacuumed') > :n
@@ -384,19 +390,23 @@ order by m.dataid
 select epoch as version from event where datasetid = :datasetid and dataid = :dataid and kind = 'vacuumed'
 
 -- name: attempts_unpublished_page
--- Attempts that ended without publishing, oldest first, after a given one; what was refused never wrote anything.
+-- Runs that ended without publishing, oldest first, after a given one; without refused runs, which wrote nothing.
 select runid, jobid, dataid, epoch, started from run where runid > :after and status in ('FAILED', 'LOST') order by runid limit :n
 
+-- name: newest_run_before
+-- The newest run that began before a moment.
+select runid from run where started < :at order by runid desc limit 1
+
 -- name: same_content
--- Chunks of a dataset, other than this one, that were published with the same content and still stand.
--- What is to be produced again does not stand: two days that were mixed up can be mended.
+-- Another current chunk of a dataset with the same content.
+-- RESUBMIT chunks do not count, so that two swapped days can be corrected.
 select m.dataid from data_manifest m
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
 where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
 
 -- name: same_content_from
--- The same for chunks that were made from a given content of an input. || '' keeps the search from beginning at the content itself.
+-- The same for chunks made from a given input content; || '' prevents the planner from starting at the content itself.
 select m.datasetid, m.dataid, m.version from data_manifest i
 join made_from f on f.in_datasetid = i.datasetid and f.in_dataid = i.dataid and f.in_version = i.version
 join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
@@ -405,14 +415,14 @@ where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and f.data
   and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
 
 -- name: rows_before
--- How many rows the published chunks before a position in the order have, newest first.
+-- The row counts of the published chunks before a position, newest first.
 select m.rows from datastatus s
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and s.sort_key < :before_key and m.rows is not null
 order by s.sort_key desc limit :n
 
 -- name: candidate_counts
--- How many candidates each job has, by state.
+-- The number of candidates by job and state.
 select jobid, state, count(*) as n from candidate group by jobid, state order by jobid, state
 
 -- name: candidate_row
@@ -420,61 +430,61 @@ select jobid, state, count(*) as n from candidate group by jobid, state order by
 select state, rank, not_before from candidate where jobid = :jobid and dataid = :dataid
 
 -- name: candidates_page
--- The next candidates of a job, in the order in which they will be claimed.
+-- The next candidates of a job, in claim order.
 select dataid from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
--- Looking: every answer is bounded, so that a look costs the same whatever the number of chunks ----------------------
+-- Bounded reads: the cost does not depend on the number of chunks ---------------------------------------------------
 
 -- name: unsettled_page
--- Chunks of a dataset with one status other than READY, in order, after a position in that order.
--- The second condition on status names the partial index; || '' keeps SQLite from walking the whole dataset in order instead.
+-- Chunks of a dataset with one status other than READY, after a position, in order.
+-- The second condition on status matches the partial index; || '' prevents SQLite from scanning the whole dataset in order.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
 from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and status = :status and status <> 'READY' and (sort_key, dataid) > (:after_key, :after_dataid)
 order by sort_key, dataid || '' limit :n
 
 -- name: chunks_between
--- Chunks of a dataset between two positions in the order, both included.
+-- Chunks of a dataset between two positions, both included.
 select dataid, sort_key, status from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
 order by sort_key, dataid limit :n
 
 -- name: dataids_newest
--- The dataids of a dataset between two positions in the order, both included, the last ones first.
+-- The dataids of a dataset between two positions, both included, last ones first.
 select dataid from datastatus
 where datasetid = :datasetid and locktype = 'OUT' and sort_key >= :from_key and sort_key <= :to_key
 order by sort_key desc, dataid desc limit :n
 
 -- name: chunks_of_dataid
--- The chunks of all datasets that have one dataid.
+-- The chunks with one dataid, of all datasets.
 select s.datasetid, s.dataid, s.status from dataset d join datastatus s on s.datasetid = d.datasetid and s.dataid = :dataid and s.locktype = 'OUT'
 order by d.datasetid limit :n
 
 -- name: readers_of_chunk
--- The relations of all jobs to one chunk.
+-- The IN rows of one chunk, of all jobs.
 select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
 where datasetid = :datasetid and dataid = :dataid and locktype = 'IN' order by jobid
 
 -- name: claimable_count
--- How many chunks a job could take now; counting stops at :most.
+-- The number of claimable candidates of a job, counted up to :most.
 select count(*) as n from (select 1 from candidate where jobid = :jobid and state = 'CLAIMABLE' limit :most) c
 
 -- name: candidates_sample
--- Some candidates of a job, whatever their state.
+-- Some candidates of a job in any state.
 select dataid, state, inputs from candidate where jobid = :jobid order by dataid limit :n
 
 -- name: candidates_first
--- The first candidate of a job in its order, whatever its state; of very many only :most are looked at.
+-- The first candidate of a job in order, in any state, among at most :most.
 select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
 order by rank, sort_key limit 1
 
 -- name: candidates_deferred_page
--- The deferred candidates of a job, the next one first; || names the index of what is deferred.
+-- The deferred candidates of a job, next one first; || matches the index of deferred candidates.
 select dataid, not_before from candidate where state = 'DEFERRED' and jobid || '' = :jobid order by not_before limit :n
 
 -- name: unread_count
--- How many READY chunks of the datasets that a job reads it has not read, whether or not its definition loads.
+-- The number of READY input chunks that a job has no IN row for, even if its definition is broken.
 select count(*) as n from (
     select 1 from job i
     join datastatus s on s.datasetid = i.datasetid and s.locktype = 'OUT' and s.status = 'READY'
@@ -484,15 +494,17 @@ select count(*) as n from (
     limit :most) unread
 
 -- name: changes_wait
--- Whether something was changed from outside that no claim has seen yet, or something that was deferred is due.
-select exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait
+-- Whether changes have to be folded in, or deferred candidates are due; and the revision.
+select
+    exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait,
+    (select value from meta where name = 'revision') as revision
 
 -- name: newest_run
--- The newest attempt.
+-- The newest run.
 select max(runid) as runid from run
 
 -- name: runs_failed_page
--- Attempts that did not end well, newest first, between two given ones.
+-- Unsuccessful runs, newest first, between two given ones.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
 order by runid desc limit :n
@@ -502,23 +514,32 @@ order by runid desc limit :n
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where datasetid = :datasetid and dataid = :dataid order by eventid desc limit :n
 
+-- name: ends_by_clock
+-- The first and last chunk of a dataset between two dataids that were announced by clock.
+select (select e.dataid from event e where e.datasetid = :datasetid and e.dataid >= :first and e.dataid <= :last
+            and length(e.dataid) = length(:first) and e.kind = 'announced' and e.who = 'clock'
+        order by e.dataid limit 1) as first_dataid,
+       (select e.dataid from event e where e.datasetid = :datasetid and e.dataid >= :first and e.dataid <= :last
+            and length(e.dataid) = length(:first) and e.kind = 'announced' and e.who = 'clock'
+        order by e.dataid desc limit 1) as last_dataid
+
 -- name: runs_of_job_recent
--- Attempts of one job, newest first, between two given ones; || keeps the planner from sorting all attempts of the job.
+-- Runs of one job, newest first, between two given ones; || prevents the planner from sorting all runs of the job.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
 
--- Then: what was at a moment of the past -----------------------------------------------------------------------------
+-- Past states ------------------------------------------------------------------------------------------------------
 
 -- name: newest_event
 -- The newest event.
 select max(eventid) as eventid from event
 
 -- name: event_from
--- The first event of a stretch that was told when it happened: a change by SQL is told later.
+-- The first event of a range that was written when it happened: events of changes by SQL are written later.
 select eventid as number, at from event where eventid >= :number and eventid <= :last and kind <> 'sql' order by eventid limit 1
 
 -- name: run_from
--- The first attempt of a stretch.
+-- The first run of a range.
 select runid as number, started as at from run where runid >= :number and runid <= :last order by runid limit 1
 
 -- name: events_of_chunk_until
@@ -527,19 +548,19 @@ select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after,
 from event where datasetid = :datasetid and dataid = :dataid and at <= :at order by at desc, eventid desc limit :n
 
 -- name: receipts_of_job_until
--- The last receipts of a job up to a moment, newest first, between two events; || keeps the planner at the end of history.
+-- The last receipts of a job up to a moment, newest first, between two events; || keeps the scan at the end of the history.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event where eventid > :floor and eventid <= :last and jobid || '' = :jobid and receipt is not null and at <= :at
 order by eventid desc limit :n
 
 -- name: runs_of_job_at
--- Attempts of one job that ran at a moment, newest first, between two given ones; || keeps the planner from sorting all attempts of the job.
+-- Runs of one job that were running at a moment, newest first, between two given ones; || prevents the planner from sorting all runs of the job.
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
 from run where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
 order by runid desc limit :n
 
 -- name: refusals_until
--- Chunks whose last delivery or attempt had been refused for what the data or its definition is by a moment, newest first, between two events.
+-- Chunks whose last delivery or run up to a moment was refused because of the data or its definition, newest first, between two events.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
 where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused'
@@ -552,19 +573,19 @@ where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused'
 order by eventid desc limit :n
 
 -- name: chunks_gone_since
--- Chunks that were made never produced after a moment, by the last events; not distinct, so that nobody sorts by another index.
+-- Chunks that were forgotten or deleted after a moment, by the last events; not distinct, to prevent a sort by another index.
 select datasetid, dataid from event
 where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and after is null and kind in ('forgotten', 'sql')
   and dataid is not null and at > :at
 
--- Figures: for machines that watch ---------------------------------------------------------------------------------
+-- Counts for monitoring ----------------------------------------------------------------------------------------------
 
 -- name: unsettled_counts
--- How many chunks of each dataset have each status other than READY, by the index of what is not settled.
+-- The number of chunks by dataset and status other than READY, by the partial index.
 select datasetid, status, count(*) as n from datastatus where locktype = 'OUT' and status <> 'READY' group by datasetid, status
 
 -- name: unsettled_bounded
--- How many chunks of each dataset have each status other than READY, from one dataset to the next along the index; counting stops at :most.
+-- The number of chunks by dataset and status other than READY, by a loose index scan, counted up to :most.
 with recursive w (status) as (values ('RUNNING'), ('FAILED'), ('RESUBMIT'), ('HOLD'), ('PENDING')),
 found (status, datasetid) as (
     select w.status, (select min(d.datasetid) from datastatus d where d.locktype = 'OUT' and d.status <> 'READY' and d.status = w.status) from w
@@ -579,40 +600,40 @@ select f.datasetid, f.status, (select count(*) from (select 1 from datastatus d
 from found f where f.datasetid is not null
 
 -- name: datasets_with_chunks
--- The datasets that have any chunk; a limit keeps PostgreSQL from reading all chunks to join them.
+-- Datasets with at least one chunk; the limit prevents PostgreSQL from joining all chunks.
 select d.datasetid from dataset d where (select 1 from datastatus s where s.datasetid = d.datasetid and s.locktype = 'OUT' limit 1) is not null
 
 -- name: claimable_counts
--- How many chunks each job could take now; counting stops at :most.
+-- The number of claimable candidates by job, counted up to :most.
 select j.jobid, (select count(*) from (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE' limit :most) c) as n
 from (select distinct jobid from job where itemtype = 'OUT') j
 
 -- name: running_counts
--- How many chunks run of each job and in each pool, and how many of these runs have lost their lease.
+-- The number of running chunks by job and pool, and of those with an expired lease.
 select jobid, pool, count(*) as n, sum(case when lease_until < lease_now() then 1 else 0 end) as expired
 from run where status = 'RUNNING' group by jobid, pool
 
 -- name: running_runids
--- The numbers of the attempts that run now.
+-- The runids of running runs.
 select runid from run where status = 'RUNNING'
 
 -- name: refusal_counts
--- How many refusals of each name lie between two events.
+-- The number of refusals by name between two events.
 select coalesce(after, '') as name, count(*) as n from event where eventid > :after and eventid <= :upto and kind = 'refused' group by coalesce(after, '')
 
 -- name: message_counts
--- How many messages to people wait, were sent and were dropped.
+-- The number of messages by state.
 select state as name, count(*) as n from message group by state
 
 -- name: meta_add
--- Add to a figure about the store itself.
+-- Add to a counter of the store.
 insert into meta (name, value) values (:name, :n)
 on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
 
--- Recovery: what is not settled, of all datasets ---------------------------------------------------------------------
+-- Recovery: chunks of all datasets that are not READY ----------------------------------------------------------------
 
 -- name: chunks_unsettled
--- Chunks of all datasets that are not READY, with how their last run ended; the statuses by name are those of the partial index.
+-- Chunks of all datasets that are not READY, with the outcome of their last run; the listed statuses match the partial index.
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, s.tries, s.sort_key, r.status as run_status, r.outcome, r.detail, r.owner,
        r.started, r.lease_until, case when r.outcome = 'WRONG_DATA' then r.inputs end as inputs
 from datastatus s left join run r on r.runid = s.runid
@@ -620,29 +641,29 @@ where s.locktype = 'OUT' and s.status <> 'READY' and s.status in ('RUNNING', 'FA
 order by s.status, s.datasetid, s.sort_key limit :n
 
 -- name: candidates_deferred
--- The deferred candidates of all jobs, the next one first.
+-- The deferred candidates of all jobs, next one first.
 select jobid, dataid, not_before from candidate where state = 'DEFERRED' order by not_before limit :n
 
 -- name: clear_for_import_dataset
--- What a new store has by itself.
+-- Remove the default datasets of a new store.
 delete from dataset
 
 -- name: clear_for_import_note
--- What triggers noted while a store was filled.
+-- Remove notes that triggers wrote during an import.
 delete from note
 
 -- name: clear_for_import_meta
--- What a new store says of itself, but for what is only true here.
+-- Remove the values of a new store before an import, except its clock offset and revision.
 delete from meta where name not in ('clock', 'revision')
 
 -- name: is_in_use
--- Whether a store is more than new.
+-- Whether a store is not new.
 select exists (select 1 from job) or exists (select 1 from datastatus) or exists (select 1 from run) or exists (select 1 from event) as is_in_use
 
 -- name: any_note
--- Whether something was changed from outside and is still to be folded in.
+-- Whether changes have to be folded in.
 select exists (select 1 from note) as any_note
 
 -- name: stale_count
--- How many marks say that a version was made from what is no longer current; counting stops at :most.
+-- The number of stale marks, counted up to :most.
 select count(*) as n from (select 1 from stale limit :most) c

@@ -1,28 +1,28 @@
--- What must never be so, whatever happened to the processes and the server: each query finds what breaks one promise.
+-- Invariants of the store: each query returns the rows that break one of them.
 
 -- name: published_twice
--- Attempts that published the same chunk more than once.
+-- Runs that published the same chunk more than once.
 select datasetid || ' ' || dataid || ' was published more than once by epoch ' || epoch || ' of ' || jobid as what
 from event where kind = 'published'
 group by datasetid, dataid, jobid, epoch having count(*) > 1 order by datasetid, dataid
 
 -- name: published_without_manifest
--- Versions that a job published, and of which nothing says what they are.
+-- Versions that a job published without a manifest.
 select e.datasetid || ' ' || e.dataid || ' has no manifest of version ' || e.epoch as what from event e
 where e.kind = 'published'
   and not exists (select 1 from data_manifest m where m.datasetid = e.datasetid and m.dataid = e.dataid and m.version = e.epoch)
 order by e.eventid
 
 -- name: ready_without_history
--- Versions that are READY, and that nobody published or announced.
-select s.datasetid || ' ' || s.dataid || ' is READY, and nobody published version ' || s.version as what from datastatus s
+-- READY versions that were never published or announced.
+select s.datasetid || ' ' || s.dataid || ' is READY with the unpublished version ' || s.version as what from datastatus s
 where s.locktype = 'OUT' and s.status = 'READY' and s.version > 0
   and not exists (select 1 from event e where e.datasetid = s.datasetid and e.dataid = s.dataid and e.epoch = s.version
                   and e.kind in ('published', 'announced'))
 order by s.datasetid, s.dataid
 
 -- name: locks_without_a_run
--- Chunks that are RUNNING, although the run that they belong to is over; not those of which a person says so.
+-- RUNNING chunks whose run is over, unless SQL set them to RUNNING.
 select s.datasetid || ' ' || s.dataid || ' is RUNNING, and its run ' || coalesce(s.runid, 0) || ' is not' as what from datastatus s
 where s.locktype = 'OUT' and s.status = 'RUNNING'
   and not exists (select 1 from run r where r.runid = s.runid and r.status = 'RUNNING')
@@ -30,7 +30,7 @@ where s.locktype = 'OUT' and s.status = 'RUNNING'
 order by s.datasetid, s.dataid
 
 -- name: runs_without_a_lock
--- Runs that are RUNNING and do not hold every chunk that they began with.
+-- RUNNING runs that do not hold every chunk that they claimed.
 select 'run ' || r.runid || ' of ' || r.jobid || ' ' || r.dataid || ' is RUNNING and does not hold each of its chunks' as what from run r
 where r.status = 'RUNNING'
   and (select count(*) from datastatus s
@@ -39,13 +39,13 @@ where r.status = 'RUNNING'
 order by r.runid
 
 -- name: history_without_a_run
--- Attempts of which the history tells, and that are not there.
+-- Runs in the history without a row.
 select 'run ' || e.runid || ' of ' || e.jobid || ' ' || e.dataid || ' was claimed and is not there' as what from event e
 where e.kind = 'claimed' and not exists (select 1 from run r where r.runid = e.runid)
 order by e.eventid
 
 -- name: versions_that_went_back
--- Chunks that are READY with an older version than their newest, although nobody rolled them back.
+-- READY chunks with an older version than their newest, without a rollback.
 select s.datasetid || ' ' || s.dataid || ' is READY with version ' || s.version || ', and ' || e.newest || ' was published' as what
 from datastatus s join (
     select datasetid, dataid, max(epoch) as newest from event where kind in ('published', 'announced') group by datasetid, dataid) e
@@ -56,7 +56,7 @@ where s.locktype = 'OUT' and s.status = 'READY' and s.version < e.newest
 order by s.datasetid, s.dataid
 
 -- name: chunks_that_vanished
--- Chunks that were published or announced and are not there, although nobody forgot or deleted them.
+-- Published or announced chunks without a row that were not forgotten or deleted.
 select e.datasetid || ' ' || e.dataid || ' was published and is not there' as what
 from (select distinct datasetid, dataid from event where kind in ('published', 'announced')) e
 where not exists (select 1 from datastatus s where s.datasetid = e.datasetid and s.dataid = e.dataid and s.locktype = 'OUT')
@@ -64,18 +64,18 @@ where not exists (select 1 from datastatus s where s.datasetid = e.datasetid and
 order by e.datasetid, e.dataid
 
 -- name: two_runs_at_a_time
--- Chunks that more than one run produces now.
+-- Chunks with more than one running run.
 select jobid || ' ' || dataid || ' is produced by ' || count(*) || ' runs at the same time' as what
 from run where status = 'RUNNING' group by jobid, dataid having count(*) > 1 order by jobid, dataid
 
 -- name: epochs_that_shrink
--- Runs whose epoch is not greater than that of the run before.
+-- Runs with an epoch that is not greater than that of the previous run.
 select 'run ' || runid || ' of ' || jobid || ' ' || dataid || ' has epoch ' || epoch || ' after ' || before as what
 from (select runid, jobid, dataid, epoch, lag(epoch) over (partition by jobid, dataid order by runid) as before from run) r
 where epoch <= before order by runid
 
 -- name: runs_without_one_end
--- Runs of whose chunks not each one ended once in the history; or ended, although the run is RUNNING.
+-- Runs without exactly one end per chunk in the history, or RUNNING runs with an end.
 select 'run ' || r.runid || ' of ' || r.jobid || ' ' || r.dataid || ' is ' || r.status || ', and its history has '
        || coalesce(e.begun, 0) || ' claimed and ' || coalesce(e.ended, 0) || ' ended' as what
 from run r left join (
@@ -86,30 +86,30 @@ where coalesce(e.begun, 0) = 0 or coalesce(e.ended, 0) <> (case when r.status = 
 order by r.runid
 
 -- name: handed_over
--- What every run was given that was not forced, and its place in the history.
+-- The inputs of every run that was not forced, and the event of its claim.
 select r.runid, r.inputs, e.eventid
 from run r join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) e on e.runid = r.runid
 where not r.forced order by r.runid
 
 -- name: versions_of_history
--- Every version that a job published or somebody announced, and its place in the history.
+-- Every published or announced version, and its event.
 select datasetid, dataid, epoch as version, min(eventid) as eventid from event
 where kind in ('published', 'announced') group by datasetid, dataid, epoch order by datasetid, dataid, epoch
 
 -- name: all_candidates
--- All candidates as they are derived; one that is deferred may be claimed later.
+-- All candidates; a deferred candidate may be claimed later.
 select jobid, dataid, rank, case state when 'DEFERRED' then 'CLAIMABLE' else state end as state, inputs
 from candidate order by jobid, dataid
 
 -- name: gaps_in_history
--- Changes of a chunk that do not begin with the status at which the last one ended.
+-- Changes of a chunk that do not begin with the status at which the previous change ended.
 select c.datasetid || ' ' || c.dataid || ': event ' || c.eventid || ' (' || c.kind || ') begins with ' || coalesce(c.before, 'no status')
        || ', and the one before it ended with ' || coalesce(c.ended, 'none') as what
 from (select s.*, lag(s.after) over (partition by s.datasetid, s.dataid order by s.eventid) as ended from status_change s) c
 where c.before is distinct from c.ended order by c.eventid
 
 -- name: statuses_without_history
--- Chunks that are not what their last change says.
+-- Chunks whose status differs from the last change in the history.
 select d.datasetid || ' ' || d.dataid || ' is ' || d.status || ', and its history ends with ' || coalesce(c.after, 'none') as what
 from datastatus d left join status_change c
   on c.eventid = (select max(s.eventid) from status_change s where s.datasetid = d.datasetid and s.dataid = d.dataid)

@@ -1,7 +1,7 @@
--- What is asked about the past.
+-- Queries about the history.
 
 -- name: last_changes_given
--- What given chunks are now, how their last attempt ended, and who changed them last, and why; answers of the five questions change nothing.
+-- The state of given chunks, the outcome of their last run, and their last change with author and reason; receipts are not changes.
 -- PostgreSQL: a list is read by json_array_elements, and each chunk is looked up by its indexes.
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, r.outcome, r.detail, e.who, e.why
 from json_array_elements(:chunks::json) c
@@ -11,8 +11,8 @@ left join lateral (select l.* from event l where l.datasetid = s.datasetid and l
                    and l.kind not in ('refused', 'admitted') order by l.eventid desc limit 1) e on true
 
 -- name: history_stretch
--- Events of a stretch, newest first: of these kinds, datasets, jobs (or what those write), statuses and authors, where any are given.
--- PostgreSQL: a list becomes an array first; || keeps it on the order of events.
+-- Events of a range, newest first, filtered by kinds, datasets, jobs (or their outputs), statuses and authors, where given.
+-- PostgreSQL: a list becomes an array first; || keeps the scan in event order.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from event e
@@ -26,8 +26,8 @@ where e.eventid < :before and e.eventid > :floor
 order by e.eventid desc limit :n
 
 -- name: history_of_kinds
--- The newest events of each of given kinds, newest first.
--- PostgreSQL: the conditions on kind name the partial index; with an equality the planner would walk all events in their order.
+-- The newest events of each given kind, newest first.
+-- PostgreSQL: the conditions on kind match the partial index; with an equality the planner would scan all events in order.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from json_array_elements_text(:kinds::json) k
@@ -40,7 +40,7 @@ order by e.eventid desc
 
 -- name: history_of_datasets
 -- The newest events of given datasets, newest first.
--- PostgreSQL: each dataset is looked up by itself, the numbers come from the index alone; + 0 keeps it off the order of events.
+-- PostgreSQL: each dataset is looked up separately, eventids are read from a covering index; + 0 prevents a scan in event order.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from (

@@ -1,47 +1,42 @@
--- Queries that PostgreSQL has to say in its own way: lists travel as JSON, what belongs together is one statement (one round
--- trip), and row locks keep concurrent claims apart. A list is joined by LATERAL … OFFSET 0, or becomes an array before the
--- table is looked at: so the list always drives and the table is looked up by its key, whatever the planner believes of its
--- size. COALESCE around a status keeps the planner from looking through everything that runs instead.
+-- PostgreSQL variants: lists are JSON; related writes are one statement (one round
+-- trip); row locks keep concurrent claims apart. A list is joined by LATERAL … OFFSET 0, or becomes an array before the
+-- table is read, so that the list drives and the table is looked up by key, whatever the planner estimates for the
+-- list. COALESCE around a status prevents the planner from using the index of RUNNING rows.
 
 -- name: other_tables
--- What is there that is no store's, while the store is not.
--- PostgreSQL: what there is, is told by its catalogue.
+-- Tables of other programs, in a database without a store.
+-- PostgreSQL: read from the system catalogue.
 select relname as name from pg_class where relnamespace = to_regnamespace('dataflow') and relkind in ('r', 'p', 'v', 'm', 'f')
 and not exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum')
 order by relname
 
 -- name: has_schema
--- Whether the table of migrations exists, and is ours.
--- PostgreSQL: what there is, is told by its catalogue.
+-- Whether the table of migrations exists and belongs to a store.
+-- PostgreSQL: read from the system catalogue.
 select exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum') as has_schema
 
 -- name: columns
 -- Every column of every table, and every view.
--- PostgreSQL: what there is, is told by its catalogue.
+-- PostgreSQL: read from the system catalogue.
 select t.relname as relation, c.attname as "column" from pg_class t
 join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdropped
 where t.relnamespace = to_regnamespace('dataflow') and t.relkind in ('r', 'p')
 union all
 select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow') and relkind = 'v'
 
--- name: migration_table
--- The table that remembers which migrations were applied.
--- PostgreSQL: timestamps have a type.
-create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied timestamptz not null)
-
 -- name: may_define
--- Whether whoever is connected may register datasets and jobs.
--- PostgreSQL: a role may be allowed to work and not to define.
+-- Whether the role may register datasets and jobs.
+-- PostgreSQL: a role may have the right to work without the right to define.
 select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
 
 -- name: may_mark
--- Whether whoever is connected may mark a job as broken, or as put right.
--- PostgreSQL: a role may be allowed to steer and not to mark.
+-- Whether the role may record a job as broken or repaired.
+-- PostgreSQL: a role may have the right to steer without the right to insert here.
 select has_table_privilege('meta', 'INSERT') as may
 
 -- name: claim_pick
--- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
--- PostgreSQL: claims run at the same time, so each locks what it picks and skips what others have.
+-- The first n claimable candidates of a job with their facts; none while changes have to be folded in.
+-- PostgreSQL: concurrent claims lock what they pick and skip locked rows.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -58,8 +53,8 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 order by f.rank, f.sort_key
 
 -- name: claim_pick_dataid
--- One given candidate of a job with its facts; none while something has to be folded in first.
--- PostgreSQL: claims run at the same time, so each locks what it picks and skips what others have.
+-- One given candidate of a job with its facts; none while changes have to be folded in.
+-- PostgreSQL: concurrent claims lock what they pick and skip locked rows.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -75,8 +70,8 @@ select s.revision, s.notes, s.expired, s.due, f.dataid, f.rank, f.sort_key, f.ep
 from state s left join picked p on true left join candidate_facts f on f.jobid = p.jobid and f.dataid = p.dataid
 
 -- name: claim_take
--- Take candidates: OUT and IN rows RUNNING under a new epoch, the attempt, the event with its receipt.
--- PostgreSQL: one statement is one round trip, and what one part writes the next one reads by RETURNING.
+-- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
+-- PostgreSQL: one statement is one round trip; its parts pass rows on by RETURNING.
 with t as materialized (
     select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, receipt text, inputs text)
 ), gone as (
@@ -109,8 +104,8 @@ with t as materialized (
 select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid = r.runid) as taken from r
 
 -- name: claim_take_one
--- Take one candidate: the same as claim_take.
--- PostgreSQL: one statement is one round trip, and what one part writes the next one reads by RETURNING.
+-- Claim one candidate, like claim_take.
+-- PostgreSQL: one statement is one round trip; its parts pass rows on by RETURNING.
 with gone as (
     delete from candidate where jobid = :jobid and dataid = :dataid
 ), r as (
@@ -139,8 +134,8 @@ with gone as (
 select r.runid, r.dataid, r.epoch, (select count(*) from outs) as taken from r
 
 -- name: end_run
--- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
--- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
+-- End a run that still holds its chunk: the run, its OUT and IN rows, the event. Returns the datasets of the ended chunks.
+-- PostgreSQL: one statement is one round trip; every other part depends on the update of the run (r).
 with r as (
     update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = :detail, exit_code = :exit_code
     where runid = :runid and coalesce(status, '') = 'RUNNING' returning runid
@@ -163,8 +158,8 @@ with r as (
 select outs.datasetid from outs
 
 -- name: end_runs
--- End several attempts that are still ours in the same way: the same as end_run. Answers the run of each chunk that was really ended.
--- PostgreSQL: a list becomes an array before a table is looked at.
+-- End several runs in the same way, like end_run. Returns the run of each ended chunk.
+-- PostgreSQL: a list becomes an array before a table is read.
 with t as materialized (
     select * from json_to_recordset(:runs::json)
         as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, inputs json, outputs json, detail text, exit_code integer)
@@ -192,7 +187,7 @@ with t as materialized (
 select outs.runid from outs
 
 -- name: manifest_put
--- Record what one attempt published: the same as manifests_put.
+-- Insert one manifest, like manifests_put.
 -- PostgreSQL: one statement is one round trip.
 with put as (
     insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
@@ -204,8 +199,8 @@ select i ->> 0, i ->> 1, (i ->> 2)::bigint, :datasetid, :dataid, :version from j
 on conflict do nothing
 
 -- name: manifests_put
--- Record what was published and what it was made from, once: whoever publishes the same epoch again is told that the chunk is no longer theirs.
--- PostgreSQL: a list of objects is a record set with types.
+-- Insert manifests with their lineage; existing versions are unchanged: end_run refuses a second publish of an epoch.
+-- PostgreSQL: a list of objects is read as a typed record set.
 with put as (
     insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
     select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
@@ -220,14 +215,14 @@ from put cross join json_array_elements(put.body::json -> 'inputs') i
 on conflict do nothing
 
 -- name: locations_put
--- Say in another way where versions lie, unless somebody changed it meanwhile.
+-- Rewrite locations of versions, unless they changed concurrently.
 -- PostgreSQL: a list of lists is a set of JSON values.
 update data_manifest m set location = c.value ->> 4 from json_array_elements(:changes::json) c
 where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = (c.value ->> 2)::bigint and m.location = c.value ->> 3
 
 -- name: give_back
--- Undo a claim that the gate refused, or that nobody began: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
--- PostgreSQL: one statement is one round trip; everything else happens only if the attempt (r) still ran.
+-- Undo a claim whose run did not start; a resubmitted chunk becomes RESUBMIT again.
+-- PostgreSQL: one statement is one round trip; every other part depends on the update of the run (r).
 with r as (
     update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
     where runid = :runid and coalesce(status, '') = 'RUNNING' returning runid
@@ -244,8 +239,8 @@ with r as (
 select r.runid from r
 
 -- name: runs_expired
--- Attempts whose lease ran out, with the tries made so far.
--- PostgreSQL: what somebody else rescues right now is left to them.
+-- Runs with an expired lease, and their number of tries.
+-- PostgreSQL: runs that another transaction rescues are skipped.
 select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
@@ -255,8 +250,8 @@ from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r
 for update of r skip locked
 
 -- name: reads_of_pairs
--- The IN rows that jobs hold on given chunks, for one dataid of the job each.
--- An input that is or was consumed for another dataid, by a mapping of before, is not consumed for this one.
+-- The IN rows of jobs for given chunks, each for one dataid of the job.
+-- A row that was consumed for another dataid, under an earlier mapping, does not count.
 -- PostgreSQL: a list is joined by LATERAL.
 select p.jobid, p.dataid, s.status
 from (select p ->> 0 as jobid, p ->> 1 as dataid, p ->> 2 as in_datasetid, p ->> 3 as in_dataid from json_array_elements(:reads::json) p offset 0) p
@@ -265,7 +260,7 @@ cross join lateral (select d.status from datastatus d
                       and not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false) offset 0) s
 
 -- name: ready_inputs_alike
--- How many inputs of many dataids of one job are READY, without those of one dataset, each of which has the dataid of the output; null when anything of them was made or read before.
+-- The number of READY inputs of many dataids of one job with identical mappings, without one dataset; null if any of the outputs or IN rows exist.
 -- PostgreSQL: a list is joined by LATERAL.
 select case
     when exists (select 1 from json_array_elements_text(:outputs::json) o cross join json_each_text(:pairs::json) p
@@ -277,7 +272,7 @@ select case
           where i <> :ready and s.status = 'READY') end as ready
 
 -- name: pair_facts_alike
--- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
+-- The facts that decide about many dataids of one job with identical mappings, grouped by equal facts.
 -- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
 select f.inputs, f.outputs, f.reads, json_object_agg(f.dataid, f.sort_key)::text as pairs
 from (select p.key as dataid, p.value as sort_key,
@@ -292,28 +287,28 @@ from (select p.key as dataid, p.value as sort_key,
 group by f.inputs, f.outputs, f.reads
 
 -- name: candidates_put_alike
--- Write candidates of one job that differ only in their dataid, which stands for * in their inputs.
--- PostgreSQL: a list has json values, which get types.
+-- Write candidates of one job that differ only in their dataid, which replaces * in their inputs.
+-- PostgreSQL: a list has json values, which are cast.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select :jobid, c.key, c.value, :rank::smallint, :state, :not_before, replace(:inputs, '*', c.key) from json_each_text(:pairs::json) c
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: candidates_put
--- Write candidates as they are now.
--- PostgreSQL: a list has json values, which get types.
+-- Insert or update candidates.
+-- PostgreSQL: a list has json values, which are cast.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select c ->> 0, c ->> 1, c ->> 2, (c ->> 3)::smallint, c ->> 4, (c ->> 5)::double precision, c ->> 6 from json_array_elements(:candidates::json) c
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: candidates_drop
--- Remove candidates of one job that may not be taken any more.
+-- Remove candidates of one job.
 -- PostgreSQL: a list becomes an array first.
 delete from candidate where jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: chunks_given
--- The OUT rows of given chunks, with the attempt that holds them.
+-- The OUT rows of given chunks, with the status of their runs.
 -- PostgreSQL: the rows are locked, in one order, until the transaction ends.
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
        (select r.status from run r where r.runid = s.runid) as run_status
@@ -321,31 +316,37 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
 
 -- name: readers_given
--- The relations of jobs to given chunks.
+-- The IN rows of given chunks.
 -- PostgreSQL: a list is read by json_array_elements.
 select s.datasetid, s.dataid, s.jobid, s.status from json_array_elements(:chunks::json) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.locktype = 'IN' offset 0) s
 
 -- name: typed_given
--- Whether somebody changed one of given chunks, and it is still to be folded in.
+-- Whether given chunks have changes that are not folded in yet.
 -- PostgreSQL: a list has json values.
 select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
                and (n.datasetid, n.dataid) in (select c ->> 0, c ->> 1 from json_array_elements(:chunks::json) c)) as typed
 
 -- name: deferred_given
 -- Which of given candidates are deferred.
--- PostgreSQL: the candidates are locked before the status rows, in one order, as a claim does: so that nobody waits in a circle.
+-- PostgreSQL: the candidates are locked before the status rows, in one order, like in a claim, to avoid deadlocks.
 select p.jobid, p.dataid from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
 cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
 where locked.state = 'DEFERRED'
 
 -- name: chunks_put
--- Write OUT rows as the engine decided. Answers how many were written.
--- PostgreSQL: a chunk that somebody began to produce since it was looked for is not written over; a list of objects is a record set with types; timestamps have their default.
-with outs as (
+-- Write OUT rows. Returns how many were written.
+-- PostgreSQL: rows that were inserted or claimed concurrently are not overwritten; a list of objects is read as a typed record set; timestamps have their default.
+with c as materialized (
+    select * from json_to_recordset(:chunks::json) as c (datasetid text, dataid text, jobid text, status text, epoch bigint, version bigint, held text, sort_key text, lower text, upper text, is_new boolean)
+), fresh as (
+    insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal)
+    select c.datasetid, c.dataid, c.jobid, 'OUT', c.status, c.epoch, c.version, 0, c.held, c.sort_key, c.lower, c.upper, 1 from c where c.is_new
+    on conflict (datasetid, dataid) where locktype = 'OUT' do nothing
+    returning 1
+), outs as (
     insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal)
-    select c.datasetid, c.dataid, c.jobid, 'OUT', c.status, c.epoch, c.version, 0, c.held, c.sort_key, c.lower, c.upper, 1
-    from json_to_recordset(:chunks::json) as c (datasetid text, dataid text, jobid text, status text, epoch bigint, version bigint, held text, sort_key text, lower text, upper text)
+    select c.datasetid, c.dataid, c.jobid, 'OUT', c.status, c.epoch, c.version, 0, c.held, c.sort_key, c.lower, c.upper, 1 from c where not c.is_new
     on conflict (datasetid, dataid) where locktype = 'OUT' do update set
         status = excluded.status, epoch = excluded.epoch, version = excluded.version, tries = 0, held = excluded.held, sort_key = excluded.sort_key,
         lowerbound = coalesce(excluded.lowerbound, d.lowerbound), upperbound = coalesce(excluded.upperbound, d.upperbound),
@@ -353,11 +354,11 @@ with outs as (
     where d.status <> 'RUNNING' or d.epoch <= excluded.epoch
     returning 1
 )
-select count(*) as written from outs
+select (select count(*) from fresh) + (select count(*) from outs) as written
 
 -- name: chunks_announce
--- Chunks are there, all with the same version: their OUT rows, and the events that say so. Answers how many rows were written.
--- PostgreSQL: a row that somebody wrote since it was looked for is not written over; one statement is one round trip; the event has the time at which the row was ours, not that at which the transaction began.
+-- Announce chunks with one version: write OUT rows and events. Returns how many rows were written.
+-- PostgreSQL: rows that were written concurrently are not overwritten; one statement is one round trip; events have the time of the lock, not of the begin of the transaction.
 with c as materialized (
     select c ->> 0 as dataid, c ->> 1 as sort_key, c ->> 2 as lower, c ->> 3 as upper from json_array_elements(:chunks::json) c
 ), outs as (
@@ -369,14 +370,14 @@ with c as materialized (
         seal = d.seal + 1, modified = now()
     where d.status = :before
     returning d.dataid
-), told as (
+), announced_events as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
     select 'announced', :datasetid, outs.dataid, :jobid, :runid::bigint, :version::bigint, :before, 'READY', :who, :why, clock_timestamp() from outs
 )
 select count(*) as written from outs
 
 -- name: versions_given
--- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.
+-- The highest version of each given chunk, among manifests, inputs and recalls.
 -- PostgreSQL: a list is joined by LATERAL.
 select c.dataid, max(v.version) as version from (select json_array_elements_text(:dataids::json) as dataid offset 0) c
 cross join lateral (
@@ -387,26 +388,26 @@ group by c.dataid
 
 -- name: events_put
 -- Append events.
--- PostgreSQL: a list of objects is a record set with types; timestamps have their default.
+-- PostgreSQL: a list of objects is read as a typed record set; timestamps have their default.
 insert into event (at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
 select coalesce(at, now()), kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from json_to_recordset(:events::json) as e (at timestamptz, kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint,
     before text, after text, who text, why text, receipt text)
 
 -- name: chunks_mark
--- Mark rows that the engine itself is about to remove, so that no note is taken of it.
+-- Mark rows before the engine removes them, so that the trigger writes no note.
 -- PostgreSQL: a list becomes an array first.
 update datastatus set seal = -1
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
 
 -- name: chunks_forget
--- Remove the rows that were marked; history stays.
+-- Remove the marked rows; history stays.
 -- PostgreSQL: a list becomes an array first.
 delete from datastatus
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
 -- name: readings_given
--- The IN rows that one job holds on given chunks, each for a given dataid of its own; not what it consumed for another one.
+-- The IN rows of one job for given chunks, each for one dataid of the job; rows consumed for another dataid are left out.
 -- PostgreSQL: a list is joined by LATERAL.
 select s.datasetid, s.dataid, s.status
 from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as made from json_array_elements(:chunks::json) c offset 0) c
@@ -415,8 +416,8 @@ cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
                       and not coalesce((select r.dataid <> c.made from run r where r.runid = d.runid), false) offset 0) s
 
 -- name: chunk_sort_keys_put
--- Give chunks their positions in the order.
--- PostgreSQL: a list is joined by LATERAL, and an UPDATE with a list would not be driven by it.
+-- Set the positions of chunks.
+-- PostgreSQL: a list is joined by LATERAL; an UPDATE … FROM would not be driven by the list.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
 from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
@@ -424,13 +425,15 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: chunks_noted
--- Take note of chunks that a person wrote: their positions, and that they are tried anew; the time that was written stays.
--- PostgreSQL: a list is joined by LATERAL, and an UPDATE with a list would not be driven by it.
+-- Complete rows that were written by SQL: set positions and reset tries; a typed time stays.
+-- A READY chunk keeps its run only if that run published it.
+-- PostgreSQL: a list is joined by LATERAL; an UPDATE … FROM would not be driven by the list.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
 from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
-on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1,
+    runid = case when d.status <> 'READY' or exists (select 1 from run r where r.runid = d.runid and r.status = 'READY') then d.runid end
 
 -- name: pool_row
 -- The slots of a pool, its hours, and the time of day.
@@ -438,7 +441,7 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = 
 select slots, options, extract(epoch from clock_timestamp())::double precision as now from pool where poolid = :pool
 
 -- name: span_counts
--- How many chunks each given span of a dataset has, in all and by status other than READY; counting stops at :most.
+-- The number of chunks in each given span, in total and by status other than READY, counted up to :most.
 -- PostgreSQL: a list has json values with their positions.
 select
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
@@ -466,7 +469,7 @@ select
 from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
 
 -- name: span_chunks
--- How many chunks each given span of a dataset has, whatever their status; counting stops at :most.
+-- The number of chunks in each given span, counted up to :most.
 -- PostgreSQL: a list has json values with their positions.
 select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
                                and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as chunks
@@ -483,7 +486,7 @@ cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
 limit :most
 
 -- name: members_put
--- Give chunks to an incident, unless they belong to one of its kind already.
+-- Add chunks to an incident, unless they belong to one of its kind.
 -- PostgreSQL: a list has json values.
 insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
 select :kind, c ->> 0, c ->> 1, :incidentid::bigint, (c ->> 2)::bigint from json_array_elements(:chunks::json) c
@@ -496,8 +499,8 @@ select c.datasetid, c.dataid from json_array_elements(:chunks::json) g
 join incident_chunk c on c.kind = :kind and c.datasetid = g ->> 0 and c.dataid = g ->> 1
 
 -- name: unsettled_between
--- Chunks that are not READY, in given spans of datasets, whatever their status.
--- PostgreSQL: a list is joined by LATERAL; for a status that is not written out it would rather read all chunks of the span.
+-- Chunks that are not READY in given spans of datasets.
+-- PostgreSQL: a list is joined by LATERAL; a status that is not a literal would cause a scan of the whole span.
 select s.datasetid, s.dataid, s.status
 from json_array_elements(:spans::json) v
 cross join lateral (
@@ -522,7 +525,7 @@ cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid f
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
 
 -- name: heartbeat
--- Extend the leases of those of these attempts that still hold their chunks.
+-- Extend the leases of these runs, if they still hold their chunks.
 -- PostgreSQL: a list becomes an array.
 update run set lease_until = lease_now() + lease
 where runid = any (array(select json_array_elements_text(:runids::json)::bigint)) and status = 'RUNNING'
@@ -533,13 +536,13 @@ where runid = any (array(select json_array_elements_text(:runids::json)::bigint)
 returning runid, lease_until
 
 -- name: run_logs_put
--- Remember where the logs of attempts are.
--- PostgreSQL: a list has json values, which get types.
+-- Store the log paths of runs.
+-- PostgreSQL: a list has json values, which are cast.
 update run set log = l.value ->> 1
 from json_array_elements(:logs::json) l (value) where run.runid = (l.value ->> 0)::bigint
 
 -- name: inputs_given
--- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
+-- The input chunks of runs, with the manifests of the versions read and the bounds of the chunks.
 -- PostgreSQL: a list has json values with their positions, and is joined by LATERAL.
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
@@ -552,7 +555,7 @@ left join lateral (select d.location, d.format, d.bytes, d.rows, d.span_lower, d
 order by i.position
 
 -- name: datasets_not_encrypted
--- The datasets whose password is none that this program encrypts, from before the database refused them.
+-- Datasets with a plain-text password, stored before the schema refused that.
 -- PostgreSQL: the pattern is a regular expression.
 select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
     (encryptedpass ~ '^odf[12]:[A-Za-z0-9_-]+={0,2}$' and length(encryptedpass) between 69 and 16384)
@@ -560,7 +563,7 @@ select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
         and (length(encryptedpass) % 4 = 0 or encryptedpass !~ '='))) order by datasetid
 
 -- name: links_from_given
--- What was ever made from given chunks: which version of which, by whom and when.
+-- The versions that were made from given chunks, by whom and when.
 -- PostgreSQL: a list of lists is a set of JSON values.
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
        (select i.fingerprint from data_manifest i
@@ -571,7 +574,7 @@ left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid a
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
--- What given versions were made from.
+-- The versions that given versions were made from.
 -- PostgreSQL: a list of lists is a set of JSON values.
 select i ->> 0 as in_datasetid, i ->> 1 as in_dataid, (i ->> 2)::bigint as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
@@ -582,7 +585,7 @@ cross join json_array_elements(m.body::json -> 'inputs') i
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: inputs_now_given
--- What the current versions of given chunks were made from, one hop up.
+-- The chunks that the current versions of given chunks were made from, one hop upstream.
 -- PostgreSQL: a list of lists is a set of JSON values.
 select s.datasetid, s.dataid, i ->> 0 as in_datasetid, i ->> 1 as in_dataid
 from json_array_elements(:chunks::json) c
@@ -591,7 +594,7 @@ join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.
 cross join json_array_elements(m.body::json -> 'inputs') i
 
 -- name: current_given
--- What given chunks are now, with the content of their current version, and whether that was recalled.
+-- The status of given chunks, with the content of their current version, and whether it is recalled.
 -- PostgreSQL: a list of lists is a set of JSON values.
 select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
 from json_array_elements(:chunks::json) c
@@ -600,8 +603,8 @@ left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid a
 left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
 
 -- name: chunks_then
--- What given chunks were at a moment: what told their status last before and first after, what told their version, and what they are now.
--- A claim that was undone leaves what was there before it; what an IN row says is no status of the chunk.
+-- The state of given chunks at a moment: the last event before and the first after, the last publish, and the current state.
+-- An undone claim leaves the status before it; events of IN rows do not count.
 -- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
@@ -634,14 +637,14 @@ left join lateral (select * from datastatus d where d.datasetid = c.datasetid an
 order by c.position
 
 -- name: chunks_of_events
--- The chunks of given datasets that the events between two are about.
+-- The chunks of given datasets in the events between two eventids.
 -- PostgreSQL: a list becomes an array first.
 select datasetid, dataid from event
 where eventid > :floor and eventid <= :last and dataid is not null
   and datasetid || '' = any (array(select json_array_elements_text(:datasets::json)))
 
 -- name: links_of_versions
--- What was made from given versions: of each at most :n, those with the last dataids.
+-- The versions made from given versions: at most :n of each, with the last dataids.
 -- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null::text as in_fingerprint
 from json_array_elements(:versions::json) c
@@ -653,7 +656,7 @@ left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid a
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: versions_made
--- Who made given versions when: by their manifests, or by the event that announced them.
+-- Who made given versions and when, from their manifests or announcements.
 -- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
 select c ->> 0 as datasetid, c ->> 1 as dataid, (c ->> 2)::bigint as version, coalesce(m.jobid, e.jobid) as jobid,
        coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
@@ -665,8 +668,8 @@ left join lateral (
 where m.version is not null or e.eventid is not null
 
 -- name: superseded_given
--- What given chunks, which have a new version, and given links decide about: standing versions that were made from another version than the current one,
--- with whether its content is the same; and the marks that are there already, with a jobid of ''.
+-- For given chunks with a new version, and given links: current versions that were made from an outdated input version,
+-- with whether the content is the same; and existing stale marks, with a jobid of ''.
 -- PostgreSQL: a list is joined by LATERAL.
 select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
        coalesce((select was.fingerprint from data_manifest was
@@ -693,21 +696,21 @@ from json_array_elements(:chunks::json) c
 cross join lateral (select * from stale k where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 offset 0) k
 
 -- name: stale_clear
--- Forget the marks of given chunks, as products and as inputs, before they are written anew.
--- PostgreSQL: both in one statement.
+-- Remove the stale marks of given chunks, as products and as inputs.
+-- PostgreSQL: both deletes are one statement.
 with c as materialized (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c)
 delete from stale k using c where (k.datasetid = c.datasetid and k.dataid = c.dataid) or (k.in_datasetid = c.datasetid and k.in_dataid = c.dataid)
 
 -- name: stale_put
--- Mark versions that were made from what is no longer current.
+-- Insert stale marks.
 -- PostgreSQL: a list of lists is a set of JSON values.
 insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
 select k ->> 0, k ->> 1, (k ->> 2)::bigint, k ->> 3, k ->> 4, (k ->> 5)::bigint from json_array_elements(:marks::json) k
 on conflict (datasetid, dataid, in_datasetid, in_dataid) do update set version = excluded.version, in_version = excluded.in_version
 
 -- name: stale_chunks
--- Every chunk whose current version was made from what is no longer current, however far upstream, at most n; outputs of jobs that ignore it are not asked.
--- PostgreSQL: the list of a recursion is looked up by LATERAL.
+-- At most n chunks whose current version is stale, directly or through an input; outputs of jobs that ignore new versions are left out.
+-- PostgreSQL: the rows of a recursion are joined by LATERAL.
 with recursive found (datasetid, dataid, version, is_direct) as (
     select k.datasetid, k.dataid, k.version, 1 from stale k
     cross join lateral (select 1 from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
@@ -725,7 +728,7 @@ from (select datasetid, dataid, max(is_direct) as is_direct from first group by 
 cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
 
 -- name: stale_marks_given
--- Why given chunks are stale themselves: what they were made from, and what stands there now.
+-- Why given chunks are stale themselves: the input versions that they were made from, and the current ones.
 -- PostgreSQL: a list is joined by LATERAL.
 select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
 from json_array_elements(:chunks::json) c
@@ -736,18 +739,18 @@ cross join lateral (select d.version from datastatus d where d.datasetid = k.in_
 order by 1, 2, 4, 5
 
 -- name: remake_put
--- Remember that chunks are RESUBMIT only because what they were made from is newer.
+-- Record that chunks are RESUBMIT only because an input is newer.
 -- PostgreSQL: a list of lists is a set of JSON values.
 insert into remake (datasetid, dataid, version) select r ->> 0, r ->> 1, (r ->> 2)::bigint from json_array_elements(:chunks::json) r
 on conflict (datasetid, dataid) do update set version = excluded.version
 
 -- name: remake_drop
--- Forget it.
+-- Remove such records.
 -- PostgreSQL: a list of lists is a set of JSON values.
 delete from remake r using json_array_elements(:chunks::json) c where r.datasetid = c ->> 0 and r.dataid = c ->> 1
 
 -- name: remakes_from_given
--- The chunks that wait to be made again, and were made from given chunks; not where somebody typed something that is still to be folded in.
+-- Chunks recorded by remake_put that were made from given chunks; without chunks with changes that are not folded in yet.
 -- PostgreSQL: a list is joined by LATERAL, and the rows are locked, in one order.
 select r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
 from (select distinct r.datasetid, r.dataid, r.version from json_array_elements(:chunks::json) c
@@ -759,22 +762,22 @@ cross join lateral (select d.jobid, d.epoch, d.sort_key from datastatus d where 
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 
 -- name: recalled_put
--- Remember that versions were called back.
+-- Record recalled versions.
 -- PostgreSQL: a list of lists is a set of JSON values.
 insert into recalled (datasetid, dataid, version, who, why)
 select r ->> 0, r ->> 1, (r ->> 2)::bigint, :who, :why from json_array_elements(:versions::json) r
 on conflict do nothing
 
 -- name: recalled_given
--- Which versions of given chunks were called back, by whom, why and when.
+-- The recalled versions of given chunks: by whom, why and when.
 -- PostgreSQL: a list is joined by LATERAL.
 select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from json_array_elements(:chunks::json) c
 cross join lateral (select * from recalled r where r.datasetid = c ->> 0 and r.dataid = c ->> 1 offset 0) r
 order by 1, 2, 3
 
 -- name: made_from_version
--- Every version that was made from one version of a chunk, or from one with the same content, however far downstream, and that version itself; at most n.
--- PostgreSQL: the list of a recursion is looked up by LATERAL.
+-- A version, and every version downstream of it or of a version with the same content; at most n.
+-- PostgreSQL: the rows of a recursion are joined by LATERAL.
 with recursive found (datasetid, dataid, version) as (
     select :datasetid::text, :dataid::text, :version::bigint
     union
@@ -790,8 +793,8 @@ with recursive found (datasetid, dataid, version) as (
 select datasetid, dataid, version from found limit :n
 
 -- name: descendants
--- Which standing versions were made from any version of a chunk, and from those, at most n; each with what it was made from.
--- PostgreSQL: the list of a recursion is looked up by LATERAL.
+-- At most n current versions downstream of any version of a chunk, each with its input.
+-- PostgreSQL: the rows of a recursion are joined by LATERAL.
 with recursive found (datasetid, dataid, version, in_datasetid, in_dataid, in_version) as (
     select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
     from made_from f
@@ -809,8 +812,8 @@ cross join lateral (select * from datastatus d where d.datasetid = f.datasetid a
 left join lateral (select * from data_manifest d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.version = f.version offset 0) m on true
 
 -- name: run_counts
--- How attempts ended, and how long they took: those between two numbers, and given ones that ran when they were counted.
--- PostgreSQL: a list is read by json_array_elements_text, and times have a type.
+-- Outcomes and durations of runs: those between two runids, and given ones that were running at the last count.
+-- PostgreSQL: a list is read by json_array_elements_text, and timestamps have a type.
 select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
 from (select jobid, status, outcome, is_new, seconds,
              case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
@@ -824,8 +827,8 @@ from (select jobid, status, outcome, is_new, seconds,
 group by jobid, status, outcome, is_new, bucket
 
 -- name: runs_took_given
--- How many seconds the last good runs of given jobs took, among the last runs, at most :n of each.
--- PostgreSQL: a list is read by json_array_elements_text, and times are subtracted.
+-- The durations in seconds of the last successful runs of given jobs, at most :n of each.
+-- PostgreSQL: a list is read by json_array_elements_text, and timestamps are subtracted.
 select t.jobid, t.seconds from (
     select r.jobid, extract(epoch from r.ended - r.started)::double precision as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
     from run r
@@ -851,7 +854,7 @@ cross join lateral (select d.published from data_manifest d
                     where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m
 
 -- name: schemas_back
--- The columns of the current versions of the last chunks of a dataset, the last one first.
+-- The columns of the current versions of the last chunks of a dataset, last one first.
 -- PostgreSQL: a text is cast to json.
 select s.dataid, m.version, m.published, m.body::json ->> 'schema' as columns
 from (select datasetid, dataid, version, sort_key from datastatus

@@ -1,7 +1,7 @@
--- What is asked about the past.
+-- Queries about the history.
 
 -- name: last_changes_given
--- What given chunks are now, how their last attempt ended, and who changed them last, and why; answers of the five questions change nothing.
+-- The state of given chunks, the outcome of their last run, and their last change with author and reason; receipts are not changes.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, r.outcome, r.detail, e.who, e.why
 from json_each(:chunks) c
@@ -11,8 +11,8 @@ left join event e on e.eventid = (select l.eventid from event l where l.dataseti
                                   and l.kind not in ('refused', 'admitted') order by l.eventid desc limit 1)
 
 -- name: history_stretch
--- Events of a stretch, newest first: of these kinds, datasets, jobs (or what those write), statuses and authors, where any are given.
--- SQLite: lists are read by json_each; + keeps it on the order of events.
+-- Events of a range, newest first, filtered by kinds, datasets, jobs (or their outputs), statuses and authors, where given.
+-- SQLite: lists are read by json_each; + keeps the scan in event order.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from event e
@@ -25,7 +25,7 @@ where e.eventid < :before and e.eventid > :floor
 order by e.eventid desc limit :n
 
 -- name: history_of_kinds
--- The newest events of each of given kinds, newest first.
+-- The newest events of each given kind, newest first.
 -- SQLite: lists are read by json_each; the condition on kind names the partial index.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
@@ -38,7 +38,7 @@ order by e.eventid desc
 
 -- name: history_of_datasets
 -- The newest events of given datasets, newest first.
--- SQLite: lists are read by json_each; the numbers come from the index alone.
+-- SQLite: lists are read by json_each; eventids are read from a covering index.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from event e
@@ -49,7 +49,7 @@ order by e.eventid desc
 
 -- name: history_of_chunks
 -- The newest events of given chunks, newest first.
--- SQLite: lists are read by json_each; the numbers come from the index alone.
+-- SQLite: lists are read by json_each; eventids are read from a covering index.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from event e

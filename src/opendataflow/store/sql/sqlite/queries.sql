@@ -1,45 +1,40 @@
--- Queries that SQLite has to say in its own way: lists travel as JSON through json_each, a query may hold several
--- statements, and nothing needs a row lock because a writing transaction is alone.
--- CROSS JOIN is SQLite's way to say that the list drives and the tables are looked up, whatever the planner estimates.
+-- SQLite variants: lists are JSON, read by json_each; a query may consist of several
+-- statements; row locks are not needed because a write transaction locks the file.
+-- CROSS JOIN fixes the join order: the list drives, and tables are looked up by key, whatever the planner estimates.
 
 -- name: other_tables
--- What is there that is no store's, while the store is not.
--- SQLite: what there is, is told by sqlite_master.
+-- Tables of other programs, in a database without a store.
+-- SQLite: the catalogue is sqlite_master.
 select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'
 and not exists (select 1 from pragma_table_info('migration') where name = 'checksum')
 order by name
 
 -- name: has_schema
--- Whether the table of migrations exists, and is ours.
--- SQLite: what there is, is told by pragmas.
+-- Whether the table of migrations exists and belongs to a store.
+-- SQLite: the catalogue is read by pragmas.
 select exists (select 1 from pragma_table_info('migration') where name = 'checksum') as has_schema
 
 -- name: columns
 -- Every column of every table, and every view.
--- SQLite: what there is, is told by pragmas; the columns of a view are not, while a table is missing.
+-- SQLite: the catalogue is read by pragmas; columns of a view are unavailable while a table is missing.
 select t.name as relation, c.name as "column" from sqlite_master t join pragma_table_info(t.name) c
 where t.type = 'table' and t.name not like 'sqlite_%'
 union all
 select name, '' from sqlite_master where type = 'view'
 
--- name: migration_table
--- The table that remembers which migrations were applied.
--- SQLite: it has no type for timestamps.
-create table if not exists migration (number integer primary key, name text not null, checksum text not null, applied text not null)
-
 -- name: may_define
--- Whether whoever is connected may register datasets and jobs.
--- SQLite: whoever may write the file may write everything in it.
+-- Whether the role may register datasets and jobs.
+-- SQLite: a writable file is writable as a whole.
 select true as may
 
 -- name: may_mark
--- Whether whoever is connected may mark a job as broken, or as put right.
--- SQLite: whoever may write the file may write everything in it.
+-- Whether the role may record a job as broken or repaired.
+-- SQLite: a writable file is writable as a whole.
 select true as may
 
 -- name: claim_pick
--- The first n claimable candidates of a job with their facts; none while something has to be folded in first.
--- SQLite: a writing transaction is alone, so the candidates need no lock.
+-- The first n claimable candidates of a job with their facts; none while changes have to be folded in.
+-- SQLite: a write transaction locks the file, so the candidates need no lock.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -55,8 +50,8 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 order by f.rank, f.sort_key
 
 -- name: claim_pick_dataid
--- One given candidate of a job with its facts; none while something has to be folded in first.
--- SQLite: a writing transaction is alone, so the candidate needs no lock.
+-- One given candidate of a job with its facts; none while changes have to be folded in.
+-- SQLite: a write transaction locks the file, so the candidate needs no lock.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -71,8 +66,8 @@ select s.revision, s.notes, s.expired, s.due, f.dataid, f.rank, f.sort_key, f.ep
 from state s left join picked p on true left join candidate_facts f on f.jobid = p.jobid and f.dataid = p.dataid
 
 -- name: claim_take
--- Take candidates: OUT and IN rows RUNNING under a new epoch, the attempt, the event with its receipt.
--- SQLite: a statement that writes cannot be part of another one; defaults are given because now() is ours and not the table's.
+-- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
+-- SQLite: a CTE cannot write; defaults are given because now() is a function of this program.
 delete from candidate where jobid = :jobid and dataid in (select value ->> 'dataid' from json_each(:takes));
 insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
 select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.value ->> 'inputs', now()
@@ -108,8 +103,8 @@ from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
 
 -- name: claim_take_one
--- Take one candidate: the same as claim_take.
--- SQLite: a statement that writes cannot be part of another one; defaults are given because now() is ours and not the table's.
+-- Claim one candidate, like claim_take.
+-- SQLite: a CTE cannot write; defaults are given because now() is a function of this program.
 delete from candidate where jobid = :jobid and dataid = :dataid;
 insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
 values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs, now());
@@ -138,8 +133,8 @@ select r.runid, r.dataid, r.epoch,
 from run r where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
 
 -- name: end_run
--- End an attempt that is still ours: the attempt, its OUT and IN rows, the event. Answers the chunks that were really ended.
--- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
+-- End a run that still holds its chunk: the run, its OUT and IN rows, the event. Returns the datasets of the ended chunks.
+-- SQLite: a CTE cannot write, so each statement checks that the run is still running; the run row is updated last.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
 select :kind, s.datasetid, s.dataid, :jobid, :runid, :epoch, 'RUNNING', :out_status, :owner, :detail, now()
 from json_each(:outputs) o
@@ -161,8 +156,8 @@ update run set status = :run_status, ended = now(), lease_until = null, outcome 
 where runid = :runid and status = 'RUNNING'
 
 -- name: end_runs
--- End several attempts that are still ours in the same way: the same as end_run. Answers the run of each chunk that was really ended.
--- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
+-- End several runs in the same way, like end_run. Returns the run of each ended chunk.
+-- SQLite: a CTE cannot write, so each statement checks that the run is still running; the run row is updated last.
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, at)
 select :kind, s.datasetid, s.dataid, r.jobid, r.runid, s.epoch, 'RUNNING', :out_status, t.value ->> 'owner', t.value ->> 'detail', now()
 from json_each(:runs) t
@@ -188,8 +183,8 @@ update run set status = :run_status, ended = now(), lease_until = null, outcome 
 from json_each(:runs) t where run.runid = t.value ->> 'runid' and run.status = 'RUNNING'
 
 -- name: manifest_put
--- Record what one attempt published: the same as manifests_put.
--- SQLite: a statement that writes cannot be part of another one.
+-- Insert one manifest, like manifests_put.
+-- SQLite: a CTE cannot write.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body, now())
 on conflict (datasetid, dataid, version) do nothing;
@@ -197,8 +192,8 @@ insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid,
 select i.value ->> 0, i.value ->> 1, i.value ->> 2, :datasetid, :dataid, :version from json_each(:body, '$.inputs') i
 
 -- name: manifests_put
--- Record what was published and what it was made from, once: whoever publishes the same epoch again is told that the chunk is no longer theirs.
--- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
+-- Insert manifests with their lineage; existing versions are unchanged: end_run refuses a second publish of an epoch.
+-- SQLite: a list of objects is read by json_each; WHERE TRUE separates ON CONFLICT from a join.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
        m.value ->> 'format', m.value ->> 'bytes', m.value ->> 'rows', m.value ->> 'span_lower', m.value ->> 'span_upper',
@@ -211,14 +206,14 @@ select i.value ->> 0, i.value ->> 1, i.value ->> 2, m.value ->> 'datasetid', m.v
 from json_each(:manifests) m cross join json_each(m.value ->> 'body', '$.inputs') i
 
 -- name: locations_put
--- Say in another way where versions lie, unless somebody changed it meanwhile.
+-- Rewrite locations of versions, unless they changed concurrently.
 -- SQLite: a list of lists is read by json_each.
 update data_manifest set location = c.value ->> 4 from json_each(:changes) c
 where datasetid = c.value ->> 0 and dataid = c.value ->> 1 and version = c.value ->> 2 and location = c.value ->> 3
 
 -- name: give_back
--- Undo a claim that the gate refused, or that nobody began: nothing was launched, so a resubmitted chunk becomes RESUBMIT again.
--- SQLite: a statement that writes cannot be part of another one, so each says for itself that the attempt still runs; it ends last.
+-- Undo a claim whose run did not start; a resubmitted chunk becomes RESUBMIT again.
+-- SQLite: a CTE cannot write, so each statement checks that the run is still running; the run row is updated last.
 update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
 where :was_resubmit and (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
   and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
@@ -230,8 +225,8 @@ update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = 
 where runid = :runid and status = 'RUNNING' returning runid
 
 -- name: runs_expired
--- Attempts whose lease ran out, with the tries made so far.
--- SQLite: a writing transaction is alone, so the attempts need no lock.
+-- Runs with an expired lease, and their number of tries.
+-- SQLite: a write transaction locks the file, so the runs need no lock.
 select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
@@ -239,15 +234,15 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 
 -- name: reads_of_pairs
--- The IN rows that jobs hold on given chunks, for one dataid of the job each.
--- An input that is or was consumed for another dataid, by a mapping of before, is not consumed for this one.
+-- The IN rows of jobs for given chunks, each for one dataid of the job.
+-- A row that was consumed for another dataid, under an earlier mapping, does not count.
 -- SQLite: a list is read by json_each.
 select p.value ->> 0 as jobid, p.value ->> 1 as dataid, s.status from json_each(:reads) p
 cross join datastatus s on s.datasetid = p.value ->> 2 and s.dataid = p.value ->> 3 and s.jobid = p.value ->> 0 and s.locktype = 'IN'
 where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> p.value ->> 1)
 
 -- name: ready_inputs_alike
--- How many inputs of many dataids of one job are READY, without those of one dataset, each of which has the dataid of the output; null when anything of them was made or read before.
+-- The number of READY inputs of many dataids of one job with identical mappings, without one dataset; null if any of the outputs or IN rows exist.
 -- SQLite: a list is read by json_each.
 select case
     when exists (select 1 from json_each(:outputs) o cross join json_each(:pairs) p
@@ -259,7 +254,7 @@ select case
           where i.value <> :ready) end as ready
 
 -- name: pair_facts_alike
--- What decides about many dataids of one job, each of whose inputs has the dataid of the output; those with the same facts come together.
+-- The facts that decide about many dataids of one job with identical mappings, grouped by equal facts.
 -- SQLite: a list is read by json_each, and group_concat joins the statuses.
 select f.inputs, f.outputs, f.reads, json_group_object(f.dataid, f.sort_key) as pairs
 from (select p.key as dataid, p.value as sort_key,
@@ -274,7 +269,7 @@ from (select p.key as dataid, p.value as sort_key,
 group by f.inputs, f.outputs, f.reads
 
 -- name: candidates_put_alike
--- Write candidates of one job that differ only in their dataid, which stands for * in their inputs.
+-- Write candidates of one job that differ only in their dataid, which replaces * in their inputs.
 -- SQLite: a list is read by json_each, and its values need no types.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select :jobid, c.key, c.value, :rank, :state, :not_before, replace(:inputs, '*', c.key) from json_each(:pairs) c
@@ -283,7 +278,7 @@ on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = e
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: candidates_put
--- Write candidates as they are now.
+-- Insert or update candidates.
 -- SQLite: a list is read by json_each, and its values need no types.
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select c.value ->> 0, c.value ->> 1, c.value ->> 2, c.value ->> 3, c.value ->> 4, c.value ->> 5, c.value ->> 6 from json_each(:candidates) c
@@ -292,12 +287,12 @@ on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = e
     not_before = excluded.not_before, inputs = excluded.inputs
 
 -- name: candidates_drop
--- Remove candidates of one job that may not be taken any more.
+-- Remove candidates of one job.
 -- SQLite: a list is read by json_each.
 delete from candidate where jobid = :jobid and dataid in (select value from json_each(:dataids))
 
 -- name: chunks_given
--- The OUT rows of given chunks, with the attempt that holds them.
+-- The OUT rows of given chunks, with the status of their runs.
 -- SQLite: a list is read by json_each, and the rows need no lock.
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status as run_status
 from json_each(:chunks) c
@@ -305,13 +300,13 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 left join run r on r.runid = s.runid
 
 -- name: readers_given
--- The relations of jobs to given chunks.
+-- The IN rows of given chunks.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.jobid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'IN'
 
 -- name: typed_given
--- Whether somebody changed one of given chunks, and it is still to be folded in.
+-- Whether given chunks have changes that are not folded in yet.
 -- SQLite: a list is read by json_each.
 select exists (select 1 from json_each(:chunks) c join note n on n.datasetid = c.value ->> 0 and n.dataid = c.value ->> 1 and n.locktype = 'OUT' and n.who is not null) as typed
 
@@ -322,8 +317,8 @@ select c.jobid, c.dataid from json_each(:pairs) p
 cross join candidate c on c.jobid = p.value ->> 0 and c.dataid = p.value ->> 1 and c.state = 'DEFERRED'
 
 -- name: chunks_put
--- Write OUT rows as the engine decided. Answers how many were written.
--- SQLite: a list of objects is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
+-- Write OUT rows. Returns how many were written.
+-- SQLite: a list of objects is read by json_each; WHERE TRUE separates ON CONFLICT from a join.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, tries, held, sort_key, lowerbound, upperbound, seal, modified)
 select c.value ->> 'datasetid', c.value ->> 'dataid', c.value ->> 'jobid', 'OUT', c.value ->> 'status', c.value ->> 'epoch', c.value ->> 'version',
        0, c.value ->> 'held', c.value ->> 'sort_key', c.value ->> 'lower', c.value ->> 'upper', 1, now()
@@ -336,8 +331,8 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
 select json_array_length(:chunks) as written
 
 -- name: chunks_announce
--- Chunks are there, all with the same version: their OUT rows, and the events that say so. Answers how many rows were written.
--- SQLite: a list is read by json_each, and a statement that writes cannot be part of another one; WHERE TRUE tells ON CONFLICT from a join.
+-- Announce chunks with one version: write OUT rows and events. Returns how many rows were written.
+-- SQLite: a list is read by json_each, and a CTE cannot write; WHERE TRUE separates ON CONFLICT from a join.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, epoch, version, sort_key, lowerbound, upperbound, seal, modified)
 select :datasetid, c.value ->> 0, :jobid, 'OUT', 'READY', :version, :version, c.value ->> 1, c.value ->> 2, c.value ->> 3, 1, (select now())
 from json_each(:chunks) c
@@ -352,8 +347,8 @@ from json_each(:chunks) c;
 select json_array_length(:chunks) as written
 
 -- name: versions_given
--- The highest version that each of given chunks ever had, if it had one: as a manifest, as an input, or recalled.
--- SQLite: a list is read by json_each, and a column of numbers may hold a text, which is no version.
+-- The highest version of each given chunk, among manifests, inputs and recalls.
+-- SQLite: a list is read by json_each; a numeric column may hold text, which is not a version.
 select v.dataid, max(v.version) as version from (
     select m.dataid, m.version from json_each(:dataids) c
     cross join data_manifest m on m.datasetid = :datasetid and m.dataid = c.value and typeof(m.version) = 'integer'
@@ -372,27 +367,27 @@ select e.value ->> 'kind', e.value ->> 'datasetid', e.value ->> 'dataid', e.valu
 from json_each(:events) e
 
 -- name: chunks_mark
--- Mark rows that the engine itself is about to remove, so that no note is taken of it.
+-- Mark rows before the engine removes them, so that the trigger writes no note.
 -- SQLite: a list is read by json_each.
 update datastatus set seal = -1
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype
 
 -- name: chunks_forget
--- Remove the rows that were marked; history stays.
+-- Remove the marked rows; history stays.
 -- SQLite: a list is read by json_each.
 delete from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
 -- name: readings_given
--- The IN rows that one job holds on given chunks, each for a given dataid of its own; not what it consumed for another one.
+-- The IN rows of one job for given chunks, each for one dataid of the job; rows consumed for another dataid are left out.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.status from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
 where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> c.value ->> 2)
 
 -- name: chunk_sort_keys_put
--- Give chunks their positions in the order.
--- SQLite: a list is read by json_each, and an UPDATE with a list would not be driven by it.
+-- Set the positions of chunks.
+-- SQLite: a list is read by json_each; an UPDATE … FROM would not be driven by the list.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
 from json_each(:chunks) c
@@ -401,14 +396,16 @@ where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
 
 -- name: chunks_noted
--- Take note of chunks that a person wrote: their positions, and that they are tried anew; the time that was written stays.
--- SQLite: a list is read by json_each, and an UPDATE with a list would not be driven by it.
+-- Complete rows that were written by SQL: set positions and reset tries; a typed time stays.
+-- A READY chunk keeps its run only if that run published it.
+-- SQLite: a list is read by json_each; an UPDATE … FROM would not be driven by the list.
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
 from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 where true
-on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1,
+    runid = case when d.status <> 'READY' or exists (select 1 from run r where r.runid = d.runid and r.status = 'READY') then d.runid end
 
 -- name: pool_row
 -- The slots of a pool, its hours, and the time of day.
@@ -416,7 +413,7 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = 
 select slots, options, unixepoch('now', 'subsec') as now from pool where poolid = :pool
 
 -- name: span_counts
--- How many chunks each given span of a dataset has, in all and by status other than READY; counting stops at :most.
+-- The number of chunks in each given span, in total and by status other than READY, counted up to :most.
 -- SQLite: a list is read by json_each.
 select
        (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
@@ -444,7 +441,7 @@ select
 from json_each(:spans) v order by v.key
 
 -- name: span_chunks
--- How many chunks each given span of a dataset has, whatever their status; counting stops at :most.
+-- The number of chunks in each given span, counted up to :most.
 -- SQLite: a list is read by json_each.
 select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
                                and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as chunks
@@ -460,8 +457,8 @@ cross join datastatus s indexed by chunks_in_order on s.locktype = 'OUT' and s.d
 limit :most
 
 -- name: members_put
--- Give chunks to an incident, unless they belong to one of its kind already.
--- SQLite: a list is read by json_each; WHERE TRUE tells ON CONFLICT from a join.
+-- Add chunks to an incident, unless they belong to one of its kind.
+-- SQLite: a list is read by json_each; WHERE TRUE separates ON CONFLICT from a join.
 insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
 select :kind, c.value ->> 0, c.value ->> 1, :incidentid, c.value ->> 2 from json_each(:chunks) c
 where true
@@ -474,8 +471,8 @@ select c.datasetid, c.dataid from json_each(:chunks) g
 cross join incident_chunk c on c.kind = :kind and c.datasetid = g.value ->> 0 and c.dataid = g.value ->> 1
 
 -- name: unsettled_between
--- Chunks that are not READY, in given spans of datasets, whatever their status.
--- SQLite: a list is read by json_each; it would rather read all chunks of the span in their order, which the index forbids.
+-- Chunks that are not READY in given spans of datasets.
+-- SQLite: a list is read by json_each; INDEXED BY prevents a scan of the whole span in order.
 select s.datasetid, s.dataid, s.status
 from json_each(:spans) v
 cross join json_each('["RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING"]') w
@@ -490,7 +487,7 @@ select s.datasetid, s.dataid, s.status, s.version, s.runid from json_each(:chunk
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 
 -- name: heartbeat
--- Extend the leases of those of these attempts that still hold their chunks.
+-- Extend the leases of these runs, if they still hold their chunks.
 -- SQLite: a list is read by json_each.
 update run set lease_until = lease_now() + lease
 where runid in (select value from json_each(:runids)) and status = 'RUNNING'
@@ -501,12 +498,12 @@ where runid in (select value from json_each(:runids)) and status = 'RUNNING'
 returning runid, lease_until
 
 -- name: run_logs_put
--- Remember where the logs of attempts are.
+-- Store the log paths of runs.
 -- SQLite: a list is read by json_each.
 update run set log = l.value ->> 1 from json_each(:logs) l where run.runid = l.value ->> 0
 
 -- name: inputs_given
--- The chunks that attempts read, with the manifests of the versions that they read and the bounds of the chunks.
+-- The input chunks of runs, with the manifests of the versions read and the bounds of the chunks.
 -- SQLite: a list is read by json_each.
 select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
@@ -516,7 +513,7 @@ left join data_manifest m on m.datasetid = i.value ->> 1 and m.dataid = i.value 
 order by i.key
 
 -- name: datasets_not_encrypted
--- The datasets whose password is none that this program encrypts, from before the database refused them.
+-- Datasets with a plain-text password, stored before the schema refused that.
 -- SQLite: there are no regular expressions.
 select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
     length(encryptedpass) - length(rtrim(encryptedpass, '=')) > 2 or length(encryptedpass) > 16384 or not (
@@ -525,7 +522,7 @@ select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
             and (length(encryptedpass) % 4 = 0 or instr(encryptedpass, '=') = 0)))) order by datasetid
 
 -- name: links_from_given
--- What was ever made from given chunks: which version of which, by whom and when.
+-- The versions that were made from given chunks, by whom and when.
 -- SQLite: a list is read by json_each.
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
        (select i.fingerprint from data_manifest i
@@ -536,7 +533,7 @@ left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid a
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
--- What given versions were made from.
+-- The versions that given versions were made from.
 -- SQLite: a list is read by json_each.
 select i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid, i.value ->> 2 as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
@@ -548,7 +545,7 @@ where i.type = 'array'
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: inputs_now_given
--- What the current versions of given chunks were made from, one hop up.
+-- The chunks that the current versions of given chunks were made from, one hop upstream.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid
 from json_each(:chunks) c
@@ -558,7 +555,7 @@ cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.
 where i.type = 'array'
 
 -- name: current_given
--- What given chunks are now, with the content of their current version, and whether that was recalled.
+-- The status of given chunks, with the content of their current version, and whether it is recalled.
 -- SQLite: a list is read by json_each.
 select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
 from json_each(:chunks) c
@@ -567,8 +564,8 @@ left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid a
 left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
 
 -- name: chunks_then
--- What given chunks were at a moment: what told their status last before and first after, what told their version, and what they are now.
--- A claim that was undone leaves what was there before it; what an IN row says is no status of the chunk.
+-- The state of given chunks at a moment: the last event before and the first after, the last publish, and the current state.
+-- An undone claim leaves the status before it; events of IN rows do not count.
 -- SQLite: a list is read by json_each.
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
@@ -600,14 +597,14 @@ left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and 
 order by c.key
 
 -- name: chunks_of_events
--- The chunks of given datasets that the events between two are about.
+-- The chunks of given datasets in the events between two eventids.
 -- SQLite: a list is read by json_each.
 select datasetid, dataid from event
 where eventid > :floor and eventid <= :last and dataid is not null and +datasetid in (select value from json_each(:datasets))
 
 -- name: links_of_versions
--- What was made from given versions: of each at most :n, those with the last dataids.
--- SQLite: a list is read by json_each, and each of its versions is asked for in a subquery.
+-- The versions made from given versions: at most :n of each, with the last dataids.
+-- SQLite: a list is read by json_each, and each version is looked up in a subquery.
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null as in_fingerprint
 from json_each(:versions) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
@@ -619,7 +616,7 @@ left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid a
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: versions_made
--- Who made given versions when: by their manifests, or by the event that announced them.
+-- Who made given versions and when, from their manifests or announcements.
 -- SQLite: a list is read by json_each.
 select c.value ->> 0 as datasetid, c.value ->> 1 as dataid, c.value ->> 2 as version, coalesce(m.jobid, e.jobid) as jobid,
        coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
@@ -631,8 +628,8 @@ left join event e on e.eventid = (
 where m.version is not null or e.eventid is not null
 
 -- name: superseded_given
--- What given chunks, which have a new version, and given links decide about: standing versions that were made from another version than the current one,
--- with whether its content is the same; and the marks that are there already, with a jobid of ''.
+-- For given chunks with a new version, and given links: current versions that were made from an outdated input version,
+-- with whether the content is the same; and existing stale marks, with a jobid of ''.
 -- SQLite: a list is read by json_each.
 select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
        coalesce(was.fingerprint = new.fingerprint, false) as is_same
@@ -653,19 +650,19 @@ select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.
 from json_each(:chunks) c cross join stale k on k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1
 
 -- name: stale_clear
--- Forget the marks of given chunks, as products and as inputs, before they are written anew.
+-- Remove the stale marks of given chunks, as products and as inputs.
 -- SQLite: a list is read by json_each.
 delete from stale where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c);
 delete from stale where (in_datasetid, in_dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
 
 -- name: stale_put
--- Mark versions that were made from what is no longer current.
+-- Insert stale marks.
 -- SQLite: a list is read by json_each.
 insert or replace into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
 select k.value ->> 0, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5 from json_each(:marks) k
 
 -- name: stale_chunks
--- Every chunk whose current version was made from what is no longer current, however far upstream, at most n; outputs of jobs that ignore it are not asked.
+-- At most n chunks whose current version is stale, directly or through an input; outputs of jobs that ignore new versions are left out.
 -- SQLite: a list is read by json_each.
 with recursive found (datasetid, dataid, version, is_direct) as (
     select k.datasetid, k.dataid, k.version, true from stale k
@@ -684,7 +681,7 @@ from found f cross join datastatus s on s.datasetid = f.datasetid and s.dataid =
 group by f.datasetid, f.dataid
 
 -- name: stale_marks_given
--- Why given chunks are stale themselves: what they were made from, and what stands there now.
+-- Why given chunks are stale themselves: the input versions that they were made from, and the current ones.
 -- SQLite: a list is read by json_each.
 select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
 from json_each(:chunks) c cross join stale k on k.datasetid = c.value ->> 0 and k.dataid = c.value ->> 1
@@ -693,17 +690,17 @@ cross join datastatus n on n.datasetid = k.in_datasetid and n.dataid = k.in_data
 order by 1, 2, 4, 5
 
 -- name: remake_put
--- Remember that chunks are RESUBMIT only because what they were made from is newer.
+-- Record that chunks are RESUBMIT only because an input is newer.
 -- SQLite: a list is read by json_each.
 insert or replace into remake (datasetid, dataid, version) select r.value ->> 0, r.value ->> 1, r.value ->> 2 from json_each(:chunks) r
 
 -- name: remake_drop
--- Forget it.
+-- Remove such records.
 -- SQLite: a list is read by json_each.
 delete from remake where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
 
 -- name: remakes_from_given
--- The chunks that wait to be made again, and were made from given chunks; not where somebody typed something that is still to be folded in.
+-- Chunks recorded by remake_put that were made from given chunks; without chunks with changes that are not folded in yet.
 -- SQLite: a list is read by json_each.
 select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
 from json_each(:chunks) c
@@ -714,21 +711,21 @@ where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dat
 order by 1, 2
 
 -- name: recalled_put
--- Remember that versions were called back.
+-- Record recalled versions.
 -- SQLite: a list is read by json_each.
 insert or ignore into recalled (datasetid, dataid, version, who, why, at)
 select r.value ->> 0, r.value ->> 1, r.value ->> 2, :who, :why, now() from json_each(:versions) r
 
 -- name: recalled_given
--- Which versions of given chunks were called back, by whom, why and when.
+-- The recalled versions of given chunks: by whom, why and when.
 -- SQLite: a list is read by json_each.
 select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from json_each(:chunks) c
 cross join recalled r on r.datasetid = c.value ->> 0 and r.dataid = c.value ->> 1
 order by 1, 2, 3
 
 -- name: made_from_version
--- Every version that was made from one version of a chunk, or from one with the same content, however far downstream, and that version itself; at most n.
--- SQLite: the limit stands where the list grows.
+-- A version, and every version downstream of it or of a version with the same content; at most n.
+-- SQLite: the limit is inside the recursion.
 with recursive found (datasetid, dataid, version) as (
     select :datasetid, :dataid, :version
     union
@@ -743,8 +740,8 @@ with recursive found (datasetid, dataid, version) as (
 select datasetid, dataid, version from found
 
 -- name: descendants
--- Which standing versions were made from any version of a chunk, and from those, at most n; each with what it was made from.
--- SQLite: the limit stands where the list grows.
+-- At most n current versions downstream of any version of a chunk, each with its input.
+-- SQLite: the limit is inside the recursion.
 with recursive found (datasetid, dataid, version, in_datasetid, in_dataid, in_version) as (
     select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
     from made_from f
@@ -763,8 +760,8 @@ cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and
 left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 
 -- name: run_counts
--- How attempts ended, and how long they took: those between two numbers, and given ones that ran when they were counted.
--- SQLite: a list is read by json_each, and times are texts.
+-- Outcomes and durations of runs: those between two runids, and given ones that were running at the last count.
+-- SQLite: a list is read by json_each, and timestamps are text.
 select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
 from (select jobid, status, outcome, is_new, seconds,
              case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
@@ -778,8 +775,8 @@ from (select jobid, status, outcome, is_new, seconds,
 group by jobid, status, outcome, is_new, bucket
 
 -- name: runs_took_given
--- How many seconds the last good runs of given jobs took, among the last runs, at most :n of each.
--- SQLite: a list is read by json_each, and julianday tells times apart; + keeps it from looking at all runs of a job.
+-- The durations in seconds of the last successful runs of given jobs, at most :n of each.
+-- SQLite: a list is read by json_each, and julianday subtracts timestamps; + prevents a scan of all runs of a job.
 select t.jobid, t.seconds from (
     select r.jobid, (julianday(r.ended) - julianday(r.started)) * 86400.0 as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
     from run r
@@ -803,8 +800,8 @@ from json_each(:versions) i
 cross join data_manifest m on m.datasetid = i.value ->> 0 and m.dataid = i.value ->> 1 and m.version = i.value ->> 2
 
 -- name: schemas_back
--- The columns of the current versions of the last chunks of a dataset, the last one first.
--- SQLite: what is not JSON is left out by json_valid.
+-- The columns of the current versions of the last chunks of a dataset, last one first.
+-- SQLite: json_valid skips malformed JSON.
 select s.dataid, m.version, m.published, case when json_valid(m.body) then m.body ->> '$.schema' end as columns
 from (select datasetid, dataid, version, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s

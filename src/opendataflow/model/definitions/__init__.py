@@ -1,0 +1,1 @@
+"""Define datasets, jobs, partitions, mappings, checks, pools, and the catalogue of all of them."""

@@ -1,0 +1,1 @@
+"""Connect to SQLite and PostgreSQL behind one contract: transactions of named queries, schema, and typed SQL."""

@@ -1,0 +1,300 @@
+"""Claim candidates, and give claimed chunks back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
+from typing import Any, NamedTuple
+
+from ...model import (
+    CLAIMABLE,
+    IN,
+    OUT,
+    READY,
+    RESUBMIT,
+    RUNNING,
+    YES,
+    Catalogue,
+    Consumed,
+    Facts,
+    InputFact,
+    Job,
+    Limit,
+    OutputFact,
+    Receipt,
+    check_dataid,
+    decide,
+)
+from ...model.definitions.ids import is_id
+from .. import records
+from ..drivers.base import Transaction
+from ..records import Claim, input_row
+from ..rows import (
+    CandidateRow,
+    CandidateToTake,
+    ChunkRow,
+    EventRow,
+    OutRow,
+    PickedCandidate,
+    StatusKey,
+    TakenRun,
+    as_objects,
+    compact,
+    receipt_events,
+)
+from . import candidates, status_rows
+from .facts import ONLY_TRACKED, outputs_of, statuses_of
+from .inputs import ChunkId
+from .run_end import lease_lost
+from .steering import recalled_versions
+
+_GIVEN_BACK = "GIVEN_BACK"  # the outcome of a claimed run that never began
+
+
+class ClaimOptions(NamedTuple):
+    """The owner of a claim, its lease (None: the job's), and whether it is forced past the questions.
+
+    `held` are claims that the owner works on; a claim extends their leases rather than expire them.
+    """
+
+    owner: str
+    lease: float | None
+    forced: bool
+    held: Sequence[Claim] = ()
+
+    @property
+    def why(self) -> str | None:
+        """The reason in the claim's event."""
+        return "forced" if self.forced else None
+
+
+class CandidateOutdated(Exception):
+    """A candidate does not match the status rows and has to be derived again."""
+
+
+class LeasesOverdue(Exception):
+    """A lease expired, possibly one of this process."""
+
+
+def prepare_requested(tx: Transaction, catalogue: Catalogue, job: Job, dataid: str, options: ClaimOptions) -> None:
+    """Derive the candidate of a requested dataid; if forced, make it claimable whatever its inputs are."""
+    check_dataid(catalogue.output_partition(job), dataid, job.outputs[0])
+    candidates.derive(tx, catalogue, [(job.jobid, dataid)], requested=True)
+    if options.forced:
+        pair = candidates.pair_of(tx, catalogue, job.jobid, dataid)
+        chunks = status_rows.locked_rows(tx, [(datasetid, dataid) for datasetid in job.outputs])
+        if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
+            row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, pair.inputs)
+            candidates.write(tx, [row])
+
+
+def take(
+    tx: Transaction,
+    catalogue: Catalogue,
+    job: Job,
+    picked: Sequence[PickedCandidate],
+    limits: Sequence[Limit],
+    options: ClaimOptions,
+) -> list[Claim]:
+    """Claim the picked candidates: their chunks become RUNNING."""
+    wanted: dict[str, Facts] = {}
+    takes = []
+    lease = float(options.lease or job.lease)
+    unchecked = ONLY_TRACKED if catalogue.only_tracks(job) else ""
+    for position, candidate in enumerate(picked):
+        dataid = str(candidate.dataid)
+        if not is_id(dataid):
+            raise CandidateOutdated  # not written by this program
+        facts = Facts(
+            job.jobid,
+            dataid,
+            inputs=tuple(starmap(InputFact, json.loads(candidate.inputs))),
+            outputs=_outputs(tx, job, dataid, candidate.rank, options.forced),
+            limits=tuple(limit._replace(taken=limit.taken + position) for limit in limits),
+            partition=catalogue.output_partition(job).type,
+            epoch=candidate.epoch,
+            forced=options.forced,
+            place=unchecked,
+            validated=unchecked,
+        )
+        receipt = decide(facts)
+        if receipt.no is not None:
+            raise CandidateOutdated
+        if not options.forced and any(item.mapping.is_dynamic for item in job.inputs):
+            _lock_inputs(tx, facts)
+        wanted[dataid] = facts
+        takes.append(
+            CandidateToTake(
+                dataid,
+                candidate.epoch,
+                candidate.sort_key,
+                candidate.tries + 1,
+                compact(receipt.to_data()) if options.forced or receipt.verdict == YES else None,
+                _consumed(facts),
+            )
+        )
+    taken = _take(tx, job, takes, lease, options)
+    claims = []
+    for take, candidate in zip(takes, picked, strict=True):
+        run = taken[take.dataid]
+        if run.taken != len(job.outputs):
+            raise CandidateOutdated
+        claims.append(
+            Claim(
+                run.runid,
+                job.jobid,
+                take.dataid,
+                take.epoch,
+                take.inputs,
+                job.outputs,
+                lease,
+                take.tries,
+                candidate.rank == 0,
+                options.forced,
+                options.owner,
+                wanted[take.dataid],
+            )
+        )
+    if options.forced or not job.inputs:  # the chunk may have been READY, or is new to jobs that read `all`
+        chunks = [(name, claim.dataid) for claim in claims for name in claim.outputs]
+        candidates.update_candidates(tx, catalogue, chunks, by_operator=True)
+    return claims
+
+
+def _take(
+    tx: Transaction, job: Job, takes: Sequence[CandidateToTake], lease: float, options: ClaimOptions
+) -> dict[str, TakenRun]:
+    """Begin the runs; returns them by dataid. A single run is inserted without building a list, which is faster."""
+    values = {"pool": job.pool, "owner": options.owner, "lease": lease, "forced": options.forced, "why": options.why}
+    values["outputs"] = compact(job.outputs)
+    if len(takes) == 1:
+        (one,) = takes
+        inputs = compact(list(dict.fromkeys(one.inputs)))
+        rows = tx.fetch(
+            TakenRun._make, "claim_take_one", jobid=job.jobid, **one._asdict() | values | {"inputs": inputs}
+        )
+    else:
+        rows = tx.fetch(TakenRun._make, "claim_take", jobid=job.jobid, takes=as_objects(takes), **values)
+    return {row.dataid: row for row in rows}
+
+
+def _lock_inputs(tx: Transaction, facts: Facts) -> None:
+    """Lock the inputs of a dynamic mapping, which no candidate lock covers, and check that they did not change."""
+    chunks = [(item.datasetid, item.dataid) for item in facts.inputs]
+    tx.lock("lock_inputs", inputs=compact(chunks))
+    now = statuses_of(tx, chunks)
+    if any(now[item[:2]][2:4] != (item.status, item.version) for item in facts.inputs):
+        raise CandidateOutdated
+
+
+def _outputs(tx: Transaction, job: Job, dataid: str, rank: int, forced: bool) -> tuple[OutputFact, ...]:
+    """The outputs before the claim, from the candidate's rank; read from the store if forced or if there are several."""
+    if not forced and (rank or len(job.outputs) == 1):
+        return tuple(OutputFact(name, None if rank else RESUBMIT) for name in job.outputs)
+    return outputs_of(job, dataid, statuses_of(tx, [(name, dataid) for name in job.outputs]))
+
+
+def _consumed(facts: Facts) -> tuple[Consumed, ...]:
+    return tuple(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs)
+
+
+def are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = None) -> bool:
+    """Whether the store has these runs with the same epoch, owner and, if given, status."""
+    for claim in claims:
+        run = tx.first(records.run, "run_row", runid=claim.runid)
+        if run is None or (run.jobid, run.dataid, run.epoch, run.owner) != (
+            claim.jobid,
+            claim.dataid,
+            claim.epoch,
+            claim.owner,
+        ):
+            return False
+        if status not in (None, run.status):
+            return False
+    return True
+
+
+def give_back(
+    tx: Transaction, catalogue: Catalogue, claim: Claim, receipt: Receipt | None, detail: str, wait: float
+) -> None:
+    """Undo a claim. With a receipt, the gate refused it: the candidate is deferred by `wait`. Without one, it never began."""
+    chunks = [(name, claim.dataid) for name in claim.outputs]
+    held = status_rows.locked_rows(tx, chunks)
+    if any((row.status, row.runid) != (RUNNING, claim.runid) for row in held.values()) or len(held) < len(
+        claim.outputs
+    ):
+        raise lease_lost(claim)  # the status was changed by SQL and is not folded in yet
+    forced_from = _rows_before_forced(tx, held) if claim.forced else []
+    is_ours = tx.value(
+        "give_back",
+        runid=claim.runid,
+        jobid=claim.jobid,
+        dataid=claim.dataid,
+        inputs=compact(claim.inputs),
+        outputs=compact(claim.outputs),
+        was_resubmit=claim.was_resubmit or bool(forced_from),
+        outcome=_GIVEN_BACK if receipt is None else receipt.verdict,
+        detail=detail,
+    )
+    if is_ours is None:
+        raise lease_lost(claim)
+    status_rows.put(tx, forced_from)
+    if claim.forced or not claim.was_resubmit:
+        existed = {row.datasetid for row in forced_from}
+        new = [StatusKey(name, claim.dataid, claim.jobid, OUT) for name in claim.outputs if name not in existed]
+        status_rows.remove(tx, new if existed else new + _held_inputs(tx, claim))
+    common: dict[str, Any] = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
+    if receipt is None:
+        events = [
+            EventRow("given back", *chunk, claim.jobid, after=row.held, who=claim.owner, **common)
+            for chunk, row in held.items()
+        ]
+    else:
+        events = receipt_events("refused", claim.outputs, receipt, claim.owner, **common)
+    events += _resubmitted_events(tx, held)
+    tx.run("events_put", events=as_objects(events))
+    if not claim.was_resubmit:  # the chunk is gone again: consumers and readers of `all` are affected
+        candidates.update_candidates(tx, catalogue, chunks, by_operator=True)
+    not_before = tx.value("lease_clock") + wait if wait else 0.0
+    candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
+
+
+def _resubmitted_events(tx: Transaction, held: Mapping[ChunkId, ChunkRow]) -> list[EventRow]:
+    """The events of chunks that became RESUBMIT instead of their status before the claim."""
+    now = status_rows.locked_rows(tx, list(held))
+    why = "the run was given back; another of its outputs is RESUBMIT, or the version was recalled during the run"
+    return [
+        EventRow("resubmitted", *chunk, row.jobid, row.held, now[chunk].status, why=why, epoch=row.epoch)
+        for chunk, row in held.items()
+        if chunk in now and now[chunk].status != row.held
+    ]
+
+
+def _rows_before_forced(tx: Transaction, held: Mapping[ChunkId, ChunkRow]) -> list[OutRow]:
+    """The OUT rows of a forced run's chunks from before the run; a recalled version becomes RESUBMIT, not READY."""
+    recalled = recalled_versions(tx, list(held))
+    return [
+        OutRow(
+            row.datasetid,
+            row.dataid,
+            row.jobid,
+            RESUBMIT if row.held == READY and (*chunk, row.version) in recalled else row.held,
+            row.epoch,
+            row.version,
+            None,
+            row.sort_key,
+        )
+        for chunk, row in held.items()
+        if row.held
+    ]
+
+
+def _held_inputs(tx: Transaction, claim: Claim) -> list[StatusKey]:
+    """The IN rows that this run holds; another run of the job may hold the others."""
+    rows = []
+    for item in claim.inputs:
+        row = tx.first(input_row, "inputs_of_job", datasetid=item.datasetid, dataid=item.dataid, jobid=claim.jobid)
+        if row is not None and row.runid == claim.runid:
+            rows.append(StatusKey(item.datasetid, item.dataid, claim.jobid, IN))
+    return rows

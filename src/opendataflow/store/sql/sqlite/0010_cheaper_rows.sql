@@ -1,1 +1,0 @@
--- Nothing to do: SQLite has always checked the ids of a status row in two halves, which is cheap.

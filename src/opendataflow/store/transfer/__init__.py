@@ -1,0 +1,1 @@
+"""Export and import a store as a file, and import the Java original."""
