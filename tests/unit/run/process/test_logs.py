@@ -7,13 +7,13 @@ import os
 import re
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from opendataflow.errors import BadConfig, BadId, InvalidPath, UnknownRun, UsageError
+from opendataflow.run.process import logs
 from opendataflow.run.process.logs import LogFile, follow, log_of, log_path, read
 
 SECRET = "hunter2-S3cret"
@@ -292,7 +292,7 @@ def test_following_shows_what_is_written_until_the_run_is_over(tmp_path: Path, m
             over.append(True)
 
     writer = writing()
-    monkeypatch.setattr(time, "sleep", lambda seconds: next(writer, None))
+    monkeypatch.setattr(logs, "pause", lambda seconds: next(writer, None))
     seen = list(follow(path, lambda: bool(over)))
     assert "".join(seen) == path.read_text()
     assert len(seen) == 1 + 20 * len("grün\n".encode())
@@ -314,7 +314,7 @@ def test_following_keeps_its_position_when_the_log_is_shortened(
             for part in range(at_once):
                 log.write(lines(10, begin + part * 10))
 
-    monkeypatch.setattr(time, "sleep", write_more)
+    monkeypatch.setattr(logs, "pause", write_more)  # not time.sleep: other threads call that too
     text = "".join(follow(log.path, lambda: bool(over)))
     log.close()
     numbers = [int(number) for number in re.findall(r"^line (\d{8})$", text, re.M)]
