@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import opendataflow.store
 from opendataflow import Store
 from opendataflow.errors import BadTransition, Locked
-from opendataflow.store.engine.steering import TRANSITIONS
+from opendataflow.model.decision.transitions import VERBS
+from opendataflow.store import digest
 from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, put, status
 
 STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
@@ -44,10 +47,46 @@ def say(store: Store, verb: str, dataid: str = "1", **how: Any) -> list[Any]:
 
 
 def test_the_table_of_the_program_is_the_one_that_is_tested() -> None:
-    assert set(TRANSITIONS) == {*METHODS, "recall", "recall and hold"}
     for verb in METHODS:
-        row = TRANSITIONS[verb]
-        assert set(row) == set(BECOMES[verb]), verb
+        assert set(VERBS[verb].becomes) == set(BECOMES[verb]), verb
+
+
+def test_only_one_module_writes_statuses() -> None:
+    writing = ("chunks_put", "chunks_announce", "chunks_forget", "claim_take", "end_run", "give_back")
+    engine = Path(opendataflow.store.__file__).parent
+    writers = {
+        path.name
+        for path in engine.rglob("*.py")
+        for query in writing
+        if f'"{query}' in path.read_text(encoding="utf-8")
+    }
+    assert writers == {"transition.py"}
+
+
+def test_a_verb_on_several_datasets_changes_all_of_them_or_none(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    produce(store, "make", "1")
+    claim_one(store, "make")
+    dumped = dump(store)
+    with pytest.raises(Locked):
+        store.steer("hold", [("raw", "1"), ("product", "2")])
+    assert dump(store) == dumped
+    changed = store.steer("hold", [("raw", "1"), ("product", "1")])
+    assert {change[:2] for change in changed} == {("raw", "1"), ("product", "1")}
+
+
+def test_a_plan_that_differs_from_its_preview_is_refused_inside_the_transaction(store: Store) -> None:
+    chain(store)
+    store.announce("raw", ["1"])
+    seen = digest(store.hold("raw", ["1"], dry_run=True))
+    store.fail_chunks("raw", ["1"])
+    dumped = dump(store)
+    with pytest.raises(BadTransition, match="changed since the preview"):
+        store.hold("raw", ["1"], seen=seen)
+    assert dump(store) == dumped
+    store.hold("raw", ["1"], seen=digest(store.hold("raw", ["1"], dry_run=True)))
+    assert status(store, "raw", "1") == "HOLD"
 
 
 @pytest.mark.parametrize(("verb", "before"), ALLOWED)

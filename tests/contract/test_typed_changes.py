@@ -19,7 +19,7 @@ from opendataflow.insight.why import why
 from opendataflow.model import RetryRule
 from opendataflow.project import Environment, Project
 from opendataflow.store.drivers.base import Transaction
-from opendataflow.store.engine import folding, run_end
+from opendataflow.store.engine import transition
 from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, kinds, produce, status
 
 LONG_AGO = "2020-02-29 12:00:00"
@@ -215,13 +215,15 @@ def test_an_output_whose_row_is_deleted_while_its_run_is_ended_has_its_end_too(
     store.announce("raw", ["1"])
     claim_one(store, "split")
 
+    lose = transition.lose
+
     def late(tx: Transaction, runid: int, *arguments: Any, **named: Any) -> None:
         with opendataflow.open(store.url) as other:
             other.dml("delete from datastatus where datasetid = 'bad' and dataid = '1'")
-        run_end.lose(tx, runid, *arguments, **named)
+        lose(tx, runid, *arguments, **named)
 
     store.dml("update datastatus set status = 'HOLD' where datasetid = 'good'")
-    monkeypatch.setattr(folding, "lose", late)
+    monkeypatch.setattr(transition, "lose", late)
     store.fold_in()
     monkeypatch.undo()
     assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from opendataflow.errors import exit_code_of
-from opendataflow.model import IN_LOCKS, OUT_LOCKS, QUESTIONS, SYNONYMS
+from opendataflow.model import IN_LOCKS, OUT_LOCKS, QUESTIONS, RUNNING, SYNONYMS
+from opendataflow.model.decision.transitions import BACK, GONE, VERBS, Verb
 from opendataflow.model.definitions.mapping import KINDS
 
 PAGE = (Path(__file__).parents[2] / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -37,6 +38,24 @@ def test_the_in_table_of_the_page_is_the_in_table_of_the_code() -> None:
         for status, lock in IN_LOCKS.items()
     }
     assert page == code
+
+
+def test_the_table_of_verbs_of_the_page_is_the_table_of_the_code() -> None:
+    page = {row[0]: row[1:] for row in table_after("### Verbs")}
+    code = {verb: [*(cell(rule, status) for status in OUT_LOCKS), rule.event] for verb, rule in VERBS.items()}
+    assert page == code
+
+
+def cell(rule: Verb, status: str | None) -> str:
+    """What the page says that a verb does to a chunk with this status."""
+    shown = {BACK: "as before", GONE: "no row"}
+    after = rule.becomes.get(status)
+    if status == RUNNING and rule.by_force is not None:
+        return f"{shown.get(rule.by_force, rule.by_force)} with `--force`"
+    if after is None:
+        return "–"
+    by_retry = f" or {rule.by_retry} by the retry rule" if rule.by_retry else ""
+    return shown.get(after, after) + by_retry
 
 
 def test_the_five_questions_have_the_names_and_exit_codes_of_the_page() -> None:

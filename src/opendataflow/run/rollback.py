@@ -18,6 +18,7 @@ def rollback(
     *,
     why: str | None = None,
     dry_run: bool = False,
+    seen: str = "",
 ) -> list[RolledBack]:
     """Check the files of the older version, then make it current; returns the changes."""
     environment = project.environment
@@ -42,4 +43,4 @@ def rollback(
         return planned
     # The version that was checked, even if another one is published meanwhile.
     checked = next(version for name, chunk, _, version in planned if (name, chunk) == (datasetid, dataid))
-    return store.rollback(datasetid, dataid, checked, why=why)
+    return store.rollback(datasetid, dataid, checked, why=why, seen=seen)

@@ -48,14 +48,11 @@ def steer_chunks(
     why: str | None = None,
     force: bool = False,
     dry_run: bool = False,
+    seen: str = "",
 ) -> list[Steered]:
-    """Resubmit, hold, release, fail or forget these chunks."""
-    act = getattr(store, {"fail": "fail_chunks"}.get(verb, verb))
-    return [
-        change
-        for datasetid, dataids in chunks
-        for change in act(datasetid, dataids, why=why, force=force, dry_run=dry_run)
-    ]
+    """Resubmit, hold, release, fail or forget these chunks, all of them or none."""
+    wanted = [(datasetid, dataid) for datasetid, dataids in chunks for dataid in dataids]
+    return store.steer(verb, wanted, why=why, force=force, dry_run=dry_run, seen=seen)
 
 
 def steer(
@@ -100,13 +97,14 @@ def recall(
     cascade: bool = False,
     hold: bool = False,
     dry_run: bool = False,
+    seen: str = "",
 ) -> Recall:
     """Recall bad published data, so that no job reads it again. The reason is required and stored."""
     check_id("dataset", datasetid)
     check_id("dataid", dataid)
     if not dry_run:
         check_reason(why)
-    return store.recall(datasetid, dataid, why=why, cascade=cascade, hold=hold, dry_run=dry_run)
+    return store.recall(datasetid, dataid, why=why, cascade=cascade, hold=hold, dry_run=dry_run, seen=seen)
 
 
 def rollback(
@@ -118,13 +116,14 @@ def rollback(
     *,
     why: str | None = None,
     dry_run: bool = False,
+    seen: str = "",
 ) -> list[RolledBack]:
     """Make an older version of a chunk current again, if its files are unchanged since it was published."""
     from ..run.rollback import rollback
 
     check_id("dataset", datasetid)
     check_id("dataid", dataid)
-    return rollback(store, project, datasetid, dataid, to, why=why, dry_run=dry_run)
+    return rollback(store, project, datasetid, dataid, to, why=why, dry_run=dry_run, seen=seen)
 
 
 # Runs and jobs -------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from ..errors import MissingDependency, UsageError, install_command
 from ..tokens import redacted_reason, shown_address
 from .drivers.base import Backend, Unreadable
-from .engine.announcing import OUTSIDE, FirstAndLast
+from .engine.announcing import FirstAndLast
 from .engine.recalling import Recall
 from .engine.recover import Recovered
+from .engine.transition import OUTSIDE
 from .records import (
     Announced,
     AppliedProject,
@@ -30,6 +31,7 @@ from .records import (
     Run,
     Sample,
     Steered,
+    digest,
 )
 from .rows import UnpublishedAttempt
 from .store import Store
@@ -67,6 +69,7 @@ __all__ = [
     "Store",
     "UnpublishedAttempt",
     "Unreadable",
+    "digest",
     "open_store",
 ]
 

@@ -20,15 +20,17 @@ from ..model import (
     Receipt,
     sort_key,
 )
+from ..model.decision.transitions import LOST
 from ..model.definitions.calendar import comes_by_clock
 from . import records
 from .drivers.base import Backend, Retry, Transaction, Unreadable
 from .engine import candidates, claims, definitions, folding, freshness, limits, run_end
-from .engine.announcing import Announcement, OperatorAct, announce, announce_by_clock
+from .engine.announcing import Announcement, announce, announce_by_clock
 from .engine.claims import ClaimOptions
 from .engine.repeats import wrong_repeat_of
 from .engine.run_end import FinishedRun
 from .engine.steering import steer
+from .engine.transition import OperatorAct
 from .records import Claim, EarlierChunks, ReadRow, Rescued
 from .rows import EventRow, ExtendedLease, PickedCandidate, as_objects, compact, receipt_events
 from .session import Session
@@ -356,15 +358,14 @@ class RunVerbs(Session):
         hold: bool = False,
     ) -> str:
         """End a run that failed or was stopped; returns its chunk's status: FAILED, RESUBMIT or, with hold, HOLD."""
-        run_status = run_end.LOST if outcome == Stopped.name else FAILED
+        run_status = LOST if outcome == Stopped.name else FAILED
 
         def work(tx: Transaction) -> str:
             catalogue = self._locked_catalogue(tx)
             status = run_end.fail(tx, catalogue, claim, outcome, detail, exit_code)
             if not hold:
                 return status
-            act, dataids = OperatorAct(self._who, detail), [claim.dataid]
-            steer(tx, catalogue, "hold", claim.outputs[0], dataids, act, force=False, dry_run=False)
+            steer(tx, catalogue, "hold", [(claim.outputs[0], claim.dataid)], OperatorAct(self._who, detail))
             return HOLD
 
         return self._do(work, is_committed=lambda tx, _: claims.are_runs(tx, [claim], run_status), step="fail")

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import TypedDict, Unpack
 
 from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
 from ..model import READY, RUNNING, Manifest, Pool
 from . import records
 from .drivers.base import ConnectionLost, Retry, Transaction
 from .engine import announcing, definitions, folding, freshness, recalling, run_end, steering, versions
-from .engine.announcing import Announcement, OperatorAct
+from .engine.announcing import Announcement
 from .engine.inputs import ChunkId
 from .engine.recalling import Recall
 from .engine.recover import Recovered, recover
 from .engine.repeats import Repeat
-from .records import Announced, Rescued, RolledBack, Run, Steered
+from .engine.transition import OperatorAct
+from .records import Announced, Rescued, RolledBack, Run, Steered, check_seen
 from .rows import Changes, EventRow, as_objects
 from .session import Session
+
+
+class SteerOptions(TypedDict, total=False):
+    """The options of a verb on chunks, as of `SteerVerbs.steer`."""
+
+    why: str | None
+    force: bool
+    dry_run: bool
+    seen: str
 
 
 def schema_of(datasetid: str) -> str:
@@ -68,88 +79,65 @@ class SteerVerbs(Session):
         act = OperatorAct(self._who, why)
         self._do(lambda tx: announcing.remember_refusal(tx, datasetid, dataid, name, act))
 
-    def _steer(
-        self, verb: str, datasetid: str, dataids: Iterable[str], why: str | None, force: bool, dry_run: bool
+    def steer(
+        self,
+        verb: str,
+        chunks: Iterable[ChunkId],
+        *,
+        why: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        seen: str = "",
     ) -> list[Steered]:
-        selected = _listed(dataids)
+        """Resubmit, hold, release, fail or forget chunks of any number of datasets: all of them or none.
+
+        `seen` is the digest of a preview: a plan that differs from it is refused.
+        """
+        selected = list(dict.fromkeys(chunks))
 
         def work(tx: Transaction) -> list[Steered]:
             catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
-            if datasetid in catalogue.datasets and folding.is_changed_by_sql(
-                tx, steering.lock_chunks(tx, catalogue, datasetid, selected)
-            ):
+            if folding.is_changed_by_sql(tx, steering.lock_chunks(tx, catalogue, selected)):
                 folding.fold(tx, catalogue)  # changes that were committed while this transaction waited for the locks
             act = OperatorAct(self._who, why)
-            changed = steering.steer(tx, catalogue, verb, datasetid, selected, act, force=force, dry_run=dry_run)
+            changed = steering.steer(tx, catalogue, verb, selected, act, force=force, dry_run=dry_run)
+            check_seen(changed, seen)
             if not dry_run:
                 freshness.restore(tx, catalogue, [change[:2] for change in changed if change.after == READY], act.who)
             return changed
 
         return self._do_or_dry_run(work, dry_run, step=verb)
 
-    def resubmit(
-        self,
-        datasetid: str,
-        dataids: Iterable[str],
-        *,
-        why: str | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> list[Steered]:
+    def resubmit(self, datasetid: str, dataids: Iterable[str], **options: Unpack[SteerOptions]) -> list[Steered]:
         """Have chunks produced again, before new chunks."""
-        return self._steer("resubmit", datasetid, dataids, why, force, dry_run)
+        return self.steer("resubmit", _chunks(datasetid, dataids), **options)
 
-    def hold(
-        self,
-        datasetid: str,
-        dataids: Iterable[str],
-        *,
-        why: str | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> list[Steered]:
+    def hold(self, datasetid: str, dataids: Iterable[str], **options: Unpack[SteerOptions]) -> list[Steered]:
         """Set chunks aside: they are neither read nor produced."""
-        return self._steer("hold", datasetid, dataids, why, force, dry_run)
+        return self.steer("hold", _chunks(datasetid, dataids), **options)
 
-    def release(
-        self,
-        datasetid: str,
-        dataids: Iterable[str],
-        *,
-        why: str | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> list[Steered]:
+    def release(self, datasetid: str, dataids: Iterable[str], **options: Unpack[SteerOptions]) -> list[Steered]:
         """Restore the status that held chunks had before."""
-        return self._steer("release", datasetid, dataids, why, force, dry_run)
+        return self.steer("release", _chunks(datasetid, dataids), **options)
 
-    def fail_chunks(
-        self,
-        datasetid: str,
-        dataids: Iterable[str],
-        *,
-        why: str | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> list[Steered]:
+    def fail_chunks(self, datasetid: str, dataids: Iterable[str], **options: Unpack[SteerOptions]) -> list[Steered]:
         """Mark chunks as bad: they are not read until they are produced again."""
-        return self._steer("fail", datasetid, dataids, why, force, dry_run)
+        return self.steer("fail", _chunks(datasetid, dataids), **options)
 
-    def forget(
-        self,
-        datasetid: str,
-        dataids: Iterable[str],
-        *,
-        why: str | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> list[Steered]:
+    def forget(self, datasetid: str, dataids: Iterable[str], **options: Unpack[SteerOptions]) -> list[Steered]:
         """Remove the status of chunks, as if they were never produced; history and epochs stay."""
-        return self._steer("forget", datasetid, dataids, why, force, dry_run)
+        return self.steer("forget", _chunks(datasetid, dataids), **options)
 
     def rollback(
-        self, datasetid: str, dataid: str, to: int | None = None, *, why: str | None = None, dry_run: bool = False
+        self,
+        datasetid: str,
+        dataid: str,
+        to: int | None = None,
+        *,
+        why: str | None = None,
+        dry_run: bool = False,
+        seen: str = "",
     ) -> list[RolledBack]:
         """Make an older published version of a chunk current, by default the previous one, and the chunk READY.
 
@@ -162,6 +150,7 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             act = OperatorAct(self._who, why)
             changed = versions.rollback(tx, catalogue, datasetid, dataid, to, act, dry_run=dry_run)
+            check_seen(changed, seen)
             folding.retry_if_changed(tx, changed)
             if not dry_run:
                 freshness.mark_after_rollback(tx, catalogue, changed, act)
@@ -178,6 +167,7 @@ class SteerVerbs(Session):
         cascade: bool = False,
         hold: bool = False,
         dry_run: bool = False,
+        seen: str = "",
     ) -> Recall:
         """Recall a published version and, with cascade, all versions made from it: jobs no longer read them.
 
@@ -189,13 +179,14 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             options = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
             recall = recalling.recall(tx, catalogue, (datasetid, dataid), OperatorAct(self._who, why), **options)
+            check_seen((recall.versions, recall.changed), seen)
             folding.retry_if_changed(tx, recall.changed)
             return recall
 
         return self._do_or_dry_run(work, dry_run)
 
     def remake(
-        self, chunks: Iterable[tuple[str, str]], *, why: str | None = None, dry_run: bool = False
+        self, chunks: Iterable[ChunkId], *, why: str | None = None, dry_run: bool = False, seen: str = ""
     ) -> list[Steered]:
         """Resubmit READY chunks whose inputs have newer versions.
 
@@ -207,6 +198,7 @@ class SteerVerbs(Session):
             catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
             changed = freshness.remake(tx, catalogue, selected, OperatorAct(self._who, why), dry_run=dry_run)
+            check_seen(changed, seen)
             folding.retry_if_changed(tx, changed)
             return changed
 
@@ -380,6 +372,10 @@ def _put_event(tx: Transaction, kind: str, jobid: str, act: OperatorAct) -> None
 
 def _slots(slots: int | None) -> str:
     return "unlimited" if slots is None else str(slots)
+
+
+def _chunks(datasetid: str, dataids: Iterable[str]) -> list[ChunkId]:
+    return [(datasetid, dataid) for dataid in _listed(dataids)]
 
 
 def _listed(dataids: Iterable[str]) -> list[str]:

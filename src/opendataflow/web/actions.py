@@ -101,11 +101,6 @@ class Action:
         """The first words of a headline, before what is meant."""
         return "Cancel" if self.verb == "cancel" else f"{self.label} of pool" if self.verb == "pool" else self.label
 
-    @property
-    def is_checked(self) -> bool:
-        """Whether it is only done as long as it would still do what was shown."""
-        return self.verb not in ("recover", "pool", "pause", "resume")
-
 
 def _changed(changes: Sequence[Steered], done: str) -> str:
     if not changes:
@@ -129,7 +124,7 @@ def _steering(verb: str, done: str) -> dict[str, Callable[[Store, Project, FormV
 def _steered(store: Store, verb: str, project: Project, given: FormValues) -> list[Steered]:
     chunks = verbs.select_chunks(store, verb, given.selector(project))
     preview.check_number(sum(len(each.dataids) for each in chunks))
-    return verbs.steer_chunks(store, verb, chunks, why=given.why, force=given.has("force"))
+    return verbs.steer_chunks(store, verb, chunks, why=given.why, force=given.has("force"), seen=given.text("seen"))
 
 
 def _foresee_resubmit(store: Store, project: Project, given: FormValues) -> Preview:
@@ -142,7 +137,7 @@ def _resubmit(store: Store, project: Project, given: FormValues) -> str:
     if given.has("stale"):
         stale = verbs.select_stale(store, given.selector(project))
         preview.check_number(len(stale))
-        return _changed(store.remake(stale, why=given.why), "resubmitted")
+        return _changed(store.remake(stale, why=given.why, seen=given.text("seen")), "resubmitted")
     return _changed(_steered(store, "resubmit", project, given), "resubmitted")
 
 
@@ -155,7 +150,7 @@ def _recall(store: Store, project: Project, given: FormValues) -> str:
     how = {"cascade": given.has("cascade"), "hold": given.has("hold")}
     if given.why is None:
         raise UsageError("a recall needs a reason", hint="Say it in a few words, for whoever asks later.")
-    done = verbs.recall(store, given.one("dataset"), given.one("dataid"), why=given.why, **how)
+    done = verbs.recall(store, given.one("dataset"), given.one("dataid"), why=given.why, seen=given.text("seen"), **how)
     return f"No job reads {count(len(done.versions), 'version')} again"
 
 
@@ -165,7 +160,7 @@ def _foresee_rollback(store: Store, project: Project, given: FormValues) -> Prev
 
 def _rollback(store: Store, project: Project, given: FormValues) -> str:
     name, dataid = given.one("dataset"), given.one("dataid")
-    done = verbs.rollback(store, project, name, dataid, _version(given), why=given.why)
+    done = verbs.rollback(store, project, name, dataid, _version(given), why=given.why, seen=given.text("seen"))
     return f"{name} {dataid} is version {done[0].after} now"
 
 

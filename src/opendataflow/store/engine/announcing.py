@@ -8,26 +8,20 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import BadDefinition, Locked
-from ...model import HOLD, PENDING, READY, RUNNING, TYPES, Catalogue, Dataset, Job, Manifest, checked_positions
+from ...model import READY, RUNNING, TYPES, Catalogue, Dataset, Job, Manifest, checked_positions
+from ...model.decision.transitions import VERBS
 from ...model.definitions.calendar import comes_by_clock, period_at, periods_over, unannounced, zone_of
 from .. import records
-from ..drivers.base import Retry, Transaction
+from ..drivers.base import Transaction
 from ..records import Announced
 from ..rows import AnnouncedRow, ChunkRow, EventRow, Status, as_objects, compact, manifest_data
 from ..version_records import Recalled, VersionId, recalled
-from . import candidates, status_rows
+from . import candidates, transition
 from .inputs import ChunkId
 from .repeats import Repeat, refuse_repeat
+from .transition import OUTSIDE, OperatorAct
 
-OUTSIDE = "outside"
 _BATCH = 10_000
-
-
-class OperatorAct(NamedTuple):
-    """Who performs a manual operation, and why, for the history."""
-
-    who: str
-    why: str | None = None
 
 
 class FirstAndLast(NamedTuple):
@@ -70,7 +64,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
     for start in range(0, len(dataids), _BATCH):
         batch = dataids[start : start + _BATCH]
         chunks = [(datasetid, dataid) for dataid in batch]
-        existing_rows = status_rows.locked_rows(tx, chunks)
+        existing_rows = transition.locked_rows(tx, chunks)
         versions = tx.fetch(_Version._make, "versions_given", datasetid=datasetid, dataids=compact(batch))
         newest = {row.dataid: row.version for row in versions}
         recalls = _recalled_versions(tx, chunks) if announcement.manifests else {}
@@ -98,9 +92,7 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
             if before is not None or dataid in newest:  # a forced run may have read the chunk before it existed
                 renewed.append(dataid)
         for (version, jobid, status), rows in groups.items():
-            group = {"version": version, "jobid": jobid, "before": status, **author}
-            if tx.value("chunks_announce", datasetid=datasetid, chunks=compact(rows), **group) < len(rows):
-                raise Retry  # a run claimed a chunk, or another transaction inserted its row
+            transition.announce(tx, datasetid, rows, version=version, jobid=jobid, before=status, **author)
         if published:
             tx.run("manifests_put", manifests=compact(published))
         if written:
@@ -116,7 +108,7 @@ def _needs_write(tx: Transaction, announcement: Announcement, before: ChunkRow) 
     here = f"{announcement.datasetid} {before.dataid}"
     if before.status == RUNNING:
         raise Locked(f"{here} is RUNNING", hint="A run is producing it. Wait until the run ends.")
-    if before.status in (HOLD, PENDING):
+    if before.status not in VERBS["announce"].becomes:
         raise Locked(f"{here} is {before.status}", hint=f"The chunk is set aside. Release it: odf release {here}")
     if announcement.only_new:
         raise Locked(f"{here} exists already", hint=f"See: odf explain {here}")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
 from ...model import (
     CLAIMABLE,
-    IN,
-    OUT,
-    READY,
     RESUBMIT,
     RUNNING,
     YES,
@@ -29,25 +26,18 @@ from ...model import (
 from ...model.definitions.ids import is_id
 from .. import records
 from ..drivers.base import Transaction
-from ..records import Claim, input_row
+from ..records import Claim
 from ..rows import (
     CandidateRow,
     CandidateToTake,
-    ChunkRow,
     EventRow,
-    OutRow,
     PickedCandidate,
-    StatusKey,
-    TakenRun,
-    as_objects,
     compact,
     receipt_events,
 )
-from . import candidates, status_rows
+from . import candidates, transition
 from .facts import ONLY_TRACKED, outputs_of, statuses_of
-from .inputs import ChunkId
 from .run_end import lease_lost
-from .steering import recalled_versions
 
 _GIVEN_BACK = "GIVEN_BACK"  # the outcome of a claimed run that never began
 
@@ -83,7 +73,7 @@ def prepare_requested(tx: Transaction, catalogue: Catalogue, job: Job, dataid: s
     candidates.derive(tx, catalogue, [(job.jobid, dataid)], requested=True)
     if options.forced:
         pair = candidates.pair_of(tx, catalogue, job.jobid, dataid)
-        chunks = status_rows.locked_rows(tx, [(datasetid, dataid) for datasetid in job.outputs])
+        chunks = transition.locked_rows(tx, [(datasetid, dataid) for datasetid in job.outputs])
         if pair is not None and not any(row.status == RUNNING for row in chunks.values()):
             row = CandidateRow(job.jobid, dataid, pair.sort_key, 1, CLAIMABLE, 0, pair.inputs)
             candidates.write(tx, [row])
@@ -134,7 +124,7 @@ def take(
                 _consumed(facts),
             )
         )
-    taken = _take(tx, job, takes, lease, options)
+    taken = transition.begin(tx, job, takes, owner=options.owner, lease=lease, forced=options.forced, why=options.why)
     claims = []
     for take, candidate in zip(takes, picked, strict=True):
         run = taken[take.dataid]
@@ -160,23 +150,6 @@ def take(
         chunks = [(name, claim.dataid) for claim in claims for name in claim.outputs]
         candidates.update_candidates(tx, catalogue, chunks, by_operator=True)
     return claims
-
-
-def _take(
-    tx: Transaction, job: Job, takes: Sequence[CandidateToTake], lease: float, options: ClaimOptions
-) -> dict[str, TakenRun]:
-    """Begin the runs; returns them by dataid. A single run is inserted without building a list, which is faster."""
-    values = {"pool": job.pool, "owner": options.owner, "lease": lease, "forced": options.forced, "why": options.why}
-    values["outputs"] = compact(job.outputs)
-    if len(takes) == 1:
-        (one,) = takes
-        inputs = compact(list(dict.fromkeys(one.inputs)))
-        rows = tx.fetch(
-            TakenRun._make, "claim_take_one", jobid=job.jobid, **one._asdict() | values | {"inputs": inputs}
-        )
-    else:
-        rows = tx.fetch(TakenRun._make, "claim_take", jobid=job.jobid, takes=as_objects(takes), **values)
-    return {row.dataid: row for row in rows}
 
 
 def _lock_inputs(tx: Transaction, facts: Facts) -> None:
@@ -220,30 +193,11 @@ def give_back(
 ) -> None:
     """Undo a claim. With a receipt, the gate refused it: the candidate is deferred by `wait`. Without one, it never began."""
     chunks = [(name, claim.dataid) for name in claim.outputs]
-    held = status_rows.locked_rows(tx, chunks)
+    held = transition.locked_rows(tx, chunks)
     if any((row.status, row.runid) != (RUNNING, claim.runid) for row in held.values()) or len(held) < len(
         claim.outputs
     ):
         raise lease_lost(claim)  # the status was changed by SQL and is not folded in yet
-    forced_from = _rows_before_forced(tx, held) if claim.forced else []
-    is_ours = tx.value(
-        "give_back",
-        runid=claim.runid,
-        jobid=claim.jobid,
-        dataid=claim.dataid,
-        inputs=compact(claim.inputs),
-        outputs=compact(claim.outputs),
-        was_resubmit=claim.was_resubmit or bool(forced_from),
-        outcome=_GIVEN_BACK if receipt is None else receipt.verdict,
-        detail=detail,
-    )
-    if is_ours is None:
-        raise lease_lost(claim)
-    status_rows.put(tx, forced_from)
-    if claim.forced or not claim.was_resubmit:
-        existed = {row.datasetid for row in forced_from}
-        new = [StatusKey(name, claim.dataid, claim.jobid, OUT) for name in claim.outputs if name not in existed]
-        status_rows.remove(tx, new if existed else new + _held_inputs(tx, claim))
     common: dict[str, Any] = {"runid": claim.runid, "epoch": claim.epoch, "before": RUNNING, "why": detail}
     if receipt is None:
         events = [
@@ -252,49 +206,8 @@ def give_back(
         ]
     else:
         events = receipt_events("refused", claim.outputs, receipt, claim.owner, **common)
-    events += _resubmitted_events(tx, held)
-    tx.run("events_put", events=as_objects(events))
-    if not claim.was_resubmit:  # the chunk is gone again: consumers and readers of `all` are affected
-        candidates.update_candidates(tx, catalogue, chunks, by_operator=True)
+    outcome = _GIVEN_BACK if receipt is None else receipt.verdict
+    if not transition.undo(tx, catalogue, claim, held, outcome, detail, events):
+        raise lease_lost(claim)
     not_before = tx.value("lease_clock") + wait if wait else 0.0
     candidates.derive(tx, catalogue, [(claim.jobid, claim.dataid)], not_before=not_before)
-
-
-def _resubmitted_events(tx: Transaction, held: Mapping[ChunkId, ChunkRow]) -> list[EventRow]:
-    """The events of chunks that became RESUBMIT instead of their status before the claim."""
-    now = status_rows.locked_rows(tx, list(held))
-    why = "the run was given back; another of its outputs is RESUBMIT, or the version was recalled during the run"
-    return [
-        EventRow("resubmitted", *chunk, row.jobid, row.held, now[chunk].status, why=why, epoch=row.epoch)
-        for chunk, row in held.items()
-        if chunk in now and now[chunk].status != row.held
-    ]
-
-
-def _rows_before_forced(tx: Transaction, held: Mapping[ChunkId, ChunkRow]) -> list[OutRow]:
-    """The OUT rows of a forced run's chunks from before the run; a recalled version becomes RESUBMIT, not READY."""
-    recalled = recalled_versions(tx, list(held))
-    return [
-        OutRow(
-            row.datasetid,
-            row.dataid,
-            row.jobid,
-            RESUBMIT if row.held == READY and (*chunk, row.version) in recalled else row.held,
-            row.epoch,
-            row.version,
-            None,
-            row.sort_key,
-        )
-        for chunk, row in held.items()
-        if row.held
-    ]
-
-
-def _held_inputs(tx: Transaction, claim: Claim) -> list[StatusKey]:
-    """The IN rows that this run holds; another run of the job may hold the others."""
-    rows = []
-    for item in claim.inputs:
-        row = tx.first(input_row, "inputs_of_job", datasetid=item.datasetid, dataid=item.dataid, jobid=claim.jobid)
-        if row is not None and row.runid == claim.runid:
-            rows.append(StatusKey(item.datasetid, item.dataid, claim.jobid, IN))
-    return rows

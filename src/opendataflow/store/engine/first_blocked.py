@@ -11,8 +11,8 @@ from .. import records
 from ..drivers.base import Transaction
 from ..records import Chunk
 from ..rows import OrderedDataid
-from .announcing import OUTSIDE
 from .facts import statuses_of
+from .transition import OUTSIDE
 
 _MAX_CANDIDATES = 10_000
 _LOOK_BACK = 100_000  # events, among which refused arrivals are looked for

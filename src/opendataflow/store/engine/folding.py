@@ -9,11 +9,10 @@ from ...errors import BadDataid, BadId
 from ...model import FAILED, IN, OUT, READY, RESUBMIT, RUNNING, Catalogue, sort_key, takes_all
 from .. import records
 from ..drivers.base import Retry, Transaction
-from ..rows import ChunkRow, EventRow, Note, OutRow, ReaderStatus, as_objects, compact
-from . import candidates, definitions, freshness, status_rows
+from ..rows import ChunkRow, EventRow, Note, ReaderStatus, as_objects, compact
+from . import candidates, definitions, freshness, transition
 from .inputs import ChunkId
-from .run_end import lose
-from .steering import recalled_versions
+from .transition import OperatorAct, StatusChange
 
 _BATCH = 50_000
 
@@ -64,7 +63,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
         return
     chunks = list(dict.fromkeys(_chunk(note) for note in notes if note.locktype == OUT))
     candidates.lock_candidates(tx, candidates.affected_pairs(catalogue, chunks))
-    rows = list(status_rows.locked_rows(tx, chunks).values())
+    rows = list(transition.locked_rows(tx, chunks).values())
     notes, unfit = _split_notes(tx, notes, rows)
     events = [
         EventRow(
@@ -75,22 +74,17 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     tx.run("events_put", events=as_objects(events))
     tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
     tx.run("remake_drop", chunks=compact(chunks))  # an operator's change replaces a pending remake
-    _resubmit_recalled(tx, rows)
+    _resubmit_recalled(tx, catalogue, rows)
     deleted = {_chunk(note): note for note in notes if _is_deletion(note)}
     _end_lost_runs(tx, notes, rows, deleted)
     _remove_exclusive_reads(tx, catalogue, deleted)
     gone = deleted.keys() - set(map(_id, rows))
     siblings = _siblings(tx, catalogue, {*(_id(row) for row in rows if row.status == RESUBMIT), *gone})
-    status_rows.put(
-        tx,
-        [OutRow(*_id(row), row.jobid, RESUBMIT, row.epoch, row.version, None, row.sort_key) for row in siblings],
-    )
-    why = "another output of its run was resubmitted or removed"
-    resubmitted = [EventRow("resubmitted", *_id(row), row.jobid, row.status, RESUBMIT, why=why) for row in siblings]
-    tx.run("events_put", events=as_objects(resubmitted))
+    act = OperatorAct(None, "another output of its run was resubmitted or removed")
+    transition.transition(tx, catalogue, "resubmit", [StatusChange(_id(row), row, RESUBMIT) for row in siblings], act)
     who = next((str(note.who) for note in notes if note.who is not None), "")
     freshness.restore(tx, catalogue, [_id(row) for row in rows if row.status == READY], who)
-    pairs = candidates.affected_pairs(catalogue, [*chunks, *map(_id, siblings)])
+    pairs = candidates.affected_pairs(catalogue, chunks)
     pairs |= _pairs_of_readings(catalogue, (note for note in notes if note.locktype != OUT))
     candidates.derive(tx, catalogue, pairs)
 
@@ -145,7 +139,7 @@ def _siblings(tx: Transaction, catalogue: Catalogue, given: set[ChunkId]) -> lis
         producer = catalogue.producer(datasetid)
         if producer is not None:
             wanted += [(other, dataid) for other in producer.outputs if (other, dataid) not in given]
-    return [row for row in status_rows.locked_rows(tx, sorted(wanted)).values() if row.status in (READY, FAILED)]
+    return [row for row in transition.locked_rows(tx, sorted(wanted)).values() if row.status in (READY, FAILED)]
 
 
 def _end_lost_runs(
@@ -162,22 +156,17 @@ def _end_lost_runs(
                 gone.add(run.runid)
     for runid, by in lost_by.items():
         why = "the row was deleted by SQL" if runid in gone else "the status was changed by SQL"
-        lose(tx, runid, why, who=by)
+        transition.lose(tx, runid, why, who=by)
 
 
-def _resubmit_recalled(tx: Transaction, rows: Sequence[ChunkRow]) -> None:
+def _resubmit_recalled(tx: Transaction, catalogue: Catalogue, rows: Sequence[ChunkRow]) -> None:
     """Set chunks whose current version is recalled from READY to RESUBMIT."""
     ready = {(*_id(row), row.version): row for row in rows if row.status == READY}
-    recalled = recalled_versions(tx, [key[:2] for key in ready]) if ready else {}
-    found = [(ready[key], row) for key, row in recalled.items() if key in ready]
-    status_rows.put(
-        tx, [OutRow(*_id(row), row.jobid, RESUBMIT, row.epoch, row.version, None, row.sort_key) for row, _ in found]
-    )
-    events = [
-        EventRow("recalled", *_id(row), row.jobid, READY, RESUBMIT, by.who, f"it stays recalled: {by.why}", row.epoch)
-        for row, by in found
-    ]
-    tx.run("events_put", events=as_objects(events))
+    recalled = transition.recalled_versions(tx, [key[:2] for key in ready]) if ready else {}
+    for key in ready.keys() & recalled.keys():
+        by = recalled[key]
+        act = OperatorAct(by.who, f"it stays recalled: {by.why}")
+        transition.transition(tx, catalogue, "recall", [StatusChange(key[:2], ready[key], RESUBMIT)], act)
 
 
 def _is_deletion(note: Note) -> bool:
@@ -190,7 +179,7 @@ def _remove_exclusive_reads(tx: Transaction, catalogue: Catalogue, deleted: Iter
         producer = catalogue.producer(datasetid)
         if producer is not None:
             try:
-                status_rows.remove(tx, status_rows.readings_of(tx, catalogue, producer, [dataid]))
+                transition.remove(tx, transition.readings_of(tx, catalogue, producer, [dataid]))
             except (BadDataid, BadId):
                 continue  # a malformed dataid has no inputs
 

@@ -8,17 +8,16 @@ from ...model import HOLD, PENDING, READY, RERUN, RUNNING, Catalogue, Job
 from ...model.definitions.partition import fitting
 from ..drivers.base import Transaction
 from ..records import Current, LineageLink, RolledBack, Steered, current, link
-from ..rows import EventRow, OutRow, as_objects, compact
+from ..rows import compact
 from ..version_records import Remade, Superseded, VersionId
-from . import candidates, status_rows, steering
-from .announcing import OperatorAct
+from . import candidates, steering, transition
 from .candidates import Statuses
 from .facts import statuses_of
 from .inputs import ChunkId
 from .run_end import FinishedRun
+from .transition import OperatorAct, StatusChange
 
-KEPT = "kept"
-SET_ASIDE_OR_RUNNING = (HOLD, PENDING, RUNNING)
+SET_ASIDE_OR_RUNNING = frozenset((HOLD, PENDING, RUNNING))
 VersionLink = tuple[str, str, int, str, str, int]  # a version, and the input version that it was made from
 
 
@@ -129,35 +128,32 @@ def remake(
     tx: Transaction, catalogue: Catalogue, chunks: Iterable[ChunkId], act: OperatorAct, *, dry_run: bool = False
 ) -> list[Steered]:
     """Resubmit READY chunks whose inputs are newer; `restore` keeps those whose inputs turn out unchanged."""
-    by_dataset: dict[str, list[str]] = {}
-    for datasetid, dataid in dict.fromkeys(chunks):
-        if catalogue.producer(datasetid) is None:
-            continue  # no job produces it
-        by_dataset.setdefault(datasetid, []).append(dataid)
-    changed = []
-    for datasetid, dataids in by_dataset.items():
-        ready = _rerunnable(tx, catalogue, datasetid, dataids)
-        changed += steering.steer(tx, catalogue, "resubmit", datasetid, ready, act, force=False, dry_run=dry_run)
+    rerunnable = _rerunnable(tx, catalogue, dict.fromkeys(chunks))
+    changed = steering.steer(tx, catalogue, "resubmit", rerunnable, act, dry_run=dry_run)
     if changed and not dry_run:
-        rows_by_chunk = status_rows.locked_rows(tx, [(change.datasetid, change.dataid) for change in changed])
+        rows_by_chunk = transition.locked_rows(tx, [(change.datasetid, change.dataid) for change in changed])
         tx.run("remake_put", chunks=compact([(*chunk, row.version) for chunk, row in rows_by_chunk.items()]))
     return changed
 
 
-def _rerunnable(tx: Transaction, catalogue: Catalogue, datasetid: str, dataids: Iterable[str]) -> list[str]:
-    """Those of these READY chunks that can be rerun: valid dataid, and no output of the same run is set aside or running."""
-    fit = list(fitting(catalogue.dataset(datasetid).partition, dataids))
-    group = catalogue.written_together(datasetid)
-    rows_by_chunk = status_rows.locked_rows(tx, [(name, dataid) for dataid in fit for name in group])
-    kept = {dataid for (_, dataid), row in rows_by_chunk.items() if row.status in SET_ASIDE_OR_RUNNING}
+def _rerunnable(tx: Transaction, catalogue: Catalogue, chunks: Iterable[ChunkId]) -> list[ChunkId]:
+    """Those of these chunks that are READY and can be rerun: a job produces them, and nothing else that the same run
+    writes is set aside or running."""
+    products = {
+        (datasetid, dataid): transition.product_of(catalogue, datasetid, dataid)
+        for datasetid, dataid in chunks
+        if catalogue.producer(datasetid) is not None and list(fitting(catalogue.dataset(datasetid).partition, [dataid]))
+    }
+    rows = transition.locked_rows(tx, list(dict.fromkeys(each for product in products.values() for each in product)))
+    statuses = {chunk: row.status for chunk, row in rows.items()}
     return [
-        dataid
-        for dataid in fit
-        if dataid not in kept and (row := rows_by_chunk.get((datasetid, dataid))) and row.status == READY
+        chunk
+        for chunk, product in products.items()
+        if statuses.get(chunk) == READY and not {statuses.get(each) for each in product} & SET_ASIDE_OR_RUNNING
     ]
 
 
-def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], who: str) -> None:
+def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], who: str | None) -> None:
     """Make remade chunks READY again without a run if their inputs are unchanged, and so on downstream."""
     while chunks:
         waiting = tx.fetch(Remade._make, "remakes_from_given", chunks=compact(chunks))
@@ -165,19 +161,11 @@ def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], wh
         kept = _without_pending_siblings(tx, catalogue, [row for row in waiting if VersionId(*row[:3]) in unchanged])
         chunks = [(row.datasetid, row.dataid) for row in kept]
         if kept:
-            status_rows.put(tx, [_ready_row(row) for row in kept])
+            rows = transition.locked_rows(tx, chunks)
             tx.run("remake_drop", chunks=compact(chunks))
-            why = "its inputs have the same content as before"
-            events = [
-                EventRow(KEPT, row.datasetid, row.dataid, row.jobid, "RESUBMIT", READY, who, why, row.epoch)
-                for row in kept
-            ]
-            tx.run("events_put", events=as_objects(events))
-            candidates.update_candidates(tx, catalogue, chunks, by_operator=True)
-
-
-def _ready_row(row: Remade) -> OutRow:
-    return OutRow(row.datasetid, row.dataid, row.jobid, READY, row.epoch, row.version, None, row.sort_key)
+            act = OperatorAct(who, "its inputs have the same content as before")
+            changes = [StatusChange(chunk, rows[chunk], READY) for chunk in chunks]
+            transition.transition(tx, catalogue, "keep", changes, act)
 
 
 def _unchanged(tx: Transaction, versions: Sequence[Remade]) -> set[VersionId]:
@@ -197,17 +185,12 @@ def _unchanged(tx: Transaction, versions: Sequence[Remade]) -> set[VersionId]:
 def _without_pending_siblings(tx: Transaction, catalogue: Catalogue, kept: list[Remade]) -> list[Remade]:
     """Without those whose run wrote another chunk that has to be made again: one run writes all of them."""
     chunks = {(row.datasetid, row.dataid) for row in kept}
-    siblings = {chunk: _siblings(catalogue, *chunk) - chunks for chunk in chunks}
+    siblings = {chunk: set(transition.product_of(catalogue, *chunk)) - chunks for chunk in chunks}
     others = sorted(set().union(*siblings.values()))
     if not others:
         return kept
-    again = {chunk for chunk, row in status_rows.locked_rows(tx, others).items() if row.status != READY}
+    again = {chunk for chunk, row in transition.locked_rows(tx, others).items() if row.status != READY}
     return [row for row in kept if not siblings[row.datasetid, row.dataid] & again]
-
-
-def _siblings(catalogue: Catalogue, datasetid: str, dataid: str) -> set[ChunkId]:
-    producer = catalogue.producer(datasetid)
-    return {(name, dataid) for name in producer.outputs} if producer else set()
 
 
 def _is_unchanged(item: LineageLink, now: Current | None) -> bool:

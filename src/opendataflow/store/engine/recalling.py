@@ -12,10 +12,9 @@ from ..drivers.base import Transaction
 from ..records import Run, Steered
 from ..rows import ChunkRow, EventRow, as_objects, compact
 from ..version_records import VersionId
-from . import candidates, status_rows, steering
-from .announcing import OperatorAct
+from . import candidates, steering, transition
 from .inputs import ChunkId
-from .run_end import lose
+from .transition import OperatorAct
 
 _MOST = 1_000_000
 
@@ -45,27 +44,25 @@ def recall(
         raise BadTransition("today is a built-in dataset and has no published versions", hint="See: odf datasets")
     _lock_against_claims(tx, catalogue, [chunk])
     bad, lost = _versions_and_readers(tx, catalogue, _published(tx, chunk), cascade)
-    rows = status_rows.locked_rows(tx, sorted({version[:2] for version in bad}))
+    rows = transition.locked_rows(tx, sorted({version[:2] for version in bad}))
     current = [version for version in bad if rows.get(version[:2]) and rows[version[:2]].version == version.version]
     current_chunks = [version[:2] for version in current if rows[version[:2]].status != RUNNING]
     verb = "recall and hold" if hold else "recall"
-    changed: list[Steered] = []
-    for name, dataids in _by_dataset(catalogue, current_chunks).items():
-        changed += steering.steer(tx, catalogue, verb, name, dataids, act, force=False, dry_run=dry_run)
+    changed = steering.steer(tx, catalogue, verb, _one_of_each_product(catalogue, current_chunks), act, dry_run=dry_run)
     resubmitted = [
         (name, run.dataid) for run in lost for name in tx.values("outputs_of_run", runid=run.runid, dataid=run.dataid)
     ]
     if not dry_run:
         for run in lost:
-            lose(tx, run.runid, f"an input was recalled by {act.who}: {act.why}", who=act.who)
+            transition.lose(tx, run.runid, f"an input was recalled by {act.who}: {act.why}", who=act.who)
         tx.run("recalled_put", versions=compact(bad), who=act.who, why=act.why or "")
         steered = {(change.datasetid, change.dataid) for change in changed}
         rest = [version for version in bad if version[:2] not in steered or version not in current]
         tx.run("events_put", events=as_objects([_event(version, rows.get(version[:2]), act) for version in rest]))
-    for name, dataids in _by_dataset(catalogue, resubmitted).items():
-        changed += [Steered(name, each, RUNNING, RESUBMIT) for each in dataids]
-        if not dry_run:
-            steering.steer(tx, catalogue, "resubmit", name, dataids, act, force=False, dry_run=False)
+    again = _one_of_each_product(catalogue, resubmitted)
+    changed += [Steered(*each, RUNNING, RESUBMIT) for each in again]
+    if not dry_run:
+        steering.steer(tx, catalogue, "resubmit", again, act)
     return Recall(tuple(bad), tuple(changed), tuple(lost))
 
 
@@ -100,7 +97,7 @@ def _versions_and_readers(
 
 
 def _published(tx: Transaction, chunk: ChunkId) -> VersionId:
-    row = status_rows.locked_rows(tx, [chunk]).get(chunk)
+    row = transition.locked_rows(tx, [chunk]).get(chunk)
     if row is None or not (row.version or row.status == READY):
         state = "was never produced" if row is None else f"is {row.status}, and was never published"
         raise BadTransition(
@@ -121,16 +118,12 @@ def _bad_versions(tx: Transaction, first: VersionId, cascade: bool) -> list[Vers
     return found
 
 
-def _by_dataset(catalogue: Catalogue, chunks: Sequence[ChunkId]) -> dict[str, list[str]]:
-    """The dataids by dataset, with one dataset of each group that one run writes together."""
-    by_dataset: dict[str, list[str]] = {}
-    done: set[tuple[tuple[str, ...], str]] = set()
-    for datasetid, dataid in chunks:
-        group = tuple(catalogue.written_together(datasetid))
-        if (group, dataid) not in done:
-            done.add((group, dataid))
-            by_dataset.setdefault(datasetid, []).append(dataid)
-    return by_dataset
+def _one_of_each_product(catalogue: Catalogue, chunks: Sequence[ChunkId]) -> list[ChunkId]:
+    """One chunk of each product: a verb applies to everything that the same run writes."""
+    first: dict[tuple[ChunkId, ...], ChunkId] = {}
+    for chunk in chunks:
+        first.setdefault(tuple(transition.product_of(catalogue, *chunk)), chunk)
+    return list(first.values())
 
 
 def _event(version: VersionId, row: ChunkRow | None, act: OperatorAct) -> EventRow:

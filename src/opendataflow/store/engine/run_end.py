@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...errors import Cancelled, LeaseLost, Stopped, WrongData
-from ...model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, CheckResult, Consumed, Dataset, Job, Manifest
+from ...model import Catalogue, CheckResult, Dataset, Job, Manifest
 from ...model.decision.remarks import remarks
 from ...model.definitions.checks import WARN
-from .. import records
-from ..drivers.base import PendingRows, Retry, Transaction
+from ..drivers.base import Retry, Transaction
 from ..records import Claim, Rescued, Run
-from ..rows import EventRow, Expired, as_objects, compact, manifest_data
-from . import candidates, status_rows
+from ..rows import Expired, compact, manifest_data
+from . import candidates, transition
 from .inputs import ChunkId
 from .repeats import Product, repeated
 
 LOST = "LOST"
 _NOTHING = Manifest()  # the manifest of data that is only tracked
-
-
-class Ending(NamedTuple):
-    """The statuses and the event that the end of a run writes."""
-
-    kind: str  # the kind of the event
-    run_status: str
-    out_status: str
-    in_status: str
-    outcome: str
-    detail: str | None = None
-    exit_code: int | None = None
 
 
 class FinishedRun(NamedTuple):
@@ -41,56 +27,6 @@ class FinishedRun(NamedTuple):
     claim: Claim
     manifests: Mapping[str, Manifest]
     exit_code: int | None = None
-
-
-def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> list[str]:
-    """End a run; returns the outputs that it still held."""
-    return [str(name) for (name,) in _send_end(tx, run, outputs, ending)()]
-
-
-def _send_end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> PendingRows:
-    inputs: str | Sequence[Consumed] = run.inputs
-    return tx.send(
-        "end_run",
-        runid=run.runid,
-        jobid=run.jobid,
-        dataid=run.dataid,
-        epoch=run.epoch,
-        owner=run.owner,
-        inputs=inputs if isinstance(inputs, str) else compact(inputs),
-        outputs=compact(outputs),
-        **ending._asdict(),
-    )
-
-
-class EndedRun(NamedTuple):
-    """One of several runs that end the same way, with its own detail and exit code."""
-
-    runid: int
-    jobid: str
-    dataid: str
-    epoch: int
-    owner: str | None
-    inputs: Sequence[Consumed]
-    outputs: Sequence[str]
-    detail: str | None
-    exit_code: int | None
-
-
-def _send_publish(tx: Transaction, done: Sequence[FinishedRun]) -> Callable[[], Counter[int]]:
-    """End runs as published; the returned function reads how many outputs each run still held."""
-    published = Ending("published", READY, READY, DONE, READY)
-    if len(done) == 1:
-        (only,) = done
-        published = published._replace(detail=remarks(only.manifests) or None, exit_code=only.exit_code)
-        outputs = _send_end(tx, only.claim, only.claim.outputs, published)
-        return lambda: Counter({only.claim.runid: len(outputs())})
-    runs = [
-        EndedRun(*claim[:4], claim.owner, claim.inputs, claim.outputs, remarks(given) or None, exit_code)
-        for claim, given, exit_code in done
-    ]
-    runids = tx.send("end_runs", runs=as_objects(runs), **published._asdict())
-    return lambda: Counter(runid for (runid,) in runids())
 
 
 class Committed(NamedTuple):
@@ -110,7 +46,7 @@ def commit(
     manifests: list[dict[str, Any]] = []
     chunks: list[ChunkId] = []
     done, wrong = _with_repeats(tx, catalogue, done)
-    held = _send_publish(tx, done)
+    held = transition.publish(tx, [(claim, remarks(given) or None, exit_code) for claim, given, exit_code in done])
     for claim, given, _ in done:
         for datasetid in claim.outputs:
             manifest = given.get(datasetid, _NOTHING)
@@ -202,14 +138,13 @@ def fail(
     job = catalogue.jobs.get(claim.jobid)
     is_stopped = outcome == Stopped.name
     is_retried = job is not None and (is_stopped or (not claim.forced and job.retry.applies(claim.tries, outcome)))
-    out_status = RESUBMIT if is_retried else FAILED
-    kind, run_status = ("stopped", LOST) if is_stopped else ("failed", FAILED)
-    ending = Ending(kind, run_status, out_status, FAILED, outcome, detail, exit_code)
-    if len(end(tx, claim, claim.outputs, ending)) < len(claim.outputs):
+    verb = "stop" if is_stopped else "end as failed"
+    ended = transition.ending(verb, outcome, detail, exit_code, is_retried=is_retried)
+    if len(transition.end(tx, claim, claim.outputs, ended)()) < len(claim.outputs):
         raise lease_lost(claim)
     if job is not None and is_retried:
         _schedule_retry(tx, catalogue, job, claim.dataid, 0 if is_stopped else claim.tries)
-    return out_status
+    return ended.out_status
 
 
 def _schedule_retry(
@@ -228,52 +163,23 @@ def rescue(tx: Transaction, catalogue: Catalogue, n: int = 1000) -> list[Rescued
     for expired in tx.fetch(Expired._make, "runs_expired", n=n):
         job = catalogue.jobs.get(expired.jobid)
         is_retried = job is not None and job.retry.applies(expired.tries, LeaseLost.name)
-        status = RESUBMIT if is_retried else FAILED
         detail = f"the lease of {expired.owner} ran out"
-        outputs = _outputs_claimed(tx, expired)
-        _end_with_events(tx, expired, outputs, Ending("rescued", LOST, status, FAILED, LeaseLost.name, detail))
+        ended = transition.ending("rescue", LeaseLost.name, detail, is_retried=is_retried)
+        outputs = transition.outputs_claimed(tx, expired)
+        transition.end_with_events(tx, expired, outputs, ended)
         chunks = [(name, expired.dataid) for name in {*outputs, *(job.outputs if job else ())}]
         if tx.value("typed_given", chunks=compact(chunks)):
             raise Retry  # fold in the change made by SQL first
         if job is not None and is_retried:
             # The backoff counts from the last heartbeat.
             _schedule_retry(tx, catalogue, job, expired.dataid, expired.tries, waited=expired.lease)
-        rescued.append(Rescued(expired.runid, expired.jobid, expired.dataid, status))
+        rescued.append(Rescued(expired.runid, expired.jobid, expired.dataid, ended.out_status))
     return rescued
-
-
-def lose(tx: Transaction, runid: int | None, detail: str, *, who: str | None = None) -> None:
-    """End a run that no longer holds its chunk, unless it ended already."""
-    tx.lock("lock_runs", runids=compact([runid]))  # waits for a commit in progress
-    lost = tx.first(records.run, "run_row", runid=runid)
-    if lost is not None and lost.status == RUNNING:
-        ending = Ending("lost", LOST, FAILED, FAILED, LeaseLost.name, detail)
-        _end_with_events(tx, lost, _outputs_claimed(tx, lost), ending, who)
-
-
-def _end_with_events(
-    tx: Transaction, run: Run | Expired, outputs: Sequence[str], ending: Ending, who: str | None = None
-) -> None:
-    """End a run; an output with another status keeps it and gets an event with the end of the run."""
-    ended = end(tx, run, outputs, ending)
-    changed = [(name, run.dataid) for name in outputs if name not in ended]
-    if not changed:
-        return
-    common: dict[str, Any] = {"who": who, "why": ending.detail, "epoch": run.epoch, "runid": run.runid}
-    rows = status_rows.locked_rows(tx, changed)
-    statuses = {chunk: rows[chunk].status if chunk in rows else None for chunk in changed}
-    events = [EventRow(ending.kind, *chunk, run.jobid, status, status, **common) for chunk, status in statuses.items()]
-    tx.run("events_put", events=as_objects(events))
 
 
 def cancel(tx: Transaction, run: Run, who: str, why: str | None) -> bool:
     """Cancel a run for an operator; its worker notices at the next heartbeat. False if the run is over."""
     detail = f"cancelled by {who}" + (f": {why}" if why else "")
-    outputs = _outputs_claimed(tx, run)
-    ending = Ending("cancelled", FAILED, FAILED, FAILED, Cancelled.name, detail)
-    return bool(outputs) and len(end(tx, run._replace(owner=who), outputs, ending)) == len(outputs)
-
-
-def _outputs_claimed(tx: Transaction, run: Run | Expired) -> list[str]:
-    """The datasets of the chunks that a run claimed; the job and its rows may have changed since."""
-    return tx.values("outputs_claimed", runid=run.runid, dataid=run.dataid)
+    outputs = transition.outputs_claimed(tx, run)
+    ended = transition.ending("cancel", Cancelled.name, detail)
+    return bool(outputs) and len(transition.end(tx, run._replace(owner=who), outputs, ended)()) == len(outputs)

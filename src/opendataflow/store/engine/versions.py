@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import BadTransition
-from ...model import FAILED, READY, RESUBMIT, RUNNING, Catalogue, check_dataid
+from ...model import FAILED, READY, RUNNING, Catalogue, check_dataid
+from ...model.decision.transitions import VERBS
 from .. import records
 from ..drivers.base import Transaction
 from ..records import Published, RolledBack
-from ..rows import ChunkRow, EventRow, OutRow, as_objects
+from ..rows import ChunkRow, EventRow, as_objects
 from ..version_records import Recalled
-from . import candidates, status_rows
-from .announcing import OUTSIDE, OperatorAct
+from . import transition
+from .inputs import ChunkId
 from .repeats import refuse_repeat, wrong_repeat_of
-from .steering import recalled_versions
+from .transition import OUTSIDE, OperatorAct, StatusChange
 
 _LOOK_BACK = 1000  # in events
 
@@ -36,34 +37,30 @@ def rollback(
     """
     dataset = catalogue.dataset(datasetid)
     check_dataid(dataset.partition, dataid, datasetid)
-    group = catalogue.written_together(datasetid)
-    rows = status_rows.locked_rows(tx, [(name, dataid) for name in group])
-    current = _rollback_row(datasetid, dataid, rows.get((datasetid, dataid)))
+    product = transition.product_of(catalogue, datasetid, dataid)
+    rows = transition.locked_rows(tx, product)
+    current = _rollback_row((datasetid, dataid), rows.get((datasetid, dataid)))
     version = _default_version(tx, current) if to is None else to
-    changed, put, events = [], [], []
-    for name in group:
-        row = _rollback_row(name, dataid, rows.get((name, dataid)))
-        if (row.status, row.version) == (READY, version) and name != datasetid:
+    changed, changes = [], []
+    for chunk in product:
+        row = _rollback_row(chunk, rows.get(chunk))
+        if (row.status, row.version) == (READY, version) and chunk[0] != datasetid:
             continue
         _check_version(tx, catalogue, row, version)
-        put.append(OutRow(name, dataid, row.jobid, READY, row.epoch, version, None, row.sort_key))
         why = f"version {row.version} → {version}" + (f": {act.why}" if act.why else "")
-        events.append(EventRow("rolled back", name, dataid, row.jobid, row.status, READY, act.who, why, row.epoch))
-        changed.append(RolledBack(name, dataid, row.version, version))
+        changes.append(StatusChange(chunk, row, READY, version, why))
+        changed.append(RolledBack(*chunk, row.version, version))
     if not dry_run:
-        status_rows.put(tx, put)
-        tx.run("events_put", events=as_objects(events))
-        if any(event.before != READY for event in events):
-            candidates.update_candidates(tx, catalogue, [(row.datasetid, row.dataid) for row in put], by_operator=True)
+        transition.transition(tx, catalogue, "roll back", changes, act)
     return changed
 
 
-def _rollback_row(datasetid: str, dataid: str, row: ChunkRow | None) -> ChunkRow:
-    if row is None or row.status not in (READY, FAILED, RESUBMIT):
+def _rollback_row(chunk: ChunkId, row: ChunkRow | None) -> ChunkRow:
+    here = " ".join(chunk)
+    if row is None or row.status not in VERBS["roll back"].becomes:
         state = "was never produced" if row is None else f"is {row.status}"
         raise BadTransition(
-            f"{datasetid} {dataid} {state}: rollback needs READY, FAILED or RESUBMIT",
-            hint=f"See: odf explain {datasetid} {dataid}",
+            f"{here} {state}: rollback needs READY, FAILED or RESUBMIT", hint=f"See: odf explain {here}"
         )
     return row
 
@@ -74,7 +71,7 @@ def _default_version(tx: Transaction, current: ChunkRow) -> int:
     published = _published_versions(tx, datasetid, dataid)
     is_withdrawn = current.status != READY and not _was_marked_bad(tx, datasetid, dataid)
     unavailable = removed(tx, datasetid, dataid) | {
-        version for _, _, version in recalled_versions(tx, [(datasetid, dataid)])
+        version for _, _, version in transition.recalled_versions(tx, [(datasetid, dataid)])
     }
     for version in published:
         if (version < current.version or (is_withdrawn and version == current.version)) and version not in unavailable:
@@ -153,7 +150,7 @@ def _check_version(tx: Transaction, catalogue: Catalogue, current: ChunkRow, ver
 
 def _recalled(tx: Transaction, published: Published) -> Recalled | None:
     """The recall of a version, or of another version of the chunk with the same content."""
-    for (datasetid, dataid, version), by in recalled_versions(tx, [published[:2]]).items():
+    for (datasetid, dataid, version), by in transition.recalled_versions(tx, [published[:2]]).items():
         if version == published.version:
             return by
         other = tx.first(records.published, "manifest", datasetid=datasetid, dataid=dataid, version=version)
@@ -169,7 +166,7 @@ def vacuumed(
 
     Rollback to these versions is refused from here on.
     """
-    rows = status_rows.locked_rows(tx, sorted({(datasetid, dataid) for dataid, _ in versions}))
+    rows = transition.locked_rows(tx, sorted({(datasetid, dataid) for dataid, _ in versions}))
     read = {tuple(item) for run in tx.fetch(records.run, "runs_running") for item in run.inputs}
     free, events = [], []
     for dataid, version in versions:

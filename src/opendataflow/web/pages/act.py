@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from ...errors import BadTransition, Forbidden, NoSuchPage, OdfError, UsageError
-from ...steer.preview import Preview
+from ...errors import Forbidden, NoSuchPage, OdfError, UsageError
 from ..actions import ACTIONS, LONGEST_REASON, Action, FormValues
 from ..problems import status_of
 from ..show import Addresses, local, page
@@ -40,20 +39,11 @@ def _acted(request: Request, action: Action, given: FormValues) -> Response:
     site, visitor = site_of(request), request.state.visitor
     try:
         with site.acting(visitor.who) as store:
-            if action.is_checked and given.has("seen"):
-                _refuse_other(action.preview(store, site.project, given), given.text("seen"))
             note = action.act(store, site.project, given)
     except OdfError as problem:
         return _page(request, action, given, problem)
     site.access.leave_note(request.state.arrival, note)
     return RedirectResponse(_next(given), 303)
-
-
-def _refuse_other(now: Preview, seen: str) -> None:
-    if now.seen != seen:
-        raise BadTransition(
-            "something changed since you looked", hint="This is what would happen now. Confirm it if you still want it."
-        )
 
 
 def _page(request: Request, action: Action, given: FormValues, problem: OdfError | None = None) -> Response:

@@ -1,0 +1,65 @@
+"""Define the verbs that change the status of a chunk: the statuses that each applies to, the new status, and the event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .status import DONE, FAILED, HOLD, PENDING, READY, RESUBMIT, RUNNING
+
+LOST = "LOST"  # of a run
+REFUSED = "REFUSED"  # of a run
+BACK = "BACK"  # the status that the chunk had before its claim, or before it was set aside
+GONE = "GONE"  # no row
+
+_SET_ASIDE = (HOLD, PENDING)
+_NOT_RUNNING = (READY, FAILED, RESUBMIT, *_SET_ASIDE)
+
+
+class RunEnd(NamedTuple):
+    """The statuses that the end of a run writes: of the run, and of its IN rows."""
+
+    run: str
+    inputs: str
+
+
+class Verb(NamedTuple):
+    """What a verb does to the OUT row of a chunk; None is no row."""
+
+    event: str  # the kind of the event that records it
+    becomes: Mapping[str | None, str]  # status → new status; every other status is refused
+    by_force: str | None = None  # the new status of a RUNNING chunk that --force takes away from its run
+    by_retry: str | None = None  # the new status by the job's retry rule
+    run_end: RunEnd | None = None  # for verbs that end a run
+
+
+def _each(statuses: tuple[str, ...], after: str) -> dict[str | None, str]:
+    return dict.fromkeys(statuses, after)
+
+
+VERBS: dict[str, Verb] = {
+    # Runs.
+    "claim": Verb("claimed", {None: RUNNING, RESUBMIT: RUNNING}),
+    "claim by force": Verb("claimed", {None: RUNNING, **_each(_NOT_RUNNING, RUNNING)}),
+    "publish": Verb("published", {RUNNING: READY}, run_end=RunEnd(READY, DONE)),
+    "end as failed": Verb("failed", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(FAILED, FAILED)),
+    "stop": Verb("stopped", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
+    "rescue": Verb("rescued", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
+    "lose": Verb("lost", {RUNNING: FAILED}, run_end=RunEnd(LOST, FAILED)),
+    "cancel": Verb("cancelled", {RUNNING: FAILED}, run_end=RunEnd(FAILED, FAILED)),
+    "give back": Verb("given back", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
+    "refuse": Verb("refused", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
+    # Outside producers.
+    "announce": Verb("announced", {None: READY, **_each((READY, FAILED, RESUBMIT), READY)}),
+    # Operators.
+    "resubmit": Verb("resubmitted", _each(_NOT_RUNNING, RESUBMIT), by_force=RESUBMIT),
+    "hold": Verb("held", {None: HOLD, **_each(_NOT_RUNNING, HOLD)}, by_force=HOLD),
+    "release": Verb("released", _each(_SET_ASIDE, BACK), by_force=FAILED),
+    "fail": Verb("failed", {None: FAILED, **_each(_NOT_RUNNING, FAILED)}, by_force=FAILED),
+    "forget": Verb("forgotten", _each(_NOT_RUNNING, GONE), by_force=GONE),
+    "roll back": Verb("rolled back", _each((READY, FAILED, RESUBMIT), READY)),
+    "recall": Verb("recalled", {READY: RESUBMIT, FAILED: FAILED, RESUBMIT: RESUBMIT, HOLD: HOLD, PENDING: PENDING}),
+    "recall and hold": Verb("recalled", {**_each((READY, FAILED, RESUBMIT, HOLD), HOLD), PENDING: PENDING}),
+    # What follows from the content of inputs: a chunk that was to be made again is unchanged.
+    "keep": Verb("kept", {RESUBMIT: READY}),
+}
