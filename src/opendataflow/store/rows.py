@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from json import encoder
 from typing import Any, NamedTuple
 
 from ..model import Consumed, Manifest, Receipt
 
-_make: Any = getattr(encoder, "c_make_encoder", None)
-if _make is None:  # Python implementations without the C encoder
-    _encode = json.JSONEncoder(separators=(",", ":")).encode
-else:
-    # JSONEncoder builds this encoder on each call, which costs as much as encoding a short list.
-    _parts = _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
-
-    def _encode(o: Any) -> str:
-        return "".join(_parts(o, 0))
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def compact(data: object) -> str:
