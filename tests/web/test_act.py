@@ -233,7 +233,7 @@ def test_what_changed_since_the_look_has_to_be_read_again(store: Store, operator
     store.hold("product", ["12"])
     answer = operator.do("fail", seen=seen[1], **fields)
     assert answer.status_code == 409
-    assert "something changed since you looked" in words(answer)
+    assert "something changed since the preview" in words(answer)
     assert status(store, "product", "11") == "READY"
     again = re.search(r'name="seen" value="(\w+)"', answer.text)
     assert again is not None
