@@ -104,7 +104,9 @@ def test_a_failed_attempt_leaves_what_is_published_alone(shell: Shell, tmp_path:
     assert published.read_text() == "good\n"
     shell.script("jobs/make.sh", "true")
     shell.odf("resubmit", "made", "2026-01-01", "--yes")
-    assert "wrote nothing to $made_location" in shell.runjob("jobs/make.sh", code=13).err
+    refused = shell.runjob("jobs/make.sh", code=13).err
+    assert "wrote nothing to $made_location" in refused
+    assert "old output" not in refused, "what is published stays"
     assert published.read_text() == "good\n"
 
 
