@@ -108,8 +108,7 @@ def place_of_input(
         at = (chunk.datasetid, chunk.dataid)
         location = locations.of(*at) if locations else location_of(environment, dataset, chunk.dataid)
     problem = (
-        outside_hosts(environment, dataset)
-        or _problem_with_table(dataset)
+        _problem_with_table_place(environment, dataset)
         or (files.unsafe_name(chunk.manifest) if chunk.manifest else "")
         or _problem_with_input(environment, dataset, location)
     )
@@ -137,7 +136,7 @@ def _place(
             dataset = catalogue.dataset(name)
             location = locations.of(name, claim.dataid)
             looked[f"{name} {claim.dataid}"] = location or dataset.hostname or NO_LOCATION
-            problem = outside_hosts(environment, dataset) or _problem_with_table(dataset)
+            problem = _problem_with_table_place(environment, dataset)
             if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
@@ -147,6 +146,20 @@ def _place(
     if all(location == NO_LOCATION for location in looked.values()):
         return NO_LOCATION
     return DataLook("", {"environment": environment.name, **looked})
+
+
+def place_of_output(environment: Environment, dataset: Dataset, dataid: str) -> DataLook:
+    """Whether an output has a place inside the environment; whether it can be written, only the worker knows."""
+    try:
+        location = location_of(environment, dataset, dataid)
+        problem = _problem_with_table_place(environment, dataset)
+    except OdfError as error:
+        return DataLook(error.message)
+    return DataLook(problem, {f"{dataset.datasetid} {dataid}": location})
+
+
+def _problem_with_table_place(environment: Environment, dataset: Dataset) -> str:
+    return outside_hosts(environment, dataset) or _problem_with_table(dataset)
 
 
 def _problem_with_input(environment: Environment, dataset: Dataset, location: str) -> str:

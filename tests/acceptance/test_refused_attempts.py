@@ -131,3 +131,16 @@ def test_a_chunk_that_waits_for_its_input_again_is_not_refused(shop: Odf) -> Non
     assert shop("why", "load", DAY, "--json").data["verdict"] == "DATA_NOT_READY"
     shop("run", "load", code=None)  # folds it in
     assert [each["outcome"] for each in shop("recover", "--json").data["causes"]] == [""]
+
+
+def test_an_output_outside_the_roots_is_no_yes_before_an_attempt(shop: Odf) -> None:
+    toml = TOML.replace("[dataset.clean]", '[dataset.clean]\nlocation = "/elsewhere/{dataid}.csv"')
+    (shop.folder / "dataflow.toml").write_text(toml)
+    shop("apply", "--yes")
+    (shop.folder / "data/raw/2026-01-02.csv").write_text("a,b\n3,4\n")
+    shop("ready", "raw", "2026-01-02")
+    before = shop("why", "load", "2026-01-02", "--json").data
+    assert before["verdict"] == "INVALID_PATH"
+    assert "/elsewhere/2026-01-02.csv' is outside the roots" in before["reasons"][0]["text"]
+    shop("run", "load", "--dataid", "2026-01-02", code=12)
+    assert shop("why", "load", "2026-01-02", "--json").data["verdict"] == "INVALID_PATH"

@@ -70,6 +70,25 @@ def test_so_is_one_of_this_machine(shell: Shell, tmp_path: Path) -> None:
     assert "INVALID_PATH" in shell.odf("discover", "raw", code=12).err
 
 
+@pytest.mark.parametrize("scheme", ["", "local://"])
+def test_a_root_that_lost_everything_is_not_mounted(shell: Shell, tmp_path: Path, scheme: str) -> None:
+    """The mount point of a disk that is not mounted is an empty folder."""
+    shell.write("dataflow.toml", PROJECT.format(root=tmp_path / "bucket").replace("local://", scheme))
+    shell.odf("apply", "--yes")
+    assert "nothing new" in shell.odf("discover", "raw").out, "nothing has arrived yet"
+    path = tmp_path / "bucket/raw/2026/01/01.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("a\n")
+    shell.odf("discover", "raw")
+    (tmp_path / "bucket").rename(tmp_path / "elsewhere")
+    (tmp_path / "bucket").mkdir()
+    refused = shell.odf("discover", "raw", code=12)
+    assert "INVALID_PATH" in refused.err
+    assert f"{tmp_path}/bucket of environment dev is empty, and raw 2026-01-01 was found in it" in refused.err
+    (tmp_path / "bucket/other").mkdir()
+    assert "nothing new" in shell.odf("discover", "raw").out
+
+
 def test_a_failed_attempt_leaves_what_is_published_alone(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "bucket/raw/2026/01/01.csv"
     path.parent.mkdir(parents=True)
@@ -85,7 +104,9 @@ def test_a_failed_attempt_leaves_what_is_published_alone(shell: Shell, tmp_path:
     assert published.read_text() == "good\n"
     shell.script("jobs/make.sh", "true")
     shell.odf("resubmit", "made", "2026-01-01", "--yes")
-    assert "wrote nothing to $made_location" in shell.runjob("jobs/make.sh", code=13).err
+    refused = shell.runjob("jobs/make.sh", code=13).err
+    assert "wrote nothing to $made_location" in refused
+    assert "old output" not in refused, "what is published stays"
     assert published.read_text() == "good\n"
 
 

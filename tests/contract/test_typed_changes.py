@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import opendataflow
@@ -21,6 +22,7 @@ from opendataflow.project import Environment, Project
 from opendataflow.store.drivers.base import Transaction
 from opendataflow.store.engine import transition
 from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, kinds, produce, status
+from tests.support.stores import type_sql
 
 LONG_AGO = "2020-02-29 12:00:00"
 
@@ -240,6 +242,45 @@ def test_what_is_resubmitted_under_another_name_than_all_is_a_candidate_whoever_
     store.announce("raw", ["2"])
     store.dml("update job set modified = modified")
     assert sorted(following(store, "add")) == ["all", "x1"]
+
+
+@pytest.mark.fault(43)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert or replace into datastatus (datasetid, jobid, dataid, locktype, status)"
+        " values ('product', 'make', '1', 'OUT', 'FAILED')",
+        "insert or replace into datastatus (datasetid, jobid, dataid, locktype, status)"
+        " values ('product', 'me', '1', 'OUT', 'READY')",
+        "update or replace datastatus set dataid = '1' where datasetid = 'product' and dataid = '2'",
+    ],
+)
+def test_a_row_that_replaces_another_one_continues_its_history_and_ends_its_run(store: Store, statement: str) -> None:
+    if not store.url.startswith("sqlite"):
+        pytest.skip("OR REPLACE is of SQLite alone")
+    chain(store)
+    store.announce("raw", ["1", "2"])
+    first = claim_one(store, "make", dataid="1")
+    store.fail(claim_one(store, "make", dataid="2"))
+    type_sql(store.url, statement)
+    store.fold_in()
+    assert store.breaches() == []
+    assert [event.before for event in store.views.events("product", "1") if event.kind == "sql"] == ["RUNNING"]
+    assert store.views.run(first.runid).status == "LOST"
+    with pytest.raises(LeaseLost):
+        store.commit(first)
+
+
+@pytest.mark.fault(43)
+@pytest.mark.parametrize("statement", ["truncate datastatus", "truncate dataset cascade"])
+def test_a_status_is_not_truncated(store: Store, statement: str) -> None:
+    if store.url.startswith("sqlite"):
+        pytest.skip("TRUNCATE is of PostgreSQL alone")
+    chain(store)
+    store.announce("raw", ["1"])
+    with pytest.raises(psycopg.errors.RaiseException, match="use DELETE"):
+        type_sql(store.url, statement)
+    assert status(store, "raw", "1") == "READY"
 
 
 # Times -----------------------------------------------------------------------------------------------------------------

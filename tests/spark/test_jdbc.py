@@ -147,6 +147,16 @@ def test_each_attempt_has_a_staging_table_of_its_own(spark, orders: Dataset) -> 
     assert len(names) == 4
 
 
+def test_two_stores_that_load_the_same_epoch_publish_each_its_own_rows(
+    spark, execute: Execute, orders: Dataset
+) -> None:
+    one = stage_table(spark, rows(spark, 7), orders, "", dataid=SECOND, epoch=1)
+    other = stage_table(spark, rows(spark, 8), orders, "", dataid=SECOND, epoch=1)
+    for staging, id in ((one, "7"), (other, "8")):
+        publish_table(spark, orders, "", dataid=SECOND, epoch=1, bounds=None, staging=staging)
+        assert execute("SELECT id FROM orders ORDER BY id") == [("1",), (id,)]
+
+
 def test_rows_that_the_table_refuses_leave_the_old_ones(spark, execute: Execute, orders: Dataset) -> None:
     with pytest.raises(SPARK_ERRORS):
         load(spark, rows(spark, 7, "NULL"), orders)

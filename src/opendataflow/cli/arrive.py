@@ -77,6 +77,7 @@ def discover_verb(app: App, datasets: tuple[str, ...], quiet_for: float | None, 
     A chunk has arrived when its marker file is there (ready = { marker = "{dataid}.done" } on the dataset), or when its
     size has not changed for some seconds. A chunk that is READY already is left alone unless its content is new. What is
     refused stops no other chunk and no other dataset; the exit code is that of the first refusal.
+    A root that does not exist, or that is empty although chunks were found in it, is not mounted: INVALID_PATH.
 
     \b
       odf discover flights_raw

@@ -175,6 +175,8 @@ class _Remote(FileSystem):
             ) from None
         except OSError as error:
             raise access_error(location, error, self.hint) from None
+        # fsspec shares a driver within a process, and many drivers keep what they listed for as long as it runs.
+        self.system.invalidate_cache()
 
     def exists(self, location: str) -> bool:
         return bool(self.system.exists(location))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import OdfError
-from ..gate import CHANGED, GONE, content_of_input, place_of_input, validity_of_input
-from ..model import RESUBMIT, Answer, Catalogue, DataLook, Facts, InputChunk
+from ..gate import CHANGED, GONE, content_of_input, place_of_input, place_of_output, validity_of_input
+from ..model import RESUBMIT, Answer, Catalogue, DataLook, Facts, InputChunk, Job
 from ..project import Project, misplaced
 from ..project.trust import distrust_of
 from ..store import Chunk, Event, Store
@@ -55,6 +55,16 @@ def refused_input(store: Store, project: Project, catalogue: Catalogue, facts: F
                 return {"validated": seen}
         except OdfError:
             continue  # it cannot be looked at from here
+    return {}
+
+
+def misplaced_output(project: Project, catalogue: Catalogue, job: Job, dataid: str) -> dict[str, DataLook]:
+    """What an attempt would be refused for: an output has its place outside the environment."""
+    for dataset in map(catalogue.datasets.get, job.outputs):
+        if dataset is not None and not distrust_of(project, dataset):
+            place = place_of_output(project.environment, dataset, dataid)
+            if place.problem:
+                return {"place": place}
     return {}
 
 

@@ -100,6 +100,8 @@ def discover(
     marker, quiet = _ready_rule(dataset)
     quiet = quiet if quiet_for is None else quiet_for
     present, not_utf8 = candidates(project, dataset)
+    if not present:
+        _check_mounted(worker, dataset)
     found = {dataid: location for dataid, location in present if not marker or _has_marker(location, marker, dataid)}
     before: dict[str, Listing] = {}
     for dataid, location in found.items():
@@ -127,6 +129,22 @@ def discover(
             for dataid in new
         ),
     ]
+
+
+def _check_mounted(worker: Worker, dataset: Dataset) -> None:
+    """InvalidPath if the root is empty although a chunk was found in it: so looks the mount point of an unmounted disk."""
+    store, environment = worker.store, worker.project.environment
+    (known,) = store.views.chunks(dataset.datasetid, status=READY, n=1) or (None,)
+    published = store.views.manifest(dataset.datasetid, known.dataid) if known else None
+    if known is None or published is None or not published.manifest.location or not environment.is_declared:
+        return
+    root = check_root(environment, dataset, published.manifest.location)
+    if not files.names(root):
+        raise InvalidPath(
+            f"dataset {dataset.datasetid}: the root {root} of environment {environment.name} is empty, "
+            f"and {dataset.datasetid} {known.dataid} was found in it",
+            hint="Mount it, or correct its address in the project file.",
+        )
 
 
 def _ready_rule(dataset: Dataset) -> tuple[str, float]:

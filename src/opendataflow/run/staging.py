@@ -181,17 +181,16 @@ def check_written(attempt: Attempt, name: str, output: StagedOutput | None, befo
     The fixed location of a versioned output contains other versions and is never published.
     """
     if output is not None and output.published == output.written:
-        why = f"the script wrote nothing to ${name}_location ({output.written})"
+        why, other = f"the script wrote nothing to ${name}_location ({output.written})", ""
     elif before.get(name):
         location = attempt.location(name)
         if before[name] != _digest_of(location):
             return
         why = f"the script wrote nothing: {location} is unchanged since the script started"
+        other = ", or remove the old output"
     else:
         return
-    raise NotValidated(
-        f"{name} {attempt.claim.dataid}: {why}", hint=f"Write to ${name}_location, or remove the old output."
-    )
+    raise NotValidated(f"{name} {attempt.claim.dataid}: {why}", hint=f"Write to ${name}_location{other}.")
 
 
 def _digest_of(location: str) -> str:

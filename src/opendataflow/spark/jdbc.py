@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal, InvalidOperation
@@ -44,7 +45,10 @@ def read_table(spark: SparkSession, dataset: Dataset, password: str, name: str =
 
 
 def stage_table(spark: SparkSession, df: DataFrame, dataset: Dataset, password: str, *, dataid: str, epoch: int) -> str:
-    """Load into a staging table of this epoch, and tell its name; NotValidated for values that the table would change."""
+    """Load into a staging table of this attempt, and tell its name; NotValidated for values that the table would change.
+
+    Another store may load the same epoch of the same chunk: the name has a random part, and an existing table is an error.
+    """
     if is_connect(spark):
         raise BadConfig(
             f"dataset {dataset.datasetid}: a table cannot be loaded over JDBC through Spark Connect",
@@ -55,9 +59,9 @@ def stage_table(spark: SparkSession, df: DataFrame, dataset: Dataset, password: 
     if missing:
         raise NotValidated(f"{dataset.datasetid} {dataid}: the table has no column {', '.join(missing)}")
     digest = hashlib.sha256(f"{dataset.datasetid}/{dataid}".encode()).hexdigest()[:8]
-    staging = f"odf_{digest}_{epoch}"
+    staging = f"odf_{digest}_{epoch}_{secrets.token_hex(3)}"
     options = _options(dataset, password, _table(dataset, staging))
-    df.write.format("jdbc").options(**options).mode("overwrite").save()
+    df.write.format("jdbc").options(**options).mode("error").save()
     changed = _changed(read_table(spark, dataset, password, staging), target)
     if changed:
         drop_table(spark, dataset, password, staging)

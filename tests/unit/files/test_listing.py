@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
@@ -122,6 +123,36 @@ def test_a_scheme_that_nobody_knows_says_what_is_missing() -> None:
     with pytest.raises(MissingDependency) as problem:
         files.exists("nosuch://bucket/key")
     assert "nosuch" in problem.value.hint
+
+
+def test_a_driver_that_keeps_listings_is_asked_anew_each_time() -> None:
+    """As the drivers of s3 and gs do: a file that still grows would be taken for quiet."""
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.get_filesystem_class("memory")
+
+    class Keeping(memory):  # type: ignore[misc, valid-type]
+        protocol = "keeping"
+        kept: ClassVar[dict[str, Any]] = {}
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> Any:
+            return super()._strip_protocol(path.removeprefix("keeping:/"))
+
+        def info(self, path: str, **more: Any) -> Any:
+            if path not in self.kept:
+                self.kept[path] = super().info(path, **more)
+            return self.kept[path]
+
+        def invalidate_cache(self, path: str | None = None) -> None:
+            self.kept.clear()
+
+    fsspec.register_implementation("keeping", Keeping, clobber=True)
+    name = f"/{uuid4().hex}.csv"
+    fsspec.filesystem("memory").pipe(name, b"1")
+    before = files.list_files(f"keeping:/{name}")
+    fsspec.filesystem("memory").pipe(name, b"12")
+    after = files.list_files(f"keeping:/{name}")
+    assert [[file.bytes for file in listed or ()] for listed in (before, after)] == [[1], [2]]
 
 
 def special(folder: Path, kind: str) -> Path:

@@ -30,7 +30,7 @@ from ...project import Project
 from ...project.trust import looks
 from ...run.decorated_jobs import expected_distrust
 from ...store import Store
-from ..changed import last_refusal, refused_input, ways_to_accept
+from ..changed import last_refusal, misplaced_output, refused_input, ways_to_accept
 from ..late import LATE, missed
 from ..words import duration, said, when
 from .inputs import inputs_not_ready
@@ -60,6 +60,8 @@ def about_chunk(store: Store, catalogue: Catalogue, job: Job, dataid: str, proje
     known = store.views.facts(job.jobid, dataid)
     refused: Any = looks(expected_distrust(project, catalogue, job)) if project else {}
     refused = refused or (refused_input(store, project, catalogue, known) if project else {})
+    if project and not refused and any(output.status != READY for output in known.outputs):
+        refused = misplaced_output(project, catalogue, job, dataid)
     stored = last_refusal(store, job.jobid, dataid) if not refused else {}
     if project is not None:  # its own files vouch for the definitions by now
         stored = {question: look for question, look in stored.items() if look.no != UntrustedDefinition.name}

@@ -77,6 +77,7 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     _resubmit_recalled(tx, catalogue, rows)
     deleted = {_chunk(note): note for note in notes if _is_deletion(note)}
     _end_lost_runs(tx, notes, rows, deleted)
+    _end_replaced_runs(tx, catalogue, notes, rows)
     _remove_exclusive_reads(tx, catalogue, deleted)
     gone = deleted.keys() - set(map(_id, rows))
     siblings = _siblings(tx, catalogue, {*(_id(row) for row in rows if row.status == RESUBMIT), *gone})
@@ -157,6 +158,17 @@ def _end_lost_runs(
     for runid, by in lost_by.items():
         why = "the row was deleted by SQL" if runid in gone else "the status was changed by SQL"
         transition.lose(tx, runid, why, who=by)
+
+
+def _end_replaced_runs(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note], rows: Sequence[ChunkRow]) -> None:
+    """End runs whose row was replaced by an inserted or a moved one (INSERT OR REPLACE): no note says that it is gone."""
+    holder = {_id(row): row.runid for row in rows}
+    typed = {_chunk(note): note for note in notes if note.locktype == OUT and note.before is None and note.after}
+    for (datasetid, dataid), note in typed.items():
+        jobid = catalogue.producer_id(datasetid)
+        for run in tx.fetch(records.run, "runs_of_dataid", jobid=jobid, dataid=dataid) if jobid else ():
+            if run.status == RUNNING and run.runid != holder.get((datasetid, dataid)):
+                transition.lose(tx, run.runid, "the row was replaced by SQL", who=note.who)
 
 
 def _resubmit_recalled(tx: Transaction, catalogue: Catalogue, rows: Sequence[ChunkRow]) -> None:

@@ -336,6 +336,12 @@ create trigger note_update after update on datastatus
 create trigger note_delete after delete on datastatus
     for each row when (old.seal >= 0) execute function note_chunk();
 
+-- TRUNCATE fires no trigger of a row, so nothing of it would be in the history.
+create function datastatus_is_never_truncated() returns trigger language plpgsql
+    as $$ begin raise exception 'datastatus is not truncated, since its history would not say so: use DELETE'; end $$;
+create trigger datastatus_is_never_truncated before truncate on datastatus
+    for each statement execute function datastatus_is_never_truncated();
+
 -- Every write of the engine writes its event by itself. A role that raises the seal by hand does not: when its transaction ends, the
 -- event that is missing is written. Changes by the owner of the tables are not checked, since the owner could drop these triggers.
 create function change_is_in_history() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -262,7 +262,7 @@ create trigger reading_begins_with_a_word_of_its_own before insert on datastatus
 
 -- What a person writes: the canonical word, the given time or else now, and the status before HOLD. The original resubmits by jobid
 -- and dataid, which matches the IN row too: its read lock is released, unless the run still has it.
--- INSERT OR REPLACE removes a row without firing the DELETE trigger, so the status before an insert comes from the history.
+-- OR REPLACE removes a row without firing the DELETE trigger, so the status before a row that is inserted or moved comes from the history.
 create trigger note_insert after insert on datastatus when new.seal = 0
     begin
         update datastatus set seal = seal + 1, status = case
@@ -297,8 +297,10 @@ create trigger note_update after update on datastatus when new.seal = old.seal
                case when (old.datasetid, old.dataid, old.locktype) = (new.datasetid, new.dataid, new.locktype) then status end, 'sql'
         from datastatus where rowid = new.rowid;
         insert into event (at, kind, datasetid, dataid, jobid, before, after, who)
-        select strftime('%Y-%m-%d %H:%M:%f', 'now'), case locktype when 'OUT' then 'sql' else 'sql reading' end,
-               datasetid, dataid, jobid, null, status, 'sql' from datastatus
+        select strftime('%Y-%m-%d %H:%M:%f', 'now'), case locktype when 'OUT' then 'sql' else 'sql reading' end, datasetid, dataid, jobid,
+               case locktype when 'OUT' then (select c.after from status_change c where c.datasetid = new.datasetid and c.dataid = new.dataid
+                                              order by c.eventid desc limit 1) end, status, 'sql'
+        from datastatus
         where rowid = new.rowid and (old.datasetid, old.dataid, old.locktype) <> (new.datasetid, new.dataid, new.locktype);
         insert into note (at, datasetid, dataid, jobid, locktype, before, after, who)
         select strftime('%Y-%m-%d %H:%M:%f', 'now'), old.datasetid, old.dataid, old.jobid, old.locktype, old.status,
