@@ -131,7 +131,7 @@ def _step_lines(plan: RecoveryPlan, catalogue: Catalogue) -> Iterator[Line]:
 
     def chunks(step: RecoveryStep) -> str:
         spans = ranges(catalogue.datasets[step.datasetid].partition, step.dataids)
-        return ranges_text(spans, 3) + (f" ({n:,})" if (n := len(step.dataids)) > 3 else "")
+        return ranges_text(spans, 3) + (f" ({n:,})" if (n := len(step.dataids)) > min(len(spans), 3) else "")
 
     if not plan.steps:
         return
