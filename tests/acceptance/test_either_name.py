@@ -46,3 +46,19 @@ def test_a_job_stands_for_what_it_produces(flow: Shell) -> None:
     assert [statuses(flow)[name, "1"] for name in ("clean", "left", "right")] == ["READY", "RESUBMIT", "RESUBMIT"]
     flow.odf("hold", "load", "--all", "--yes")
     assert statuses(flow)["clean", "1"] == "HOLD"
+
+
+def test_a_name_that_a_dataset_and_another_job_have_is_said_to_be_both(flow: Shell) -> None:
+    flow.dml("insert into dataset (datasetid) values ('final')")
+    flow.dml("insert into job (jobid, itemtype, datasetid) values ('clean', 'IN', 'left'), ('clean', 'OUT', 'final')")
+    flow.script("jobs/clean.sh")
+    both = "clean is a dataset and also a job, which produces final: taken for the "
+    for words, taken in (
+        (("why", "clean"), "job"),
+        (("runs", "clean"), "job"),
+        (("drain", "clean", "--dry-run"), "job"),
+        (("explain", "clean", "1"), "dataset"),
+        (("resubmit", "clean", "1", "--dry-run"), "dataset"),
+    ):
+        assert both + taken in flow.odf(*words).err, words
+    assert "is a dataset and" not in flow.odf("why", "load").err + flow.odf("explain", "raw", "1").err

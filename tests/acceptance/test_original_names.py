@@ -78,6 +78,12 @@ def test_endjob_of_a_chunk_that_does_not_run_steers_it(bob: Shell) -> None:
     bob.runjob("./loadbob.sh")
     assert bob.odf("endjob", "loadbob", "1", "RESUBMIT").out == "loadbob 1 is RESUBMIT\n"
     assert bob.odf("endjob", "loadbob", "1", "HOLD").out == "loadbob 1 is HOLD\n"
+    bob.odf("release", "bobout", "1")
+    bob.runjob("./loadbob.sh")
+    assert bob.odf("endjob", "loadbob", "1", "ERROR", "--dry-run").out == "loadbob 1 would be FAILED\n"
+    assert bob.odf("endjob", "loadbob", "1", "ERROR").out == "loadbob 1 is FAILED\n"
+    assert statuses(bob)["bobout", "1"] == "FAILED"
+    assert "LOCKED: loadbob 1 is not running" in bob.odf("endjob", "loadbob", "1", "READY", code=14).err
 
 
 def test_runjob_from_another_folder_finds_the_project_beside_the_script(home: Shell) -> None:
@@ -114,7 +120,8 @@ def test_on_postgresql_only_createtables_makes_the_tables(home: Shell, postgres_
 def test_a_time_that_one_verb_prints_means_the_same_to_another(bob: Shell) -> None:
     bob.runjob("./loadbob.sh")
     for zone, offset in (("UTC", " UTC"), ("Asia/Tokyo", "+09:00")):
-        row = bob.odf("runs", TZ=zone).out.splitlines()[2]
+        bob.write("dataflow.toml", f'[project]\ntimezone = "{zone}"\n')
+        row = bob.odf("runs", TZ="Europe/Berlin").out.splitlines()[2]
         started = row[row.index("20") : row.index(offset) + len(offset)]
         bob.odf("history", "--since", started, TZ="America/New_York")
         bob.odf("status", "--at", started, TZ="America/New_York")
@@ -176,6 +183,28 @@ def test_forcejob_prints_what_startjob_prints(bob: Shell) -> None:
     assert started["bobin_password"] == forced["bobin_password"] == "sesame"
     assert started["bobin_encryptedpass"] == forced["bobin_encryptedpass"] == sealed
     assert "sesame" not in bob.odf("getjob", "loadbob").out
+
+
+def test_all_verbs_print_the_same_clock(bob: Shell) -> None:
+    """That of the project, wherever the reader is: a time that is typed without its zone means what was printed."""
+    bob.write("dataflow.toml", '[project]\ntimezone = "Asia/Kolkata"\n')
+    bob.runjob("./loadbob.sh")
+    bob.odf("pause", "loadbob", "--why", "x")
+    verbs = (
+        "runs",
+        "history",
+        "explain bobout 1",
+        "why loadbob",
+        "jobs loadbob",
+        "timeline",
+        "report",
+        "status --at now",
+    )
+    for verb in verbs:
+        printed = bob.odf(*verb.split(), TZ="America/New_York").out
+        zones = set(re.findall(r"\d\d:\d\d:\d\d(?:\.\d+)?( UTC| [A-Z]{3}|[+-]\d\d:\d\d|)", printed))
+        assert zones, verb
+        assert zones <= {"+05:30", " IST"}, printed
 
 
 def test_every_time_that_a_verb_prints_is_read_in_another_zone(bob: Shell) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opendataflow import Manifest, Store
+from opendataflow import Dataset, Input, Job, Manifest, Partition, Store
 from tests.support.flows import chain, claim_one, dataset, drain, dump, job, produce, status
 from tests.support.odf import Odf
 
@@ -140,3 +140,20 @@ def test_what_is_resubmit_already_is_said_in_one_line(flow: Store, odf: Odf) -> 
         produce(flow, "use", dataid)
     flow.resubmit("report", ["2", "3"])
     assert odf("recover").out.splitlines()[0] == "2 chunks are RESUBMIT already and will run with the next odf drain"
+
+
+def test_chunks_that_follow_each_other_are_one_range(store: Store, odf: Odf) -> None:
+    """In the plan, at the end of a drain and in what blocks a job."""
+    store.register(
+        [Dataset("raw", partition=Partition("day")), Dataset("product", partition=Partition("day"))],
+        [Job("make", (Input("raw"),), ("product",))],
+    )
+    store.announce("raw", [f"2025-11-{day:02}" for day in range(1, 31) if day != 3])
+    (odf.folder / "jobs").mkdir()
+    script = odf.folder / "jobs/make.sh"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    script.chmod(0o755)
+    spans = "2025-11-01..2025-11-02, 2025-11-04..2025-11-30"
+    assert f"    {spans}; see: odf log " in odf("drain", "--workers", "3", code=1).out
+    assert f"29 chunks of product are FAILED: {spans}\n" in odf("why", "make").out
+    assert f"product  {spans} (29)  " in odf("recover").out

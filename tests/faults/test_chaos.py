@@ -19,6 +19,7 @@ from opendataflow.chaos.workers import BELONGS
 from opendataflow.run.process.tree import environment_of, processes
 from opendataflow.store.views.soundness import SWEPT
 from tests.support.broken import PATIENCE, until
+from tests.support.postgres import quick_postgres
 from tests.support.shell import Shell
 from tests.support.stores import BOTH
 
@@ -218,6 +219,36 @@ def test_a_server_that_breaks_the_connection_of_chaos_itself_is_waited_for(shell
     assert process.returncode == 0, (out, said)
     assert "SURVIVED: " in out
     assert scratches(shell) == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("source", ["PGPASSWORD", "encrypted"])
+def test_the_password_of_the_store_opens_the_scratch_on_a_server_that_asks_for_scram(
+    tmp_path: Path, source: str
+) -> None:
+    with quick_postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as boss:
+            boss.execute("create role etl login password 'xyzzy-sesame-42'")
+            boss.execute("create database etl owner etl")
+        server.require_passwords()
+        url = server.url_of("etl").replace("postgres@", "etl@")
+        shell = Shell(tmp_path, url if source == "PGPASSWORD" else None, patience=PATIENCE)
+        if source == "PGPASSWORD":
+            shell.extra["PGPASSWORD"] = "xyzzy-sesame-42"
+            toml = '[environment.dev]\nroots = ["./data"]\n'
+        else:
+            shell.extra["PASSKEY"] = "plugh-plugh-plugh"
+            toml = f'[environment.dev]\nroots = ["./data"]\nstore = {{ url = "{url}", encrypted = "TOKEN" }}\n'
+            shell.write("dataflow.toml", toml)
+            token = shell.odf("crypt", "encrypt", "--for-store", stdin="xyzzy-sesame-42").out.strip()
+            toml = toml.replace("TOKEN", token)
+        shell.write("dataflow.toml", toml)
+        shell.odf("migrate")
+        words = ("--chunks", "4", "--seed", "3", "--faults", "kill-worker,cut-connection")
+        told = shell.odf("chaos", *SMALL, *words, "--json")
+        assert told.data["verdict"] == "SURVIVED"
+        assert "xyzzy-sesame-42" not in told.out + told.err
+        assert scratches(shell) == []
 
 
 @pytest.mark.parametrize("shell", ["sqlite"], indirect=True)

@@ -121,6 +121,7 @@ writes = ["lake"]
     runs = desk("runs", "lake", "--json").data
     assert {run["outcome"] for run in runs} == {"INVALID_PATH"}, "noticed by a task, and noticed before"
     assert len({run["detail"] for run in runs}) == 1
-    for answer in (first, second, desk("recover"), desk("why", "lake", "2013-01-01")):
+    logs = [desk("log", str(run["runid"])) for run in runs]
+    for answer in (first, second, desk("recover"), desk("why", "lake", "2013-01-01"), *logs):
         assert "odf-error" not in answer.out + answer.err
     assert len(desk("recover", "--json").data["causes"]) == 1

@@ -228,7 +228,9 @@ def setdatastatus_verb(app: App, words: tuple[str, ...]) -> int:
 @click.argument("dataid")
 @click.argument("status", metavar="READY|FAILED|RESUBMIT|HOLD|PENDING")
 def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -> Any:
-    """End the run of a job that startjob began, or have its chunk made again. Our names: odf end RUN STATUS, odf resubmit.
+    """End the run of a job that startjob began, or set the status of its chunk. Our names: odf end RUN STATUS, odf resubmit.
+
+    A chunk that does not run can become RESUBMIT, HOLD or FAILED; only a run makes it READY.
 
     \b
       odf endjob loadbob 1.0 READY
@@ -242,9 +244,9 @@ def endjob_verb(app: App, jobid: str, dataid: str, status: str, dry_run: bool) -
         (run for run in app.store.views.runs(jobid=jobid, dataid=check_id("dataid", dataid)) if run.status == RUNNING),
         None,
     )
-    if found is None and word in (RESUBMIT, HOLD):  # as the original does it, whether or not the chunk runs
-        set_status: Any = app.store.resubmit if word == RESUBMIT else app.store.hold
-        changed = set_status(job.outputs[0], [dataid], why="endjob", dry_run=dry_run)
+    if found is None and word != READY:  # as the original does it, whether or not the chunk runs
+        verbs: dict[str, Any] = {RESUBMIT: app.store.resubmit, HOLD: app.store.hold, FAILED: app.store.fail_chunks}
+        changed = verbs[word](job.outputs[0], [dataid], why="endjob", dry_run=dry_run)
         would = "would be" if dry_run else "is"
         app.show({"changed": changed, "dry_run": dry_run}, lambda: [f"{jobid} {dataid} {would} {word}"])
         return 0

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadConfig, BadDefinition, OdfError, StoreMissing
 from ..model.data import plain as plain
 from ..model.definitions.broken import BrokenDefinition
+from ..model.moment import print_in
 from ..model.printable import clean as clean
 from ..model.printable import one_line as one_line
+from ..model.timezone import time_zone
 from ..secrets import ProcessKey, take
 from ..tokens import redacted_reason, shown_address, shown_texts, without_secrets
 
@@ -88,6 +90,7 @@ class App:
                 if self.env is not None:
                     raise BadConfig(f"--env {self.env} needs a project file", hint="Make one: odf init")
                 project = without_file(folder, named)
+            print_in(time_zone(project.timezone))
             self._project = project
         return self._project
 

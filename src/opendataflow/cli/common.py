@@ -126,6 +126,7 @@ def job_named(app: App, word: str) -> str:
     """The job of this name, or the one that produces the dataset of this name, which is said."""
     jobid = check_id("job", word)
     catalogue = app.store.catalogue()
+    say_if_both(app, word, "job")
     if jobid in catalogue.jobs or ("job", jobid) in catalogue.broken or jobid not in catalogue.datasets:
         return jobid
     producer = catalogue.producer_id(jobid)
@@ -139,11 +140,22 @@ def dataset_named(app: App, word: str) -> str:
     """The dataset of this name, or the only one that the job of this name produces, which is said."""
     datasetid = check_id("dataset", word)
     catalogue = app.store.catalogue()
+    say_if_both(app, word, "dataset")
     job = catalogue.jobs.get(datasetid)
     if job is None or datasetid in catalogue.datasets or len(job.outputs) != 1:
         return datasetid
     app.say(f"{word} is a job; it produces dataset {job.outputs[0]}: taken for {job.outputs[0]}")
     return job.outputs[0]
+
+
+def say_if_both(app: App, word: str, taken_for: str) -> None:
+    """Say which of the two a name is taken for that a dataset and a job have, where the job does not produce the dataset."""
+    catalogue = app.store.catalogue()
+    job = catalogue.jobs.get(word)
+    if job is not None and word in catalogue.datasets and word not in job.outputs:
+        app.say(
+            f"{word} is a dataset and also a job, which produces {', '.join(job.outputs)}: taken for the {taken_for}"
+        )
 
 
 def confirm(app: App, question: str, yes: bool) -> None:

@@ -316,10 +316,10 @@ def _shown(found: DrainReport) -> Iterator[Line]:
                 (f"{cause.chunks:,} × {named} {cause.outcome}", "no"),
                 (f": {one_line(cause.example.detail)[:200]}", ""),
             ]
-            more = ", …" if cause.chunks > len(cause.dataids[:5]) else ""
             first = cause.example
             see = f"odf log {first.runid}" if first.has_log else f"odf why {first.jobid} {first.dataid}"
-            chunks = cause.dataids if len(cause.jobs) == 1 else cause.jobs
+            chunks = cause.spans if len(cause.jobs) == 1 else cause.jobs
+            more = ", …" if len(chunks) > 5 else ""
             yield f"    {', '.join(chunks[:5])}{more}; see: {see}"
         if len(found.causes) > MOST_LINES:
             yield f"and {count(len(found.causes) - MOST_LINES, 'more cause')}; see: odf recover"

@@ -15,6 +15,8 @@ from .common import Within, verb
 
 if TYPE_CHECKING:
     from ..insight.recovery import RecoveryPlan, RecoveryProgress, RootCause
+    from ..insight.recovery.plan import RecoveryStep
+    from ..model import Catalogue
     from ..store import Recovered
 
 _LISTED = 20
@@ -74,7 +76,9 @@ def recover_verb(
         left = made if does or not watch else plan(app.store, causes, resubmits=False)
     done = apply_plan(app.store, made, why=why) if does else None
     app.show(
-        made.to_data() | {"done": done}, lambda: dropwhile(lambda line: not line, _lines(made, done)), overview=True
+        made.to_data() | {"done": done},
+        lambda: dropwhile(lambda line: not line, _lines(made, done, app.store.catalogue())),
+        overview=True,
     )
     return _watch(app, left, every) if watch else 0
 
@@ -82,14 +86,14 @@ def recover_verb(
 # In words -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(plan: RecoveryPlan, done: Recovered | None) -> Iterator[Line]:
+def _lines(plan: RecoveryPlan, done: Recovered | None, catalogue: Catalogue) -> Iterator[Line]:
     if not plan.causes and not plan.by_hand and not plan.runs:
         yield "nothing to recover: no chunk is FAILED, deferred, set aside or refused"
         return
     for cause in plan.causes:
         if plan.only is None or cause.number in plan.only:
             yield from _cause_lines(cause)
-    yield from _step_lines(plan)
+    yield from _step_lines(plan, catalogue)
     if plan.by_hand:
         yield ""
         yield [("Left for people:", "strong")]
@@ -121,7 +125,14 @@ def _cause_lines(cause: RootCause) -> Iterator[Line]:
         yield f"  behind it: {', '.join(behind)}"
 
 
-def _step_lines(plan: RecoveryPlan) -> Iterator[Line]:
+def _step_lines(plan: RecoveryPlan, catalogue: Catalogue) -> Iterator[Line]:
+    from ..insight.axis import ranges
+    from ..insight.words import ranges_text
+
+    def chunks(step: RecoveryStep) -> str:
+        spans = ranges(catalogue.datasets[step.datasetid].partition, step.dataids)
+        return ranges_text(spans, 3) + (f" ({n:,})" if (n := len(step.dataids)) > min(len(spans), 3) else "")
+
     if not plan.steps:
         return
     yield ""
@@ -131,7 +142,7 @@ def _step_lines(plan: RecoveryPlan) -> Iterator[Line]:
             step.level,
             step.jobid,
             step.datasetid,
-            ", ".join(step.dataids[:3]) + (f", … ({len(step.dataids):,})" if len(step.dataids) > 3 else ""),
+            chunks(step),
             f"{step.behind:,}",
             ", ".join(map(str, step.causes)),
         )

@@ -80,10 +80,12 @@ def _selector(app: App, **given: Any) -> Selector:
 def _dataset_or_job(app: App, word: str) -> tuple[str | None, tuple[str, ...]]:
     """What a word names: a dataset, or else what the job of this name produces, which is said."""
     from ..model.definitions.ids import check_id
+    from .common import say_if_both
 
     catalogue = app.store.catalogue()
     job = None if check_id("dataset", word) in catalogue.datasets else catalogue.jobs.get(word)
     if job is None:
+        say_if_both(app, word, "dataset")
         return word, ()
     app.say(f"{word} is a job: taken for what it produces, {', '.join(job.outputs)}")
     return None, (word,)

@@ -6,7 +6,6 @@ import os
 import pwd
 import socket
 import sys
-import time
 from collections.abc import Sequence
 
 import click
@@ -65,7 +64,6 @@ def serve_verb(
     access = Access(web, address, user=_user(), read_only=read_only)
     site = Site(app.project, app.about(), Stores(lambda: app.another_store(PATIENCE)), access, app.redact)
     site.say, site.debug, site.hide = app.say, app.debug, lambda store: app.hide(store=store)
-    _live_in(app.project.timezone)
 
     def started() -> None:
         where = f"http://{_shown(address)}/"
@@ -114,12 +112,6 @@ def require_web() -> None:
         raise MissingDependency(
             "odf serve needs fastapi, uvicorn and jinja2", hint=f"Install them: {install_command('web')}"
         ) from None
-
-
-def _live_in(zone: str) -> None:
-    """Words tell times in the zone of the process: here that of the pages, which is the project's."""
-    os.environ |= {"TZ": zone}
-    time.tzset()
 
 
 def _user() -> str:

@@ -53,8 +53,8 @@ def exceptional_chunks(
 def listed_chunks(partition: Partition, datasetid: str, status: str, dataids: Iterable[str]) -> Exceptions:
     """The chunks that are known by their dataids."""
     ordered = sorted(dataids, key=lambda dataid: sort_key(partition, dataid))
-    listed = tuple(ranges(partition, ordered[:_LISTED]))
-    return Exceptions(datasetid, status, len(ordered), listed, len(ordered) > _LISTED)
+    listed = tuple(ranges(partition, ordered))
+    return Exceptions(datasetid, status, len(ordered), listed[:_LISTED], len(listed) > _LISTED)
 
 
 def reasons_of_refusals(known: Mapping[str, Absent]) -> list[RefusalReason]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..errors import JobFailed, OdfError, Stopped
-from ..model import CLAIMABLE, DEFERRED, FAILED, READY, WAITING, Limit
+from ..errors import BadDataid, JobFailed, OdfError, Stopped
+from ..model import CLAIMABLE, DEFERRED, FAILED, READY, WAITING, Catalogue, Limit, sort_key
 from ..model.decision.cause import cause_key
+from ..model.definitions.partition import TEXT
 from ..run.drain_summary import AttemptDuration, DrainSummary, Failure
 from ..store import Store
-from .axis import LAST_KEY
+from .axis import LAST_KEY, ranges
 from .recovery import waiting
 from .words import duration
 
@@ -123,13 +125,17 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures that look alike, of one job or, in a wide outage, of several: how many, the first one, and which chunks."""
+    """Failures that look alike, of one job or, in a wide outage, of several: how many, the first one, and which chunks.
+
+    dataids are the first of them in order, spans the same as ranges: of one job, all of its chunks.
+    """
 
     jobs: tuple[str, ...]
     outcome: str
     chunks: int
     example: Failure
     dataids: tuple[str, ...]
+    spans: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +207,7 @@ def report(
     return DrainReport(
         dict(sorted(drained.outcomes.items())),
         drained.seconds,
-        tuple(causes(drained.failures)),
+        tuple(causes(drained.failures, store.catalogue())),
         tuple(sorted(drained.slowest, reverse=True)[:5]),
         tuple(_commands(store, drained.failures, left)),
         left,
@@ -213,7 +219,7 @@ def report(
     )
 
 
-def causes(failures: Iterable[Failure]) -> list[FailureGroup]:
+def causes(failures: Iterable[Failure], catalogue: Catalogue) -> list[FailureGroup]:
     """Failures that look alike together, the largest group first: those of each job, or of all where that is too long a list."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
@@ -224,13 +230,18 @@ def causes(failures: Iterable[Failure]) -> list[FailureGroup]:
         for (_, outcome, key), alike in groups.items():
             wide.setdefault(("", outcome, key), []).extend(alike)
         groups = wide
-    return sorted(map(_cause, groups.values()), key=lambda cause: -cause.chunks)
+    return sorted((_cause(alike, catalogue) for alike in groups.values()), key=lambda cause: -cause.chunks)
 
 
-def _cause(alike: Sequence[Failure]) -> FailureGroup:
+def _cause(alike: Sequence[Failure], catalogue: Catalogue) -> FailureGroup:
     jobs = tuple(dict.fromkeys(failure.jobid for failure in alike))
-    dataids = tuple(dict.fromkeys(failure.dataid for failure in alike))
-    return FailureGroup(jobs, alike[0].outcome, len(alike), alike[0], dataids[:_NAMED])
+    dataids = list(dict.fromkeys(failure.dataid for failure in alike))
+    job = catalogue.jobs.get(alike[0].jobid)
+    partition = catalogue.output_partition(job) if job is not None else TEXT
+    with suppress(BadDataid):  # the partition changed while the drain ran
+        dataids.sort(key=lambda dataid: sort_key(partition, dataid))
+    spans = tuple(map(str, ranges(partition, dataids[:_MOST])))
+    return FailureGroup(jobs, alike[0].outcome, len(alike), alike[0], tuple(dataids[:_NAMED]), spans[:_NAMED])
 
 
 def _left(store: Store, jobids: Sequence[str]) -> Iterator[Left]:

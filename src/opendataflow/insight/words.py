@@ -18,7 +18,7 @@ _MOST_RANGES = 20  # that a command line names
 
 
 def when(moment: datetime | None, unknown: str = "an unknown time") -> str:
-    """A moment in the reader's own time zone, with its offset; --at and --since read it back."""
+    """A moment in the project's time zone, with its offset; --at and --since read it back."""
     return written(moment) if moment else unknown
 
 

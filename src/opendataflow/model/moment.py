@@ -22,6 +22,7 @@ _DAYS = {"today": 0, "yesterday": 1}
 _FIRST = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _REST_OF_SECOND = timedelta(microseconds=999_999)
+_printed_in: tzinfo | None = None  # None: the zone of this machine
 
 
 def parse_moment(text: str, now: datetime, zone: tzinfo, *, end: bool = False) -> datetime:
@@ -54,9 +55,15 @@ def _end_of_second(text: str, moment: datetime) -> datetime:
     return moment + _REST_OF_SECOND if _ends_in_seconds(text) else moment
 
 
+def print_in(zone: tzinfo) -> None:
+    """Print moments in this zone from now on, in the whole process: that of the project."""
+    global _printed_in
+    _printed_in = zone
+
+
 def written(moment: datetime) -> str:
-    """A moment in the local time zone with its offset, as parse_moment reads it."""
-    here = moment.astimezone()
+    """A moment in the project's time zone with its offset, as parse_moment reads it."""
+    here = moment.astimezone(_printed_in)
     return here.isoformat(" ", "seconds").replace("+00:00", _UTC)
 
 

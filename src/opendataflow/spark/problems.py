@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from ..errors import OdfError
-from .postgres.problems import named_error
+from .postgres.problems import named_error, without_marks
 
 # A classic session lets errors of Java through that it does not know.
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -56,7 +56,7 @@ def whole_of(problem: BaseException) -> str:
         for each in (problem, problem.__cause__)
         if isinstance(each, PySparkException) and (stack := _java_stack(each)) not in str(each)
     ]
-    return "\n".join(["".join(traceback.format_exception(problem)), *stacks])
+    return without_marks("\n".join(["".join(traceback.format_exception(problem)), *stacks]))
 
 
 def _java_stack(problem: BaseException) -> str:

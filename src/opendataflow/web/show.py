@@ -183,7 +183,7 @@ def _shown(value: Any) -> Any:
     return without_secrets(visible(value)) if type(value) is str else "" if value is None else value
 
 
-def _when(moment: datetime | None, zone: Any, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+def _when(moment: datetime | None, zone: Any, form: str = "%Y-%m-%d %H:%M:%S %Z") -> str:
     return moment.astimezone(zone).strftime(form) if moment else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opendataflow.insight.progress import causes
+from opendataflow.model import Catalogue
 from opendataflow.run.drain_summary import Failure
 
 
@@ -15,4 +16,5 @@ def test_failures_that_differ_in_dataid_and_figures_only_have_one_cause() -> Non
         "us": "the queue of us is closed",
     }
     failures = [Failure("load", dataid, 1, "JOB_FAILED", detail, False) for dataid, detail in said.items()]
-    assert [cause.dataids for cause in causes(failures)] == [("4", "2", "2025-11-12"), ("eu", "us")]
+    found = causes(failures, Catalogue.build((), ()))
+    assert [cause.dataids for cause in found] == [("2", "4", "2025-11-12"), ("eu", "us")]

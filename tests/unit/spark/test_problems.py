@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from opendataflow.spark.problems import LONGEST, reason_of, whole_of
+from opendataflow.errors import InvalidPath
+from opendataflow.spark.postgres.problems import as_text
+from opendataflow.spark.problems import LONGEST, named_cause, reason_of, whole_of
 
 READ = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///data/raw/m.csv.  SQLSTATE: KD001"
 BAD_VALUE = f"""org.apache.spark.SparkException: {READ}
@@ -84,3 +86,14 @@ def test_a_line_never_grows_and_the_log_has_everything() -> None:
     assert len(reason_of(ValueError("x" * 10_000 + "\n" * 5))) == LONGEST
     assert "Integer.parseInt" not in reason_of(Told(READ, BAD_VALUE))
     assert "Integer.parseInt" in whole_of(Told(READ, BAD_VALUE))
+
+
+def test_an_error_of_ours_that_a_task_raised_is_readable_in_the_log() -> None:
+    raised = as_text(InvalidPath('there is no table at "t"', hint="Create it."))
+    stack = f"org.apache.spark.SparkException: Job aborted\nCaused by: TaskFailed: {raised}\n\tat org.apache.Thing.b(T.scala:1)"
+    problem = Told(f"Job aborted: {raised}", stack)
+    assert repr(named_cause(problem)) == repr(InvalidPath('there is no table at "t"'))
+    for text in (whole_of(problem), reason_of(problem)):
+        assert 'there is no table at "t"' in text
+        assert "odf-error" not in text
+    assert "TaskFailed: INVALID_PATH: there is no table" in whole_of(problem)

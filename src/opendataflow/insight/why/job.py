@@ -53,6 +53,7 @@ from .reasons import (
 )
 
 _SAMPLE = 2_000
+_LISTED = 200
 
 
 class _Missing(NamedTuple):
@@ -157,13 +158,13 @@ def _deferred(job: Job, seconds: Mapping[str, float]) -> Iterator[Reason]:
 def _failed_outputs(store: Store, job: Job) -> Iterator[Reason]:
     name = job.outputs[0]
     for status in (FAILED, HOLD, PENDING):
-        if chunks := store.views.chunks(name, status=status, n=SHOWN):
+        if chunks := store.views.chunks(name, status=status, n=_LISTED):
             (counts,) = store.views.span_counts([(name, "", LAST_KEY)], MOST_COUNTED)
             n = counts[status]
             these = ranges(store.catalogue().datasets[name].partition, [chunk.dataid for chunk in chunks])
             text = f"{many(n, MOST_COUNTED)} of {name} {are(n)} {status}: {ranges_text(these, more=n > len(chunks))}"
             if status == FAILED:
-                runs = [store.views.run(chunk.runid) if chunk.runid else None for chunk in chunks]
+                runs = [store.views.run(chunk.runid) if chunk.runid else None for chunk in chunks[:SHOWN]]
                 commands = (*log_of(runs[0]), f"odf resubmit {name} --failed")
                 yield Reason(FAILED, not_retried(*runs) + text, commands, how_it_ended(runs[0]))
             else:

@@ -112,6 +112,16 @@ def named_error(problem: BaseException | str) -> OdfError | None:
     return BY_NAME.get(data["name"], JobFailed)(data["message"], hint=data["hint"])
 
 
+def without_marks(text: str) -> str:
+    """The text with our errors in it as people read them: INVALID_PATH: there is no table."""
+    return _marked.sub(lambda match: _readable(match[0]), text)
+
+
+def _readable(marked: str) -> str:
+    known = named_error(marked)
+    return f"{known.name}: {known.message}" if known is not None else marked
+
+
 def _primary(problem: Exception) -> str:
     details = dict(getattr(problem, "details", None) or ())
     said = [details.get(key, b"").decode("utf-8", "replace") for key in _DETAILS]
