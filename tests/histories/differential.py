@@ -1,15 +1,18 @@
 """Two revisions of the program play the same random histories; afterwards their stores must hold the same.
 
-python -m tests.histories.differential [OLD [NEW]] [--histories N] [--first SEED] [--store sqlite|postgres|both] [--every-action] [--except NAME]
+python -m tests.histories.differential [OLD [NEW]] [--histories N] [--first SEED] [--store sqlite|postgres|both]
 
 OLD and NEW are git revisions or folders with a checkout; NEW is this checkout unless given. The model alone draws the actions, before a
 store sees any of them, so neither side has an influence on what is played. Each side plays in a process of its own (replay.py) with the
-hands of its own tree. Compared are every answer, and every table and view that both schemas have; left out are what is listed in
-LEFT_OUT, and columns that only one schema has, which are named in the output. Clocks differ between the sides by what they take: a time
-is compared as "none", "now", or the distance from now in thousands of seconds.
+hands of its own tree. If OLD has no replay.py, or one that fails, this tree's must fit its tests/histories: give a later OLD if it does
+not.
 
-A difference has a name (datastatus.status, event.missing, answer.claim). One that is intended gets a line in ALLOWED, with its reason.
-The exit code is 1 if any other is found; the first histories with one are made as short as possible and shown.
+Compared are every answer, and every table and view that both schemas have. Left out is what LEFT_OUT lists, and what only one schema
+has, which the output names. Clocks differ between the sides: a time is compared as its distance from now in thousands of seconds. Runs
+and events are numbered by their order.
+
+A difference has a name, such as datastatus:OUT.status, event:kept.missing or answer.claim. One that is intended gets a line in ALLOWED,
+with its reason. The exit code is 1 if any other is found; the first histories with one are made as short as possible and shown.
 """
 
 from __future__ import annotations
@@ -26,15 +29,16 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tests.histories import flows
-from tests.histories.actions import called
+from tests.histories.actions import Action, called
 from tests.histories.drawing import Mood, Scene
 from tests.histories.history import EXPECT
 from tests.histories.model import Take
@@ -49,13 +53,14 @@ OLD = "bb709ff"
 MOST_SHOWN = 3
 MOST_LINES = 12
 
-# Differences that are intended: name → reason.
+# Differences that are intended: pattern of names → reason.
 ALLOWED: dict[str, str] = {}
 
 LEFT_OUT = {
     "meta": "counters and notes of the store itself",
     "migration": "how the schema came to be",
     "noticed": "how far the history was searched",
+    "incident_chunk": "histories have no incidents",
     "event.session": "a number that the connection chose",
     "datastatus.seal": "counts the writes of a row: one more or less means nothing",
     "note.noteid": "a number that is given anew",
@@ -84,6 +89,15 @@ KEYS = {
 # Which version of which input went into which version: where it is kept, newest schema first.
 LINEAGE = {
     "made_from": ("datasetid", "dataid", "version", "in_datasetid", "in_dataid", "in_version"),
+}
+
+# What is part of the name of a difference of a row.
+VARIANTS = {
+    "datastatus": "locktype",
+    "candidate": "state",
+    "event": "kind",
+    "status_change": "kind",
+    "receipt": "verdict",
 }
 
 EVENT_IDS = ("eventid", "receiptid")
@@ -115,8 +129,11 @@ def _line(value: Any) -> str:
 # Histories -------------------------------------------------------------------------------------------------------------
 
 
-def history(seed: str) -> Told:
-    """The history of a seed, as the model alone imagines it."""
+def history(seed: str, *, fold_before_look: bool = False) -> Told:
+    """The history of a seed, as the model alone imagines it.
+
+    A look may fold in what was typed, or only show it as if. A fold before each look makes both the same.
+    """
     rng = random.Random(seed)
     flow, mood = flows.drawn(rng), Mood(rng)
     n = rng.choice([1, 1, PROCESSES])
@@ -124,12 +141,15 @@ def history(seed: str) -> Told:
     steps: list[Step] = []
     for _ in range(STEPS):
         action = mood.drawn(Scene(rng, flow, model, claims))
-        steps.append((rng.randrange(n), action))
+        number = rng.randrange(n)
+        if action.kind == "look" and fold_before_look:
+            steps.append((number, Action("fold")))
+        steps.append((number, action))
         model = _imagine(model, action, flow, claims)
     return Told(flow, steps)
 
 
-def _imagine(model: Typed, action: Any, flow: flows.Flow, claims: list[Any]) -> Typed:
+def _imagine(model: Typed, action: Action, flow: flows.Flow, claims: list[Any]) -> Typed:
     """The model after an action; what is claimed is added to the claims."""
     if called(action, flow, claims) is None:
         return model
@@ -161,6 +181,7 @@ class Side:
     """A process that plays histories with the program of one checkout."""
 
     def __init__(self, root: Path, store: str) -> None:
+        self._root = root
         own = root / "tests/histories/replay.py"
         script = own if own.exists() else ROOT / "tests/histories/replay.py"
         path = os.pathsep.join([str(root / "src"), str(root)])
@@ -181,7 +202,10 @@ class Side:
     def answer(self) -> dict[str, Any]:
         """What came of it."""
         assert self._process.stdout is not None
-        answer: dict[str, Any] = pickle.load(self._process.stdout)
+        try:
+            answer: dict[str, Any] = pickle.load(self._process.stdout)
+        except EOFError:
+            raise SystemExit(f"the side in {self._root} ended; what it wrote is above") from None
         return answer
 
     def close(self) -> None:
@@ -193,7 +217,7 @@ class Pair:
     """An old and a new side with stores of the same kind."""
 
     def __init__(self, old: Side, new: Side, allowed: Iterable[str], every: bool) -> None:
-        self.sides, self._allowed, self._every = (old, new), set(allowed), every
+        self.sides, self.allowed, self._every = (old, new), tuple(allowed), every
         self.only_in_one: set[str] = set()
 
     def differences(self, told: Told, every: bool | None = None) -> list[Difference]:
@@ -210,7 +234,7 @@ class Pair:
 
     def is_allowed(self, name: str) -> bool:
         """Whether differences of this name are intended."""
-        return name in self._allowed
+        return any(fnmatchcase(name, pattern) for pattern in self.allowed)
 
     def shortest(self, told: Told, name: str) -> Told:
         """A history, as short as can be, with a difference of this name."""
@@ -247,14 +271,15 @@ def _answers_compared(step: int, kind: str, old: Any, new: Any) -> Iterator[Diff
 def _tables_compared(step: int, table: str, old: Rows, new: Rows) -> Iterator[Difference]:
     for key in sorted(old.keys() | new.keys(), key=repr):
         before, after = old.get(key), new.get(key)
-        at = key[0] if table in OF_EVENTS else step
+        row = before or after or {}
+        kind = f"{table}:{row[VARIANTS[table]]}" if table in VARIANTS else table
+        at = row.get("action", step)
         if before is None or after is None:
-            what = "extra" if before is None else "missing"
-            yield Difference(at, f"{table}.{what}", repr(key), before, after)
+            yield Difference(at, f"{kind}.{'extra' if before is None else 'missing'}", repr(key), before, after)
         else:
             for column in before.keys() & after.keys():
                 if before[column] != after[column]:
-                    yield Difference(at, f"{table}.{column}", repr(key), before[column], after[column])
+                    yield Difference(at, f"{kind}.{column}", repr(key), before[column], after[column])
 
 
 def _normal_answer(kind: str, side: dict[str, Any], step: int) -> Any:
@@ -274,46 +299,48 @@ def _normal_answer(kind: str, side: dict[str, Any], step: int) -> Any:
     return value
 
 
-def _numbers(side: dict[str, Any], step: int) -> Any:
+def _numbers(side: dict[str, Any], step: int) -> Callable[[int | None], Any]:
     """Runs are numbered by their order: a sequence may have gaps."""
     runids = sorted(row["runid"] for row in side["tables"][step]["run"])
     order = {runid: number for number, runid in enumerate(runids, 1)}
     return lambda runid: None if runid is None else order.get(runid, "no such run")
 
 
-OF_EVENTS = ("event", "receipt", "status_change")
-
-
 def _normal_tables(side: dict[str, Any], step: int) -> dict[str, Rows]:
-    number = _numbers(side, step)
-    found: dict[str, Rows] = {}
-    for table, rows in side["tables"][step].items():
-        if table in LEFT_OUT:
-            continue
-        if table in LINEAGE:
-            found["lineage"] = {tuple(row[column] for column in LINEAGE[table]): {} for row in rows}
-            continue
-        found[table] = {}
-        seen: Counter[Any] = Counter()
-        for row in sorted(rows, key=lambda row: row.get("eventid", row.get("receiptid", 0))):
-            normal = {
-                column: _normal(column, value, side["now"], number)
-                for column, value in row.items()
-                if f"{table}.{column}" not in LEFT_OUT and column not in EVENT_IDS
-            }
-            if table in OF_EVENTS:
-                eventid = row.get("eventid", row.get("receiptid"))
-                chunk = (bisect_left(side["events"], eventid), row["datasetid"] or "", row["dataid"] or "")
-                seen[chunk] += 1
-                key: Any = (*chunk, seen[chunk])
-            elif table in KEYS:
-                key = tuple(row[column] for column in KEYS[table])
-            else:
-                key = json.dumps(normal, sort_keys=True, default=str)
-                seen[key] += 1
-                key = (key, seen[key])
-            found[table][key] = normal
+    tables = {name: rows for name, rows in side["tables"][step].items() if name not in LEFT_OUT}
+    found = {name: _normal_table(name, rows, side, step) for name, rows in tables.items() if name not in LINEAGE}
+    for name in LINEAGE.keys() & tables.keys():
+        found["lineage"] = {tuple(row[column] for column in LINEAGE[name]): {} for row in tables[name]}
     return found
+
+
+def _normal_table(table: str, rows: Sequence[dict[str, Any]], side: dict[str, Any], step: int) -> Rows:
+    """The rows by what they are found by: an event by its chunk, its kind, and how many of the kind came before."""
+    found: Rows = {}
+    seen: Counter[Any] = Counter()
+    number = _numbers(side, step)
+    for row in sorted(rows, key=_eventid):
+        normal = {
+            column: _normal(column, value, side["now"], number)
+            for column, value in row.items()
+            if f"{table}.{column}" not in LEFT_OUT and column not in EVENT_IDS
+        }
+        if table in KEYS:
+            key: Any = tuple(row[column] for column in KEYS[table])
+        else:
+            if any(column in row for column in EVENT_IDS):
+                key = (row["datasetid"] or "", row["dataid"] or "", row["jobid"] or "", row.get("kind", ""))
+                normal["action"] = bisect_left(side["events"], _eventid(row))
+            else:
+                key = (json.dumps(normal, sort_keys=True, default=str),)
+            seen[key] += 1
+            key = (*key, seen[key])
+        found[key] = normal
+    return found
+
+
+def _eventid(row: dict[str, Any]) -> int:
+    return next((int(row[column]) for column in EVENT_IDS if column in row), 0)
 
 
 def _normal(column: str, value: Any, now: float, number: Any) -> Any:
@@ -392,13 +419,12 @@ def paired(old: Path, new: Path, store: str, allowed: Iterable[str] = (), every:
         yield Pair(*sides, allowed, every)
 
 
-def run(pair: Pair, store: str, seeds: Sequence[str]) -> int:
+def run(pair: Pair, store: str, histories: Mapping[str, Told]) -> int:
     """Play histories, and say in what they differ; how many do."""
     names: Counter[str] = Counter()
     differ: list[str] = []
     began = time.monotonic()
-    for seed in seeds:
-        told = history(seed)
+    for seed, told in histories.items():
         found = pair.differences(told)
         names.update({each.name for each in found})
         forbidden = pair.forbidden(found)
@@ -408,13 +434,12 @@ def run(pair: Pair, store: str, seeds: Sequence[str]) -> int:
                 _show(pair, store, seed, told, forbidden)
             else:
                 print(f"history {seed} of {store} differs: {forbidden[0].name}", flush=True)
-    rate = len(seeds) / (time.monotonic() - began)
+    rate = len(histories) / (time.monotonic() - began)
     for each in sorted(pair.only_in_one):
         print(f"left out: {each}")
     for name, count in names.most_common():
-        note = f" (allowed: {ALLOWED.get(name, '--except')})" if pair.is_allowed(name) else ""
-        print(f"{name}: {count} histories{note}")
-    print(f"{store}: {len(seeds)} histories, {len(differ)} differ ({rate:.1f} histories/s)", flush=True)
+        print(f"{name}: {count} histories{' (allowed)' if pair.is_allowed(name) else ''}")
+    print(f"{store}: {len(histories)} histories, {len(differ)} differ ({rate:.1f} histories/s)", flush=True)
     return len(differ)
 
 
@@ -438,15 +463,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--store", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--every-action", action="store_true", help="compare the tables after each action")
+    parser.add_argument(
+        "--fold-before-look", action="store_true", help="for two revisions of which one folds when it looks"
+    )
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="allowed")
     chosen = parser.parse_args()
-    seeds = [f"{seed}" for seed in range(chosen.first, chosen.first + chosen.histories)]
+    histories = {
+        f"{seed}": history(f"{seed}", fold_before_look=chosen.fold_before_look)
+        for seed in range(chosen.first, chosen.first + chosen.histories)
+    }
     allowed = {*ALLOWED, *chosen.allowed}
     differ = 0
     with checkout(chosen.old) as old, checkout(chosen.new) as new:
         for store in ["sqlite", "postgres"] if chosen.store == "both" else [chosen.store]:
             with paired(old, new, store, allowed, chosen.every_action) as pair:
-                differ += run(pair, store, seeds)
+                differ += run(pair, store, histories)
     return 1 if differ else 0
 
 
