@@ -45,13 +45,14 @@ from tests.histories.model import Take
 from tests.histories.playing import PROCESSES, STEPS, Step, Told, shortest
 from tests.histories.replay import END
 from tests.histories.typed import Typed
-from tests.histories.world import Refused
+from tests.histories.world import Note, Refused
 from tests.support.postgres import start_postgres
 
 ROOT = Path(__file__).parents[2]
 OLD = "bb709ff"
 MOST_SHOWN = 3
 MOST_LINES = 12
+MOST_DRAWN = 100
 
 # Differences that are intended: pattern of names → reason.
 ALLOWED: dict[str, str] = {}
@@ -129,19 +130,24 @@ def _line(value: Any) -> str:
 # Histories -------------------------------------------------------------------------------------------------------------
 
 
-def history(seed: str, *, fold_before_look: bool = False) -> Told:
-    """The history of a seed, as the model alone imagines it.
+def history(seed: str, *, often: str = "", fold_before_look: bool = False) -> Told:
+    """The history of a seed as the model alone imagines it: by itself, the one of `pytest tests/histories --history SEED`.
 
-    A look may fold in what was typed, or only show it as if. A fold before each look makes both the same.
+    Of the kind `often` are about half of its actions. A look may fold in what was typed, or only show it as if: a fold before each look
+    makes both the same.
     """
     rng = random.Random(seed)
     flow, mood = flows.drawn(rng), Mood(rng)
     n = rng.choice([1, 1, PROCESSES])
     model, claims = Typed(flow), list[Any]()
+    model.notes += [Note("job", jobid=work.name) for work in flow.works]
     steps: list[Step] = []
     for _ in range(STEPS):
-        action = mood.drawn(Scene(rng, flow, model, claims))
-        number = rng.randrange(n)
+        number, scene = rng.randrange(n), Scene(rng, flow, model, claims)
+        action = mood.drawn(scene)
+        if often and rng.random() < 0.5:
+            again = (mood.drawn(scene) for _ in range(MOST_DRAWN))
+            action = next((each for each in again if each.kind == often), action)
         if action.kind == "look" and fold_before_look:
             steps.append((number, Action("fold")))
         steps.append((number, action))
@@ -469,7 +475,7 @@ def main() -> int:
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="allowed")
     chosen = parser.parse_args()
     histories = {
-        f"{seed}": history(f"{seed}", fold_before_look=chosen.fold_before_look)
+        f"{seed}": history(f"{seed}", often=chosen.often, fold_before_look=chosen.fold_before_look)
         for seed in range(chosen.first, chosen.first + chosen.histories)
     }
     allowed = {*ALLOWED, *chosen.allowed}
