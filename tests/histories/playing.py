@@ -110,20 +110,7 @@ class Stage:
 
     def shortest(self, told: Told) -> Told:
         """The same failure, or another, with as little as can be."""
-        steps, size, tries = list(told.steps), max(len(told.steps) // 2, 1), 0
-        while tries < MOST_TRIES:
-            start, before = 0, len(steps)
-            while start < len(steps) and tries < MOST_TRIES:
-                tries += 1
-                shorter = self.again(told._replace(steps=steps[:start] + steps[start + size :]))
-                if shorter.problem:
-                    told, steps = shorter, list(shorter.steps)
-                else:
-                    start += size
-            if size == 1 and len(steps) == before:
-                break
-            size = max(size // 2, 1)
-        return told
+        return shortest(told, self.again)
 
     # Storms ----------------------------------------------------------------------------------------------------------
 
@@ -168,6 +155,24 @@ class Stage:
         if before != after:
             problems.append(f"candidates {before}, and derived anew {after}")
         return problems
+
+
+def shortest(told: Told, again: Callable[[Told], Told]) -> Told:
+    """The same failure, or another, with as little as can be."""
+    steps, size, tries = list(told.steps), max(len(told.steps) // 2, 1), 0
+    while tries < MOST_TRIES:
+        start, before = 0, len(steps)
+        while start < len(steps) and tries < MOST_TRIES:
+            tries += 1
+            shorter = again(told._replace(steps=steps[:start] + steps[start + size :]))
+            if shorter.problem:
+                told, steps = shorter, list(shorter.steps)
+            else:
+                start += size
+        if size == 1 and len(steps) == before:
+            break
+        size = max(size // 2, 1)
+    return told
 
 
 def _breaches(hand: Hand | Process) -> list[str]:
