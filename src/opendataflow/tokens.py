@@ -63,7 +63,7 @@ def _from_base64(text: str, altchars: bytes) -> bytes | None:
 # Python.
 SECRET_NAMES = (
     "(?i)secret(?!ar)|passw|passphrase|passkey|pwd|token(?!s|i[sz])|(?<!application.)credential|signature"
-    "|((^|[^a-z])(pass|pw|sig)|(db|key|pg|store|user)pass)$"
+    "|((^|[^a-z])(authorization|pass|pw|sig)|(db|key|pg|store|user)pass)$"
     "|(access|account|api|auth|client|encryption|master|private|sas|shared|signing|storage)[._-]?key|fs[.]azure[.]sas"
 )
 # Names of values that only point to a secret or describe it.
@@ -95,6 +95,12 @@ _NAMED_IN_TEXT = rf"(?:{_BEFORE}|\A)([\w.%-]++)\s*+(?:=|:(?!//))\s*+|{_QUOTED}"
 _LOGINS_IN_TEXT = (
     r"\b(?:Bearer|BEARER)\s{1,9}(?!(?i:tokens?|auth\w*)\b)([\w.~+/=-]{1,9999})",
     r"(?:\A|(?<=[\s\"'=]))[\w$#]{1,128}+/([^@/\s]{1,1000}+)@[A-Z][A-Z\d_$#]{0,127}+(?![\w./@:-])",
+)
+# Tokens of GitHub, GitLab, Slack and Databricks, JSON Web Tokens and private keys: secret wherever they stand.
+_TOKENS = (
+    r"(?<![A-Za-z\d])(gh[oprsu]_[A-Za-z\d]{36,255}+|github_pat_\w{50,255}+|glpat-[\w-]{20,255}+|dapi[\da-f]{32}+"
+    r"|xox[abeoprs]-[A-Za-z\d-]{10,255}+|eyJ[\w-]{8,4000}+[.]eyJ[\w-]{8,4000}+[.][\w-]{8,1000}+)",
+    r"-----BEGIN (?:[A-Z\d]{1,20} ){0,3}PRIVATE KEY-----([^-]{1,9999}+)",
 )
 _IDS_AND_LOCATIONS = r"\A(?:options[.])?(?:location|roots|script|folder|schema|description|[a-z]*id)\Z"
 # A user name followed by its password; two numbers are a user and a group.
@@ -216,7 +222,7 @@ def _spans(text: str, name: str = "") -> list[tuple[int, int]]:
     """The spans of the plaintext secrets in a text; none in an encrypted value, whose characters may spell a name."""
     is_text = bool(name) and not re.search(_IDS_AND_LOCATIONS, name)
     has_names = "=" in text or ":" in text
-    forms = (*_LOGINS * ("@" in text), *_LOGINS_IN_TEXT * is_text, *[_HEADER] * has_names)
+    forms = (*_TOKENS, *_LOGINS * ("@" in text), *_LOGINS_IN_TEXT * is_text, *[_HEADER] * has_names)
     spans = [found.span(1) for form in forms for found in re.finditer(form, text)]
     if re.search(_USER_NAMES, name) and (login := re.match(_USER, text)):
         spans.append(login.span(1))

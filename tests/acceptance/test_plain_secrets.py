@@ -12,12 +12,24 @@ import psycopg
 import pytest
 
 import opendataflow
+from opendataflow.errors import StoreMissing
 from tests.support.shell import Shell
 
 SECRET = "canary-4c1b90"
 
 
 # The address of the store -------------------------------------------------------------------------------------------
+
+
+def test_the_python_door_shows_no_secret_of_the_address_of_a_file(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(StoreMissing) as refused:
+            opendataflow.open(f"sqlite:///{folder}/x.db?password={SECRET}")
+        assert SECRET not in f"{refused.value} {refused.value.hint}"
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreMissing) as refused:
+        opendataflow.open(f"sqlite:///{tmp_path}/file/x.db?password={SECRET}", create=True)
+    assert SECRET not in f"{refused.value} {refused.value.hint}"
 
 
 @pytest.mark.postgres

@@ -284,6 +284,10 @@ def test_what_the_tables_refuse_is_told_of_the_statement_and_not_of_a_row(odf: O
         "update run set epoch = 9223372036854775807",
         "insert into datastatus (datasetid, jobid, dataid, locktype, status, epoch) "
         "values ('product', 'make', '9', 'OUT', 'RESUBMIT', 1000000000000001)",
+        "update datastatus set seal = 9223372036854775807 where datasetid = 'product'",
+        "update datastatus set seal = seal + 1, epoch = 9223372036854775807 where datasetid = 'product'",
+        "insert into datastatus (datasetid, jobid, dataid, locktype, status, epoch, seal) "
+        "values ('product', 'make', '9', 'OUT', 'RESUBMIT', 9223372036854775807, 1)",
     ],
 )
 def test_an_epoch_that_could_not_be_raised_is_refused(flow: Store, odf: Odf, statement: str) -> None:

@@ -69,7 +69,7 @@ def refuse_foreign(file: Path, folder: Path, config: Config | None = None) -> No
     for path, states in found.items():
         owner = next((state.st_uid for state in states if state.st_uid not in trusted), None)
         if owner is not None:
-            problem = f"{file} belongs to {_user(owner)}, not to you, and decides what runs here"
+            problem = f"{path} belongs to {_user(owner)}, not to you, and decides what runs here"
             remedy = "If you trust it, declare that"
         elif _is_open(states[-1]):
             problem = f"{path} is writable by every user of this machine, and decides what runs here"

@@ -40,6 +40,7 @@ from opendataflow.tokens import (
         "storepass",
         "PGPASS",
         "SIGNING_KEY",
+        "header.Authorization",
     ],
 )
 def test_names_of_passwords(name: str) -> None:
@@ -220,6 +221,35 @@ def test_an_ordinary_text_under_a_name_is_no_secret(name: str, text: str) -> Non
     assert shown_facts(facts) == facts
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        "ghp_" + "aB3" * 12,
+        "github_pat_" + "aB3_" * 20,
+        "glpat-" + "aB3-" * 5,
+        "xoxb-" + "1234567890-aB3",
+        "dapi" + "0a" * 16,
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiIxMjMifQ.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEaB3/aB3+\naB3==\n-----END RSA PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----MIIEaB3",
+    ],
+)
+@pytest.mark.parametrize("name", ["env.X", "location", "why", ""])
+def test_a_token_or_key_of_a_known_form_is_a_secret_under_any_name(name: str, token: str) -> None:
+    for text in (token, f"use {token}", f"https://api.example/{token}/x"):
+        assert holds_secret(text, name)
+        shown = without_secrets(text, name)
+        assert "aB3" not in shown
+        assert token not in shown
+
+
+@pytest.mark.parametrize(
+    "text", ["ghp_short", "dapi-table", "eyJ.eyJ.x", "xoxb-", "glpat-{dataid}", "-----BEGIN CERTIFICATE-----\nMIIEaB3"]
+)
+def test_what_only_begins_like_a_token_is_none(text: str) -> None:
+    assert not holds_secret(text, "env.X")
+
+
 def test_the_names_of_all_tables_around_a_text_are_its_name() -> None:
     facts = {"options": {"fs": {"s3a": {"secret": {"key": "S1"}}, "azure": {"account": {"key": ["S2"]}}}}}
     assert secret_in(facts) == ("options", "fs", "s3a", "secret", "key")
@@ -300,6 +330,10 @@ def test_what_stands_around_a_secret_stays(said: str, shown: str) -> None:
         "a: ",
         "a/b@C",
         "Bearer ",
+        "eyJaaaaaaaa.",
+        "eyJ",
+        "xoxb-",
+        "-----BEGIN PRIVATE KEY-----",
     ],
 )
 def test_a_text_that_is_made_to_take_long_takes_linear_time(piece: str) -> None:

@@ -16,7 +16,7 @@ import apsw
 from ...errors import StoreMissing, StoreReadOnly, StoreUnreachable, UsageError
 from ...model.printable import check_utf8
 from ...pause import pause
-from ...tokens import shown_address
+from ...tokens import shown_address, without_secrets
 from . import queries
 from .base import (
     ENCRYPTED,
@@ -68,7 +68,9 @@ class SqliteBackend(Backend):
         self._address = str(self.path)
         self._named = queries.load("sqlite")
         if not self.path.exists() and not create:
-            raise StoreMissing(f"there is no store at {url}", hint="Create it: odf migrate --store " + url)
+            raise StoreMissing(
+                f"there is no store at {self.shown_url}", hint=f"Create it: odf migrate --store {self.shown_url}"
+            )
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self._is_full = False
         self._only_reads = not create and not os.access(self.path, os.W_OK)
@@ -92,12 +94,13 @@ class SqliteBackend(Backend):
             self._file = stat_store(self.path)
         except apsw.NotADBError as error:
             raise StoreMissing(
-                f"{self.path} is not a SQLite file",
+                f"{without_secrets(str(self.path))} is not a SQLite file",
                 hint="Point --store at a store, or at a file that does not exist yet. To repair a store, restore a backup.",
             ) from error
         except (apsw.CantOpenError, OSError) as error:
             raise StoreMissing(
-                f"the store {url} cannot be opened: {error}", hint="Check the path and its permissions."
+                without_secrets(f"the store {url} cannot be opened: {error}"),
+                hint="Check the path and its permissions.",
             ) from error
 
     def _open(self, flags: int, create: bool) -> None:
@@ -163,7 +166,7 @@ class SqliteBackend(Backend):
     def _read_only(self) -> StoreReadOnly:
         return StoreReadOnly(
             f"the store {self.shown_url} cannot be written",
-            hint=f"Check the permissions of {self.path} and of its folder.",
+            hint=f"Check the permissions of {without_secrets(str(self.path))} and of its folder.",
         )
 
     def _set_up(self, create: bool) -> None:

@@ -305,6 +305,17 @@ create trigger epoch_is_bounded_on_insert before insert on datastatus
 create trigger epoch_is_bounded_on_update before update of epoch, version on datastatus
     for each row when (new.seal = old.seal and greatest(new.epoch, new.version) > 1000000000000000) execute function refuse_epoch();
 
+-- So is a seal, and with a raised seal an epoch: a seal that cannot be raised stops every write of the engine to its row.
+create function refuse_seal() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    raise check_violation using message = 'a seal, an epoch and a version are at most 1000000000000000';
+end $$;
+revoke execute on function refuse_seal() from public;
+create trigger seal_is_bounded_on_insert before insert on datastatus
+    for each row when (greatest(new.seal, new.epoch / 2, new.version / 2) > 1000000000000000) execute function refuse_seal();
+create trigger seal_is_bounded_on_update before update of seal, epoch, version on datastatus
+    for each row when (greatest(new.seal, new.epoch / 2, new.version / 2) > 1000000000000000) execute function refuse_seal();
+
 -- A typed change is in the history at once, in its own transaction, so that the events of a chunk follow each other without a gap.
 create function note_chunk() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
