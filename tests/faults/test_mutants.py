@@ -173,7 +173,7 @@ MUTANTS = [
         auditor.NOTHING_STRAY,
         "files/replacement.py",
         "            os.replace(prepared, location)\n",
-        '            os.link(prepared, f"{location}.{token_hex(3)}")\n            os.replace(prepared, location)\n',
+        '            os.link(prepared, f"{location}.{os.urandom(3).hex()}")\n            os.replace(prepared, location)\n',
         "kill-script",
         "0.3",
     ),

@@ -179,14 +179,17 @@ def test_lines_of_text_read_back_as_they_were_under_their_own_name(
         ("csv", "SELECT 'x' AS ok, '\ue000null' AS odd", "the values of odd differ"),
         ("csv", "SELECT EXPLODE(array('x', NULL)) AS only", "2 were written and 1 are read"),
         ("csv", "SELECT 1 AS id, CAST(X'FF' AS STRING) AS broken", "the values of broken differ"),
+        ("CSV", "SELECT 'x' AS ok, '\ue000null' AS odd", "the values of odd differ"),
+        ("xml", "SELECT 'x' AS ok, ' y ' AS odd", "the values of odd differ"),
     ],
 )
 def test_rows_that_a_format_does_not_bring_back_are_refused_by_column(
     spark: SparkSession, produce: Any, format: str, query: str, told: str
 ) -> None:
+    options = {"options": {"rowTag": "row"}} if format == "xml" else {}
     with pytest.raises(NotValidated) as problem:
-        produce(lambda: spark.sql(query), dataset(format))
-    assert f"{format} does not bring back the rows as they were written" in problem.value.message
+        produce(lambda: spark.sql(query), dataset(format, options=options))
+    assert f"{format.lower()} does not bring back the rows as they were written" in problem.value.message
     assert told in problem.value.message
     assert "parquet" in problem.value.hint
 
@@ -198,6 +201,10 @@ def test_rows_that_a_format_does_not_bring_back_are_refused_by_column(
         ("csv", "SELECT array(1) AS list", "csv cannot hold column list, which is array<int>"),
         ("json", "SELECT map(1, 'a') AS pairs", "json cannot hold column pairs, which is map<int,string>"),
         ("text", "SELECT 1 AS id", "a text file holds one column of type string, not id int"),
+        ("csv", "SELECT 1 AS id, NULL AS nothing", "csv cannot hold column nothing, which is void"),
+        ("json", "SELECT make_interval(1) AS length", "json cannot hold column length, which is interval"),
+        ("orc", "SELECT parse_json('1') AS any", "orc cannot hold column any, which is variant"),
+        ("parquet", "SELECT make_interval(1) AS length", "parquet cannot hold column length, which is interval"),
     ],
 )
 def test_types_that_a_format_cannot_hold_are_refused_before_anything_is_written(

@@ -174,9 +174,9 @@ def fault_facts(struck: list[Struck]) -> tuple[FaultFact, ...]:
 
 
 def kind_facts(faults: tuple[FaultFact, ...], kinds: Iterable[str]) -> tuple[KindFact, ...]:
-    """The same by kind, of all that were meant to strike."""
+    """The same by kind, of all that were meant to strike, and of those that only struck besides."""
     found = []
-    for kind in kinds:
+    for kind in dict.fromkeys((*kinds, *(each.kind for each in faults))):
         of_it = [each for each in faults if each.kind == kind]
         seconds = [each.recovered for each in of_it if each.recovered is not None]
         found.append(

@@ -30,7 +30,7 @@ from .code import Code, SqlJob, argument_of
 from .columns import quoted
 from .files import list_files, remove
 from .fingerprint import PARTS, fingerprint_metrics
-from .formats import TEXTS, folder_columns, format_of, write_options
+from .formats import EXACT, folder_columns, format_of, write_options
 from .observing import Figures, Observed
 from .parquet import Written, can_write, is_for_tasks, write_chunks
 from .reading import is_readable, read_batch, read_location
@@ -255,9 +255,9 @@ def _write(spark: SparkSession, df: DataFrame, audit: Audit, location: str) -> d
     if can_write(spark, audit, location):
         return write_chunks(df, audit, audit.suspicious(), location)
     check_types(audit.dataset, audit.schema)
-    is_text = format_of(audit.dataset) in TEXTS
-    content = {ROWS: F.count(F.lit(1)), **fingerprint_metrics(audit.schema)} if is_text else {}
-    observed = Observed(df, content) if is_text else None
+    is_read_back = format_of(audit.dataset) not in EXACT
+    content = {ROWS: F.count(F.lit(1)), **fingerprint_metrics(audit.schema)} if is_read_back else {}
+    observed = Observed(df, content) if is_read_back else None
     writer = (observed.df if observed else df).write.format(format_of(audit.dataset)).mode(write_mode(spark, location))
     writer.options(**write_options(audit.dataset), **_COMMITTER).partitionBy(TAG).save(location)
     schema = StructType([*audit.schema.fields, StructField(TAG, StringType())])

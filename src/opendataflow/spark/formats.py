@@ -17,8 +17,8 @@ _PARTITION_BY = "partitionby"  # Spark does not mind the case of options
 # Their files say nothing about types: a schema comes from the project, from an earlier publish, or from guessing.
 UNTYPED = (CSV, JSON)
 
-# What is read back of these may be other rows than were written.
-TEXTS = (CSV, JSON, TEXT)
+# These bring back every row as it was written; what is written in another format is read back before it is published.
+EXACT = (PARQUET, ORC, "delta", "iceberg")
 
 # Quotes are doubled as RFC 4180 says, which loses nothing; Spark's own backslash does.
 _CSV = {"header": "true", "escape": '"'}

@@ -21,7 +21,7 @@ from .check_kinds import by_mark
 from .checking import Probe, any_of
 from .columns import quoted
 from .fingerprint import fingerprint_metrics
-from .formats import TEXTS, folder_columns, format_of
+from .formats import EXACT, folder_columns, format_of
 from .observing import Figures, Observed, computed
 from .problems import SPARK_ERRORS
 from .reading import Password
@@ -120,7 +120,7 @@ def _write(df: DataFrame, audit: Audit, sink: Sink) -> _Written:
     before = Observed(df, _before(apart)) if apart else None
     good = before.df.where(~_any_bad(apart)).select(*map(quoted, audit.schema.names)) if before else df
     dataset = audit.dataset
-    is_read_back = dataset.kind == "file" and (format_of(dataset) in TEXTS or bool(folder_columns(dataset)))
+    is_read_back = dataset.kind == "file" and (format_of(dataset) not in EXACT or bool(folder_columns(dataset)))
     content = fingerprint_metrics(audit.schema) if is_read_back else {}
     observed = Observed(good, {**audit.summary(without=apart), **content})
     sink.write(observed.df)

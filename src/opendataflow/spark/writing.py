@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from ..errors import BadConfig, NoSpace, NotValidated
 from ..files.versions import another_version_location, is_plain
@@ -16,12 +26,17 @@ from ..model import Dataset, ManifestFile
 from .columns import column, type_of
 from .files import exists, is_local
 from .fingerprint import fingerprint_metrics
-from .formats import CSV, JSON, ORC, PARQUET, TEXT, TEXTS, folder_columns, format_of, write_options
+from .formats import CSV, EXACT, JSON, ORC, PARQUET, TEXT, folder_columns, format_of, write_options
 from .observing import computed
 from .problems import SPARK_ERRORS, reason_of
 from .session import is_connect
 
 _ANOTHER_FORMAT = 'Convert the column in the job, or use format = "parquet", which holds every value.'
+# No format holds an interval that counts months and days together.
+_NOT_HELD = {
+    CSV: (BinaryType, ArrayType, MapType, StructType, VariantType, NullType),
+    ORC: (VariantType, NullType),
+}
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # how Spark calls the folder of rows whose value is null
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceeded", "NSQuotaExceeded")
 
@@ -107,7 +122,7 @@ def rows_written(dataset: Dataset, location: str, files: Sequence[ManifestFile])
 
 
 def check_types(dataset: Dataset, schema: StructType) -> None:
-    """Refuse columns that a text format cannot hold, before anything is written."""
+    """Refuse columns that a format cannot hold, before anything is written."""
     format = format_of(dataset)
     folders = [name.lower() for name in folder_columns(dataset)]
     fields = [field for field in schema.fields if field.name.lower() not in folders]
@@ -127,15 +142,16 @@ def check_types(dataset: Dataset, schema: StructType) -> None:
 
 
 def _holds(format: str, kind: DataType) -> bool:
-    if format == CSV:
-        return not isinstance(kind, (BinaryType, ArrayType, MapType, StructType, VariantType))
-    if format != JSON:
-        return True
+    if isinstance(kind, (CalendarIntervalType, *_NOT_HELD.get(format, ()))):
+        return False
     if isinstance(kind, StructType):
         return all(_holds(format, field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
         return _holds(format, kind.elementType)
-    return not isinstance(kind, MapType) or (isinstance(kind.keyType, StringType) and _holds(format, kind.valueType))
+    if isinstance(kind, MapType):
+        has_keys = format != JSON or isinstance(kind.keyType, StringType)
+        return has_keys and _holds(format, kind.keyType) and _holds(format, kind.valueType)
+    return True
 
 
 def not_read_back(dataset: Dataset, dataid: str, written: DataFrame, back: DataFrame) -> NotValidated | None:
@@ -159,7 +175,7 @@ def _lost(dataset: Dataset, dataid: str, how: str) -> NotValidated:
     what = f"{format_of(dataset)} does not bring back the rows as they were written"
     hint = (
         _ANOTHER_FORMAT
-        if format_of(dataset) in TEXTS
+        if format_of(dataset) not in EXACT
         else "Convert the column in the job, or leave it out of partitionBy."
     )
     return NotValidated(f"{dataset.datasetid} {dataid}: {what}: {how}", hint=hint)

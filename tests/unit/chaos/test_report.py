@@ -147,6 +147,14 @@ def test_what_was_planned_and_did_not_strike_is_told_and_what_struck_besides() -
     assert [(kind.kind, kind.count) for kind in kind_facts((), ["kill Spark"])] == [("kill Spark", 0)]
 
 
+def test_a_kind_of_fault_that_only_struck_besides_is_counted() -> None:
+    faults = fault_facts([Struck(Fault(KILL_WORKER, "at any moment"), 1, 1.0, [], is_planned=False)])
+    told = replace(report(), planned=1, faults=faults, kinds=kind_facts(faults, [KILL_SCRIPT]))
+    told = replace(told, missed=(MissedFact(KILL_SCRIPT, "at work", 1),))
+    assert [(kind.kind, kind.count) for kind in told.kinds] == [(KILL_SCRIPT, 0), (KILL_WORKER, 1)]
+    assert dict(words.facts(told))["faults"] == "1 planned: 0 struck, 1 did not; 1 besides"
+
+
 def test_what_is_going_to_happen_is_said_in_good_english() -> None:
     at = Where(Path("/data/.odf-chaos-00ab12cd"), place_of("sqlite:////data/x.db", "00ab12cd"))
     assert "6 times while 1 worker makes 2 chunks" in words.intent(Settings(2, workers=1), at, 6, Path("r"))[0]

@@ -28,6 +28,15 @@ def test_where_a_chunk_lies(partition, location, dataid, expected):
     assert Dataset("flights", location=location, partition=Partition(partition)).location_of(dataid) == expected
 
 
+@pytest.mark.parametrize(("written", "known"), [("CSV", "csv"), ("Parquet", "parquet"), ("JDBC", "jdbc")])
+def test_a_known_format_may_be_written_in_any_case(written, known):
+    assert Dataset("flights", format=written).format == known
+
+
+def test_a_format_that_may_be_the_name_of_a_class_stays_as_it_is():
+    assert Dataset("flights", format="org.example.DefaultSource").format == "org.example.DefaultSource"
+
+
 @pytest.mark.parametrize(
     ("partition", "location", "word"),
     [

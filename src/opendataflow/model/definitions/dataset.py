@@ -24,6 +24,8 @@ AUTH = ("scram-sha-256", "md5", "password", "gss", "none")
 POSTGRES = ("", "postgres", "postgresql")  # table formats that PostgreSQL reads and writes itself
 
 FENCED = (*POSTGRES, "jdbc")  # table formats whose own transaction records the epoch
+# Formats whose name may be written in any case; another one may be the name of a class.
+_FORMATS = (*FENCED, "csv", "json", "text", "xml", "avro", "parquet", "orc", "delta", "iceberg")
 
 _TEXTS = ("kind", "hostname", "database", "schemaname", "tablename", "username", "encryptedpass", "location", "format")
 _PARTS_OF_TIME = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
@@ -65,6 +67,8 @@ class Dataset:
             raise BadDefinition(f"{where}: {shown(self.partition)} is not a partition")
         if self.location:
             self._check_location(where)
+        if self.format.lower() in _FORMATS:
+            object.__setattr__(self, "format", self.format.lower())
         object.__setattr__(self, "checks", in_order(self.checks))
         object.__setattr__(self, "options", plain_table(self.options, where))
         if "calendar" in self.options:
