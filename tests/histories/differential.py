@@ -46,6 +46,7 @@ from tests.histories.playing import PROCESSES, STEPS, Step, Told, shortest
 from tests.histories.replay import END
 from tests.histories.typed import Typed
 from tests.histories.world import Note, Refused
+from tests.support.folders import quick_folder
 from tests.support.postgres import start_postgres
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,8 @@ LEFT_OUT = {
     "event.session": "a number that the connection chose",
     "datastatus.seal": "counts the writes of a row: one more or less means nothing",
     "note.noteid": "a number that is given anew",
+    "run.inputs": "compared as inputs",
+    "data_manifest.body.inputs": "compared as inputs",
     "run.owner": "names the process",
     "claim.owner": "names the process",
     "claim.facts": "the stored facts before the decision, which the receipt shows",
@@ -87,10 +90,8 @@ KEYS = {
     "pause": ("jobid",),
 }
 
-# Which version of which input went into which version: where it is kept, newest schema first.
-LINEAGE = {
-    "made_from": ("datasetid", "dataid", "version", "in_datasetid", "in_dataid", "in_version"),
-}
+# Which version of which input went into which version.
+LINEAGE = ("datasetid", "dataid", "version", "in_datasetid", "in_dataid", "in_version")
 
 # What is part of the name of a difference of a row.
 VARIANTS = {
@@ -130,10 +131,10 @@ def _line(value: Any) -> str:
 # Histories -------------------------------------------------------------------------------------------------------------
 
 
-def history(seed: str, *, often: str = "", fold_before_look: bool = False) -> Told:
+def history(seed: str, *, often: Sequence[str] = (), fold_before_look: bool = False) -> Told:
     """The history of a seed as the model alone imagines it: by itself, the one of `pytest tests/histories --history SEED`.
 
-    Of the kind `often` are about half of its actions. A look may fold in what was typed, or only show it as if: a fold before each look
+    About half of its actions are of the kinds `often`. A look may fold in what was typed, or only show it as if: a fold before each look
     makes both the same.
     """
     rng = random.Random(seed)
@@ -147,7 +148,7 @@ def history(seed: str, *, often: str = "", fold_before_look: bool = False) -> To
         action = mood.drawn(scene)
         if often and rng.random() < 0.5:
             again = (mood.drawn(scene) for _ in range(MOST_DRAWN))
-            action = next((each for each in again if each.kind == often), action)
+            action = next((each for each in again if each.kind in often), action)
         if action.kind == "look" and fold_before_look:
             steps.append((number, Action("fold")))
         steps.append((number, action))
@@ -262,10 +263,21 @@ def compared(told: Told, old: dict[str, Any], new: dict[str, Any]) -> list[Diffe
     for step, kind in enumerate(kinds):
         found += _answers_compared(step, kind, *(_normal_answer(kind, side, step) for side in (old, new)))
     for step in sorted(old["tables"].keys() & new["tables"].keys()):
-        before, after = (_normal_tables(side, step) for side in (old, new))
-        for table in sorted(before.keys() & after.keys()):
-            found += _tables_compared(step, table, before[table], after[table])
+        for name, (before, after) in _tables_of_both(old, new, step).items():
+            found += _tables_compared(step, name, before, after)
     return sorted(found, key=lambda each: each.step)
+
+
+def _tables_of_both(old: dict[str, Any], new: dict[str, Any], step: int) -> dict[str, tuple[Rows, Rows]]:
+    found = {"lineage": (_lineage(old, step), _lineage(new, step)), "inputs": (_inputs(old, step), _inputs(new, step))}
+    for name in (old["columns"].keys() & new["columns"].keys()) - LEFT_OUT.keys() - {"made_from"}:
+        columns = [
+            column
+            for column in old["columns"][name]
+            if column in new["columns"][name] and f"{name}.{column}" not in LEFT_OUT
+        ]
+        found[name] = _table(name, columns, old, step), _table(name, columns, new, step)
+    return found
 
 
 def _answers_compared(step: int, kind: str, old: Any, new: Any) -> Iterator[Difference]:
@@ -282,10 +294,20 @@ def _tables_compared(step: int, table: str, old: Rows, new: Rows) -> Iterator[Di
         at = row.get("action", step)
         if before is None or after is None:
             yield Difference(at, f"{kind}.{'extra' if before is None else 'missing'}", repr(key), before, after)
-        else:
-            for column in before.keys() & after.keys():
-                if before[column] != after[column]:
-                    yield Difference(at, f"{kind}.{column}", repr(key), before[column], after[column])
+            continue
+        for column, values in _apart(before, after):
+            if f"{table}.{column}" not in LEFT_OUT:
+                yield Difference(at, f"{kind}.{column}", repr(key), *values)
+
+
+def _apart(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """In which columns two rows differ, or in which keys of a column that holds an object."""
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from ((f"{name}.{within}", values) for within, values in _apart(before, after))
+        elif before != after:
+            yield name, (before, after)
 
 
 def _normal_answer(kind: str, side: dict[str, Any], step: int) -> Any:
@@ -312,24 +334,33 @@ def _numbers(side: dict[str, Any], step: int) -> Callable[[int | None], Any]:
     return lambda runid: None if runid is None else order.get(runid, "no such run")
 
 
-def _normal_tables(side: dict[str, Any], step: int) -> dict[str, Rows]:
-    tables = {name: rows for name, rows in side["tables"][step].items() if name not in LEFT_OUT}
-    found = {name: _normal_table(name, rows, side, step) for name, rows in tables.items() if name not in LINEAGE}
-    for name in LINEAGE.keys() & tables.keys():
-        found["lineage"] = {tuple(row[column] for column in LINEAGE[name]): {} for row in tables[name]}
-    return found
+def _lineage(side: dict[str, Any], step: int) -> Rows:
+    """Which version was made from which: the table of one schema, a view of another."""
+    return {tuple(row[column] for column in LINEAGE): {} for row in side["tables"][step]["made_from"]}
 
 
-def _normal_table(table: str, rows: Sequence[dict[str, Any]], side: dict[str, Any], step: int) -> Rows:
+def _inputs(side: dict[str, Any], step: int) -> Rows:
+    """What each run read: a column of one schema, a table of another."""
+    tables = side["tables"][step]
+    read: dict[int, list[Any]] = {}
+    for row in tables.get("run_input", ()):
+        read.setdefault(row["runid"], []).append([row["datasetid"], row["dataid"], row["version"]])
+    return {
+        (run["jobid"], run["dataid"], run["epoch"]): {
+            "read": _canonical(_parsed(run.get("inputs", read.get(run["runid"], []))), in_order=False)
+        }
+        for run in tables["run"]
+    }
+
+
+def _table(table: str, columns: Sequence[str], side: dict[str, Any], step: int) -> Rows:
     """The rows by what they are found by: an event by its chunk, its kind, and how many of the kind came before."""
     found: Rows = {}
     seen: Counter[Any] = Counter()
     number = _numbers(side, step)
-    for row in sorted(rows, key=_eventid):
+    for row in sorted(side["tables"][step][table], key=_eventid):
         normal = {
-            column: _normal(column, value, side["now"], number)
-            for column, value in row.items()
-            if f"{table}.{column}" not in LEFT_OUT and column not in EVENT_IDS
+            column: _normal(column, row[column], side["now"], number) for column in columns if column not in EVENT_IDS
         }
         if table in KEYS:
             key: Any = tuple(row[column] for column in KEYS[table])
@@ -354,14 +385,20 @@ def _normal(column: str, value: Any, now: float, number: Any) -> Any:
         return _moment(value, now)
     if column == "runid":
         return number(value)
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
+    value = _parsed(value)
     if isinstance(value, str):
         return re.sub(r"\brun (\d+)", lambda found: f"run {number(int(found[1]))}", value)
     return _canonical(value, in_order=False)
+
+
+def _parsed(value: Any) -> Any:
+    """JSON, where a column holds it as text."""
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            pass
+    return value
 
 
 def _canonical(value: Any, *, in_order: bool) -> Any:
@@ -402,7 +439,7 @@ def checkout(revision: str) -> Iterator[Path]:
     if Path(revision).is_dir():
         yield Path(revision).resolve()
         return
-    with tempfile.TemporaryDirectory(prefix="odf-checkout-", dir="/dev/shm") as name:
+    with tempfile.TemporaryDirectory(prefix="odf-checkout-", dir=quick_folder()) as name:
         archive = subprocess.run(
             ["git", "-C", str(ROOT), "archive", revision, "src", "tests"], check=True, stdout=subprocess.PIPE
         )
@@ -455,7 +492,10 @@ def _show(pair: Pair, store: str, seed: str, told: Told, found: Sequence[Differe
     short = pair.shortest(told, found[0].name)
     print("as short as it can be, numbered as hand: action; action 0 registers the flow, which is")
     print(str(short._replace(problem="")).rstrip())
-    for each in pair.forbidden(pair.differences(short, every=True))[:MOST_LINES]:
+    shown: dict[tuple[str, str], Difference] = {}
+    for each in pair.forbidden(pair.differences(short, every=True)):
+        shown.setdefault((each.name, each.where), each)
+    for each in list(shown.values())[:MOST_LINES]:
         print(each)
     print(flush=True)
 
@@ -469,6 +509,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--store", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--every-action", action="store_true", help="compare the tables after each action")
+    parser.add_argument("--often", nargs="+", default=[], metavar="KIND", help="half of the actions are of these kinds")
     parser.add_argument(
         "--fold-before-look", action="store_true", help="for two revisions of which one folds when it looks"
     )
