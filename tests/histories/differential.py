@@ -3,13 +3,12 @@
 python -m tests.histories.differential [OLD [NEW]] [--histories N] [--first SEED] [--store sqlite|postgres|both]
 
 OLD and NEW are git revisions or folders with a checkout; NEW is this checkout unless given. The model alone draws the actions, before a
-store sees any of them, so neither side has an influence on what is played. Each side plays in a process of its own (replay.py) with the
-hands of its own tree. If OLD has no replay.py, or one that fails, this tree's must fit its tests/histories: give a later OLD if it does
-not.
+store sees any of them, so neither side has an influence on what is played. Each side plays in a process of its own, with the hands and
+the replay.py of its own tree. A tree without replay.py is played with the one of this tree, which must fit its tests/histories.
 
-Compared are every answer, and every table and view that both schemas have. Left out is what LEFT_OUT lists, and what only one schema
-has, which the output names. Clocks differ between the sides: a time is compared as its distance from now in thousands of seconds. Runs
-and events are numbered by their order.
+Compared are every answer, and every table and view that both schemas have. Left out is what LEFT_OUT in difference.py lists, and what
+only one schema has, which the output names. Clocks differ between the sides: a time is compared as its distance from now in thousands
+of seconds. Runs and events are numbered by their order.
 
 A difference has a name, such as datastatus:OUT.status, event:kept.missing or answer.claim. One that is intended gets a line in ALLOWED,
 with its reason. The exit code is 1 if any other is found; the first histories with one are made as short as possible and shown.
@@ -18,34 +17,31 @@ with its reason. The exit code is 1 if any other is found; the first histories w
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pickle
 import random
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.histories import flows
 from tests.histories.actions import Action, called
+from tests.histories.difference import Difference, compared, only_in_one
 from tests.histories.drawing import Mood, Scene
 from tests.histories.history import EXPECT
 from tests.histories.model import Take
 from tests.histories.playing import PROCESSES, STEPS, Step, Told, shortest
-from tests.histories.replay import END
 from tests.histories.typed import Typed
 from tests.histories.world import Note, Refused
+from tests.support.folders import quick_folder
 from tests.support.postgres import start_postgres
 
 ROOT = Path(__file__).parents[2]
@@ -57,83 +53,13 @@ MOST_DRAWN = 100
 # Differences that are intended: pattern of names → reason.
 ALLOWED: dict[str, str] = {}
 
-LEFT_OUT = {
-    "meta": "counters and notes of the store itself",
-    "migration": "how the schema came to be",
-    "noticed": "how far the history was searched",
-    "incident_chunk": "histories have no incidents",
-    "event.session": "a number that the connection chose",
-    "datastatus.seal": "counts the writes of a row: one more or less means nothing",
-    "note.noteid": "a number that is given anew",
-    "run.owner": "names the process",
-    "claim.owner": "names the process",
-    "claim.facts": "the stored facts before the decision, which the receipt shows",
-}
-
-# By what a row of one side is found in the other; rows of all other tables and views are compared as a whole.
-KEYS = {
-    "datastatus": ("datasetid", "dataid", "jobid", "locktype"),
-    "job_status": ("datasetid", "dataid"),
-    "run": ("jobid", "dataid", "epoch"),
-    "candidate": ("jobid", "dataid"),
-    "candidate_facts": ("jobid", "dataid"),
-    "data_manifest": ("datasetid", "dataid", "version"),
-    "recalled": ("datasetid", "dataid", "version"),
-    "remake": ("datasetid", "dataid"),
-    "dataset": ("datasetid",),
-    "job": ("jobid", "itemtype", "datasetid"),
-    "jobrule": ("jobid",),
-    "pool": ("poolid",),
-    "pause": ("jobid",),
-}
-
-# Which version of which input went into which version: where it is kept, newest schema first.
-LINEAGE = {
-    "made_from": ("datasetid", "dataid", "version", "in_datasetid", "in_dataid", "in_version"),
-}
-
-# What is part of the name of a difference of a row.
-VARIANTS = {
-    "datastatus": "locktype",
-    "candidate": "state",
-    "event": "kind",
-    "status_change": "kind",
-    "receipt": "verdict",
-}
-
-EVENT_IDS = ("eventid", "receiptid")
-TIMES = (
-    *("at", "modified", "started", "ended", "published", "since", "opened", "closed", "written"),
-    *("not_before", "lease_until"),
-)
-
-Rows = dict[Any, dict[str, Any]]
-
-
-class Difference(NamedTuple):
-    """One thing in which two stores differ."""
-
-    step: int  # after which action
-    name: str
-    where: str
-    old: Any
-    new: Any
-
-    def __str__(self) -> str:
-        return f"  after action {self.step}: {self.name} {self.where}\n      old: {_line(self.old)}\n      new: {_line(self.new)}"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)[:600]
-
-
 # Histories -------------------------------------------------------------------------------------------------------------
 
 
-def history(seed: str, *, often: str = "", fold_before_look: bool = False) -> Told:
+def history(seed: str, *, often: Sequence[str] = (), fold_before_look: bool = False) -> Told:
     """The history of a seed as the model alone imagines it: by itself, the one of `pytest tests/histories --history SEED`.
 
-    Of the kind `often` are about half of its actions. A look may fold in what was typed, or only show it as if: a fold before each look
+    About half of its actions are of the kinds `often`. A look may fold in what was typed, or only show it as if: a fold before each look
     makes both the same.
     """
     rng = random.Random(seed)
@@ -147,7 +73,7 @@ def history(seed: str, *, often: str = "", fold_before_look: bool = False) -> To
         action = mood.drawn(scene)
         if often and rng.random() < 0.5:
             again = (mood.drawn(scene) for _ in range(MOST_DRAWN))
-            action = next((each for each in again if each.kind == often), action)
+            action = next((each for each in again if each.kind in often), action)
         if action.kind == "look" and fold_before_look:
             steps.append((number, Action("fold")))
         steps.append((number, action))
@@ -231,7 +157,7 @@ class Pair:
         for side in self.sides:
             side.ask(told, self._every if every is None else every)
         old, new = (side.answer() for side in self.sides)
-        self.only_in_one |= _only_in_one(old["columns"], new["columns"])
+        self.only_in_one |= only_in_one(old["columns"], new["columns"])
         return compared(told, old, new)
 
     def forbidden(self, differences: Iterable[Difference]) -> list[Difference]:
@@ -252,147 +178,6 @@ class Pair:
         return shortest(told._replace(problem=name), again)
 
 
-# What is compared ------------------------------------------------------------------------------------------------------
-
-
-def compared(told: Told, old: dict[str, Any], new: dict[str, Any]) -> list[Difference]:
-    """The differences between what two sides answered and hold."""
-    found: list[Difference] = []
-    kinds = ["register", *(action.kind for _, action in [*told.steps, *((0, action) for action in END)]), "breaches"]
-    for step, kind in enumerate(kinds):
-        found += _answers_compared(step, kind, *(_normal_answer(kind, side, step) for side in (old, new)))
-    for step in sorted(old["tables"].keys() & new["tables"].keys()):
-        before, after = (_normal_tables(side, step) for side in (old, new))
-        for table in sorted(before.keys() & after.keys()):
-            found += _tables_compared(step, table, before[table], after[table])
-    return sorted(found, key=lambda each: each.step)
-
-
-def _answers_compared(step: int, kind: str, old: Any, new: Any) -> Iterator[Difference]:
-    if old != new:
-        is_order = _canonical(old, in_order=False) == _canonical(new, in_order=False)
-        yield Difference(step, f"answer.{kind}{'.order' if is_order else ''}", "", old, new)
-
-
-def _tables_compared(step: int, table: str, old: Rows, new: Rows) -> Iterator[Difference]:
-    for key in sorted(old.keys() | new.keys(), key=repr):
-        before, after = old.get(key), new.get(key)
-        row = before or after or {}
-        kind = f"{table}:{row[VARIANTS[table]]}" if table in VARIANTS else table
-        at = row.get("action", step)
-        if before is None or after is None:
-            yield Difference(at, f"{kind}.{'extra' if before is None else 'missing'}", repr(key), before, after)
-        else:
-            for column in before.keys() & after.keys():
-                if before[column] != after[column]:
-                    yield Difference(at, f"{kind}.{column}", repr(key), before[column], after[column])
-
-
-def _normal_answer(kind: str, side: dict[str, Any], step: int) -> Any:
-    answer = side["answers"][step]
-    if answer is None or answer[1]:
-        return answer
-    value, number = answer[0], _numbers(side, max(side["tables"]))
-    if kind == "claim":
-        kept = [{name: each for name, each in claim.items() if f"claim.{name}" not in LEFT_OUT} for claim in value]
-        return [claim | {"runid": number(claim["runid"])} for claim in kept]
-    if kind == "rescue":
-        return [[number(runid), status] for runid, status in value]
-    if kind == "shake" and isinstance(value, float):
-        return _moment(value, side["now"])
-    if kind == "recall":
-        return [value[0], [number(runid) for runid in value[1]]]
-    return value
-
-
-def _numbers(side: dict[str, Any], step: int) -> Callable[[int | None], Any]:
-    """Runs are numbered by their order: a sequence may have gaps."""
-    runids = sorted(row["runid"] for row in side["tables"][step]["run"])
-    order = {runid: number for number, runid in enumerate(runids, 1)}
-    return lambda runid: None if runid is None else order.get(runid, "no such run")
-
-
-def _normal_tables(side: dict[str, Any], step: int) -> dict[str, Rows]:
-    tables = {name: rows for name, rows in side["tables"][step].items() if name not in LEFT_OUT}
-    found = {name: _normal_table(name, rows, side, step) for name, rows in tables.items() if name not in LINEAGE}
-    for name in LINEAGE.keys() & tables.keys():
-        found["lineage"] = {tuple(row[column] for column in LINEAGE[name]): {} for row in tables[name]}
-    return found
-
-
-def _normal_table(table: str, rows: Sequence[dict[str, Any]], side: dict[str, Any], step: int) -> Rows:
-    """The rows by what they are found by: an event by its chunk, its kind, and how many of the kind came before."""
-    found: Rows = {}
-    seen: Counter[Any] = Counter()
-    number = _numbers(side, step)
-    for row in sorted(rows, key=_eventid):
-        normal = {
-            column: _normal(column, value, side["now"], number)
-            for column, value in row.items()
-            if f"{table}.{column}" not in LEFT_OUT and column not in EVENT_IDS
-        }
-        if table in KEYS:
-            key: Any = tuple(row[column] for column in KEYS[table])
-        else:
-            if any(column in row for column in EVENT_IDS):
-                key = (row["datasetid"] or "", row["dataid"] or "", row["jobid"] or "", row.get("kind", ""))
-                normal["action"] = bisect_left(side["events"], _eventid(row))
-            else:
-                key = (json.dumps(normal, sort_keys=True, default=str),)
-            seen[key] += 1
-            key = (*key, seen[key])
-        found[key] = normal
-    return found
-
-
-def _eventid(row: dict[str, Any]) -> int:
-    return next((int(row[column]) for column in EVENT_IDS if column in row), 0)
-
-
-def _normal(column: str, value: Any, now: float, number: Any) -> Any:
-    if column in TIMES:
-        return _moment(value, now)
-    if column == "runid":
-        return number(value)
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    if isinstance(value, str):
-        return re.sub(r"\brun (\d+)", lambda found: f"run {number(int(found[1]))}", value)
-    return _canonical(value, in_order=False)
-
-
-def _canonical(value: Any, *, in_order: bool) -> Any:
-    """JSON with its lists sorted."""
-    if isinstance(value, dict):
-        return {name: _canonical(each, in_order=in_order) for name, each in sorted(value.items())}
-    if isinstance(value, (list, tuple)):
-        items = [_canonical(each, in_order=in_order) for each in value]
-        return items if in_order else sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=str))
-    return value
-
-
-def _moment(value: Any, now: float) -> Any:
-    """A time, so far as it is the same on both sides: thousands of seconds from now."""
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value + "+00:00").timestamp()
-    elif isinstance(value, datetime):
-        value = value.timestamp()
-    return value if not value else max(round((value - now) / 1000), -1)
-
-
-def _only_in_one(old: dict[str, list[str]], new: dict[str, list[str]]) -> set[str]:
-    found = set()
-    for table in old.keys() ^ new.keys():
-        found.add(f"{table} ({'old' if table in old else 'new'} only)")
-    for table in old.keys() & new.keys():
-        for column in set(old[table]) ^ set(new[table]):
-            found.add(f"{table}.{column} ({'old' if column in old[table] else 'new'} only)")
-    return found
-
-
 # Command line ----------------------------------------------------------------------------------------------------------
 
 
@@ -402,7 +187,7 @@ def checkout(revision: str) -> Iterator[Path]:
     if Path(revision).is_dir():
         yield Path(revision).resolve()
         return
-    with tempfile.TemporaryDirectory(prefix="odf-checkout-", dir="/dev/shm") as name:
+    with tempfile.TemporaryDirectory(prefix="odf-checkout-", dir=quick_folder()) as name:
         archive = subprocess.run(
             ["git", "-C", str(ROOT), "archive", revision, "src", "tests"], check=True, stdout=subprocess.PIPE
         )
@@ -455,7 +240,10 @@ def _show(pair: Pair, store: str, seed: str, told: Told, found: Sequence[Differe
     short = pair.shortest(told, found[0].name)
     print("as short as it can be, numbered as hand: action; action 0 registers the flow, which is")
     print(str(short._replace(problem="")).rstrip())
-    for each in pair.forbidden(pair.differences(short, every=True))[:MOST_LINES]:
+    shown: dict[tuple[str, str], Difference] = {}
+    for each in pair.forbidden(pair.differences(short, every=True)):
+        shown.setdefault((each.name, each.where), each)
+    for each in list(shown.values())[:MOST_LINES]:
         print(each)
     print(flush=True)
 
@@ -469,6 +257,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--store", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--every-action", action="store_true", help="compare the tables after each action")
+    parser.add_argument("--often", nargs="+", default=[], metavar="KIND", help="half of the actions are of these kinds")
     parser.add_argument(
         "--fold-before-look", action="store_true", help="for two revisions of which one folds when it looks"
     )
