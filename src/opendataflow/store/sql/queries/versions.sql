@@ -1,0 +1,71 @@
+-- Versions: manifests, and where they lie.
+
+-- name: manifest
+-- The manifest of one version of a chunk.
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
+from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
+
+-- name: manifests_of_chunk
+-- All manifests of a chunk, newest first.
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
+from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
+
+-- name: manifests_newest
+-- The newest manifests of a chunk, newest first.
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
+from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc limit :n
+
+-- name: published_page
+-- The manifests of the current versions of a dataset's READY chunks, after a position, in order.
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body,
+       m.published, s.sort_key
+from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and (s.sort_key, s.dataid) > (:after_key, :after_dataid)
+order by s.sort_key, s.dataid limit :n
+
+-- name: rows_before
+-- The row counts of the published chunks before a position, newest first.
+select m.rows from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and s.sort_key < :before_key and m.rows is not null
+order by s.sort_key desc limit :n
+
+-- name: rows_newest
+-- The row counts of the last chunks of a dataset, last ones first.
+select s.dataid, m.rows, m.published
+from (select datasetid, dataid, version, sort_key from datastatus
+      where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where m.rows is not null order by s.sort_key desc, s.dataid desc
+
+-- name: locations_in_use
+-- The locations of the current versions of a dataset's chunks, and of versions that are being read.
+select m.location from datastatus s
+join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') and m.location <> ''
+
+-- name: locations_absolute_page
+-- Versions with absolute locations, after a given one.
+select datasetid, dataid, version, location from data_manifest
+where (datasetid, dataid, version) > (:datasetid, :dataid, :version) and (location like '/%' or location like '%://%')
+order by datasetid, dataid, version limit :n
+
+-- name: dataids_with_versions
+-- Chunks of a dataset with more than this number of versions whose files were not removed.
+select m.dataid from (
+    select dataid, count(*) as versions from data_manifest where datasetid = :datasetid group by dataid having count(*) > :n
+) m where m.versions - (select count(*) from event e where e.datasetid = :datasetid and e.dataid = m.dataid and e.kind = 'vacuumed') > :n
+order by m.dataid
+
+-- name: vacuumed_versions
+-- The versions of a chunk whose files were removed.
+select epoch as version from event where datasetid = :datasetid and dataid = :dataid and kind = 'vacuumed'
+
+-- name: same_content
+-- Another current chunk of a dataset with the same content.
+-- RESUBMIT chunks do not count, so that two swapped days can be corrected.
+select m.dataid from data_manifest m
+join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
+where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
+  and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
