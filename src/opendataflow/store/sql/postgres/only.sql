@@ -48,27 +48,6 @@ select pg_advisory_xact_lock(hashtextextended(:datasetid, 727105))
 -- Serialize runs that publish the same content, so that the second one sees the first.
 select pg_advisory_xact_lock(hashtextextended(:datasetid || ' ' || :fingerprint, 727103))
 
--- name: lock_pairs
--- Serialize transactions that derive the same (job, dataid), so that each sees the changes of the other.
-select count(*) from (
-    select pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0), pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1))
-    from (select p from json_array_elements(:pairs::json) p order by hashtext(p ->> 0), hashtext(p ->> 1)) p offset 0) locked
-
--- name: lock_jobs
--- The same by whole jobs: the locks of a bulk change would not fit into the lock table.
-select count(*) from (
-    select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
-
--- name: lock_candidates
--- Lock given candidates, in one order to avoid deadlocks; waits for claims of them.
-select count(*) from (
-    select 1 from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
-    cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) c) locked
-
--- name: lock_readers
--- Serialize claims that read a dataset with a limit; announcements of its chunks do not wait.
-select pg_advisory_xact_lock(hashtextextended(:datasetid, 727104))
-
 -- name: lock_consuming
 -- Serialize publishes of these jobs' outputs with new versions of their inputs, also where no pair is locked.
 select count(*) from (
@@ -79,23 +58,9 @@ select count(*) from (
 select count(*) from (
     select pg_advisory_xact_lock(hashtextextended(j, 727107)) from (select j from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
 
--- name: lock_inputs
--- Lock the inputs of a run until its claim is committed, so that a concurrent recall finds the run.
-select count(*) from (
-    select d.datasetid from (select i ->> 0 as datasetid, i ->> 1 as dataid from json_array_elements(:inputs::json) i order by 1, 2 offset 0) i
-    cross join lateral (select d.datasetid from datastatus d where d.datasetid = i.datasetid and d.dataid = i.dataid and d.locktype = 'OUT' for share) d) locked
-
--- name: lock_runs
--- Lock given runs; waits for transactions that end them.
-select count(*) from (select r.runid from run r where r.runid = any (array(select json_array_elements_text(:runids::json)::bigint)) order by r.runid for update) locked
-
 -- name: lock_folding
 -- Serialize folds, to avoid deadlocks.
 select pg_advisory_xact_lock(727108)
-
--- name: lock_pool
--- Serialize claims that share a pool.
-select pg_advisory_xact_lock(hashtextextended(:pool, 727106))
 
 -- name: lock_notices
 -- Serialize writing and taking of messages, so that each is sent once.

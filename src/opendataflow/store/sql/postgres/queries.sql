@@ -34,41 +34,6 @@ select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', '
 -- PostgreSQL: a role may have the right to steer without the right to insert here.
 select has_table_privilege('meta', 'INSERT') as may
 
--- name: claim_pick
--- The first n claimable candidates of a job with their facts; none while changes have to be folded in.
--- PostgreSQL: concurrent claims lock what they pick and skip locked rows.
-with state as materialized (
-    select (select value from meta where name = 'revision') as revision,
-           exists (select 1 from note) as notes,
-           exists (select 1 from run where status = 'RUNNING' and lease_until < lease_now()) as expired,
-           exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as due
-), picked as materialized (
-    select c.jobid, c.dataid from candidate c
-    where c.jobid = :jobid and c.state = 'CLAIMABLE' and (select not (notes or expired or due) from state)
-    order by c.rank, c.sort_key limit :n
-    for update skip locked
-)
-select s.revision, s.notes, s.expired, s.due, f.dataid, f.rank, f.sort_key, f.epoch, f.tries, f.inputs
-from state s left join picked p on true left join candidate_facts f on f.jobid = p.jobid and f.dataid = p.dataid
-order by f.rank, f.sort_key
-
--- name: claim_pick_dataid
--- One given candidate of a job with its facts; none while changes have to be folded in.
--- PostgreSQL: concurrent claims lock what they pick and skip locked rows.
-with state as materialized (
-    select (select value from meta where name = 'revision') as revision,
-           exists (select 1 from note) as notes,
-           exists (select 1 from run where status = 'RUNNING' and lease_until < lease_now()) as expired,
-           exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as due
-), picked as materialized (
-    select c.jobid, c.dataid from candidate c
-    where c.jobid = :jobid and c.dataid = :dataid and c.state in ('CLAIMABLE', 'DEFERRED')
-      and (select not (notes or expired or due) from state)
-    for update skip locked
-)
-select s.revision, s.notes, s.expired, s.due, f.dataid, f.rank, f.sort_key, f.epoch, f.tries, f.inputs
-from state s left join picked p on true left join candidate_facts f on f.jobid = p.jobid and f.dataid = p.dataid
-
 -- name: claim_take
 -- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
 -- PostgreSQL: one statement is one round trip; its parts pass rows on by RETURNING.
@@ -249,64 +214,6 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 for update of r skip locked
 
--- name: reads_of_pairs
--- The IN rows of jobs for given chunks, each for one dataid of the job.
--- A row that was consumed for another dataid, under an earlier mapping, does not count.
--- PostgreSQL: a list is joined by LATERAL.
-select p.jobid, p.dataid, s.status
-from (select p ->> 0 as jobid, p ->> 1 as dataid, p ->> 2 as in_datasetid, p ->> 3 as in_dataid from json_array_elements(:reads::json) p offset 0) p
-cross join lateral (select d.status from datastatus d
-                    where d.datasetid = p.in_datasetid and d.dataid = p.in_dataid and d.jobid = p.jobid and d.locktype = 'IN'
-                      and not coalesce((select r.dataid <> p.dataid from run r where r.runid = d.runid), false) offset 0) s
-
--- name: ready_inputs_alike
--- The number of READY inputs of many dataids of one job with identical mappings, without one dataset; null if any of the outputs or IN rows exist.
--- PostgreSQL: a list is joined by LATERAL.
-select case
-    when exists (select 1 from json_array_elements_text(:outputs::json) o cross join json_each_text(:pairs::json) p
-                 cross join lateral (select 1 from datastatus d where d.datasetid = o and d.dataid = p.key and d.locktype = 'OUT' offset 0) s)
-      or exists (select 1 from json_array_elements_text(:inputs::json) i cross join json_each_text(:pairs::json) p
-                 cross join lateral (select 1 from datastatus d where d.datasetid = i and d.dataid = p.key and d.jobid = :jobid and d.locktype = 'IN' offset 0) s) then null
-    else (select count(*) from json_array_elements_text(:inputs::json) i cross join json_each_text(:pairs::json) p
-          cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.locktype = 'OUT' offset 0) s
-          where i <> :ready and s.status = 'READY') end as ready
-
--- name: pair_facts_alike
--- The facts that decide about many dataids of one job with identical mappings, grouped by equal facts.
--- PostgreSQL: a list is joined by LATERAL, and string_agg joins the statuses.
-select f.inputs, f.outputs, f.reads, json_object_agg(f.dataid, f.sort_key)::text as pairs
-from (select p.key as dataid, p.value as sort_key,
-             (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
-              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.locktype = 'OUT' offset 0) s) as inputs,
-             (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:outputs::json))) o
-              cross join lateral (select d.status from datastatus d where d.datasetid = o and d.dataid = p.key and d.locktype = 'OUT' offset 0) s) as outputs,
-             (select string_agg(s.status, ',') from unnest(array(select json_array_elements_text(:inputs::json))) i
-              cross join lateral (select d.status from datastatus d where d.datasetid = i and d.dataid = p.key and d.jobid = :jobid and d.locktype = 'IN'
-                                  and coalesce((select r.dataid from run r where r.runid = d.runid), p.key) = p.key offset 0) s) as reads
-      from json_each_text(:pairs::json) p) f
-group by f.inputs, f.outputs, f.reads
-
--- name: candidates_put_alike
--- Write candidates of one job that differ only in their dataid, which replaces * in their inputs.
--- PostgreSQL: a list has json values, which are cast.
-insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
-select :jobid, c.key, c.value, :rank::smallint, :state, :not_before, replace(:inputs, '*', c.key) from json_each_text(:pairs::json) c
-on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
-    not_before = excluded.not_before, inputs = excluded.inputs
-
--- name: candidates_put
--- Insert or update candidates.
--- PostgreSQL: a list has json values, which are cast.
-insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
-select c ->> 0, c ->> 1, c ->> 2, (c ->> 3)::smallint, c ->> 4, (c ->> 5)::double precision, c ->> 6 from json_array_elements(:candidates::json) c
-on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
-    not_before = excluded.not_before, inputs = excluded.inputs
-
--- name: candidates_drop
--- Remove candidates of one job.
--- PostgreSQL: a list becomes an array first.
-delete from candidate where jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
-
 -- name: chunks_given
 -- The OUT rows of given chunks, with the status of their runs.
 -- PostgreSQL: the rows are locked, in one order, until the transaction ends.
@@ -326,13 +233,6 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and
 -- PostgreSQL: a list has json values.
 select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
                and (n.datasetid, n.dataid) in (select c ->> 0, c ->> 1 from json_array_elements(:chunks::json) c)) as typed
-
--- name: deferred_given
--- Which of given candidates are deferred.
--- PostgreSQL: the candidates are locked before the status rows, in one order, like in a claim, to avoid deadlocks.
-select p.jobid, p.dataid from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
-cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) locked
-where locked.state = 'DEFERRED'
 
 -- name: chunks_put
 -- Write OUT rows. Returns how many were written.
@@ -523,23 +423,6 @@ select s.datasetid, s.dataid, s.status, s.version, s.runid
 from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
 cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid from datastatus d
                     where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
-
--- name: heartbeat
--- Extend the leases of these runs, if they still hold their chunks.
--- PostgreSQL: a list becomes an array.
-update run set lease_until = lease_now() + lease
-where runid = any (array(select json_array_elements_text(:runids::json)::bigint)) and status = 'RUNNING'
-  and exists (select 1 from job o
-              join datastatus s on s.datasetid = o.datasetid and s.dataid = run.dataid and s.locktype = 'OUT'
-                               and s.status = 'RUNNING' and s.runid = run.runid
-              where o.jobid = run.jobid and o.itemtype = 'OUT')
-returning runid, lease_until
-
--- name: run_logs_put
--- Store the log paths of runs.
--- PostgreSQL: a list has json values, which are cast.
-update run set log = l.value ->> 1
-from json_array_elements(:logs::json) l (value) where run.runid = (l.value ->> 0)::bigint
 
 -- name: inputs_given
 -- The input chunks of runs, with the manifests of the versions read and the bounds of the chunks.

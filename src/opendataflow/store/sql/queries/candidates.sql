@@ -77,3 +77,81 @@ select jobid, dataid, not_before from candidate where state = 'DEFERRED' order b
 -- name: candidates_deferred_page
 -- The deferred candidates of a job, next one first; || matches the index of deferred candidates.
 select dataid, not_before from candidate where state = 'DEFERRED' and jobid || '' = :jobid order by not_before limit :n
+
+-- name: candidates_put
+-- Insert or update candidates.
+insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
+select c.jobid, c.dataid, c.sort_key, c.rank, c.state, c.not_before, c.inputs
+from {rows :candidates (jobid, dataid, sort_key, rank smallint, state, not_before double precision, inputs)} c
+where true
+on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
+    not_before = excluded.not_before, inputs = excluded.inputs
+
+-- name: candidates_put_alike
+-- Write candidates of one job that differ only in their dataid, which replaces * in their inputs.
+insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
+select :jobid, p.key, p.value, cast(:rank as smallint), :state, :not_before, replace(:inputs, '*', p.key) from {map :pairs} p
+where true
+on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
+    not_before = excluded.not_before, inputs = excluded.inputs
+
+-- name: candidates_drop
+-- Remove candidates of one job.
+delete from candidate where jobid = :jobid and dataid {in :dataids}
+
+-- name: deferred_given
+-- Which of given candidates are deferred. They are locked before the status rows, in one order, like in a claim, to avoid deadlocks.
+select p.jobid, p.dataid from (select jobid, dataid from {rows :pairs (jobid, dataid)} g {postgres: order by 1, 2 offset 0}) p
+{join candidate c {postgres: for update}: c.jobid = p.jobid and c.dataid = p.dataid}
+where c.state = 'DEFERRED'
+
+-- name: reads_of_pairs
+-- The IN rows of jobs for given chunks, each for one dataid of the job.
+-- A row that was consumed for another dataid, under an earlier mapping, does not count.
+select p.jobid, p.dataid, s.status from {rows :reads (jobid, dataid, in_datasetid, in_dataid)} p
+{join datastatus s: s.datasetid = p.in_datasetid and s.dataid = p.in_dataid and s.jobid = p.jobid and s.locktype = 'IN'
+                    and coalesce((select r.dataid from run r where r.runid = s.runid), p.dataid) = p.dataid}
+
+-- name: ready_inputs_alike
+-- The number of READY inputs of many dataids of one job with identical mappings, without one dataset; null if any of the outputs or IN rows exist.
+select case
+    when exists (select 1 from {values :outputs} o cross join {map :pairs} p
+                 {join datastatus s: s.datasetid = o.value and s.dataid = p.key and s.locktype = 'OUT'})
+      or exists (select 1 from {values :inputs} i cross join {map :pairs} p
+                 {join datastatus s: s.datasetid = i.value and s.dataid = p.key and s.jobid = :jobid and s.locktype = 'IN'}) then null
+    else (select count(*) from {values :inputs} i cross join {map :pairs} p
+          {join datastatus s: s.datasetid = i.value and s.dataid = p.key and s.locktype = 'OUT'}
+          where i.value <> :ready and s.status = 'READY') end as ready
+
+-- name: pair_facts_alike
+-- The facts that decide about many dataids of one job with identical mappings, grouped by equal facts.
+select f.inputs, f.outputs, f.reads, {sqlite: json_group_object}{postgres: json_object_agg}(f.dataid, f.sort_key){postgres: ::text} as pairs
+from (select p.key as dataid, p.value as sort_key,
+             (select string_agg(s.status, ',') from {values :inputs} i
+              {join datastatus s: s.datasetid = i.value and s.dataid = p.key and s.locktype = 'OUT'}) as inputs,
+             (select string_agg(s.status, ',') from {values :outputs} o
+              {join datastatus s: s.datasetid = o.value and s.dataid = p.key and s.locktype = 'OUT'}) as outputs,
+             (select string_agg(s.status, ',') from {values :inputs} i
+              {join datastatus s: s.datasetid = i.value and s.dataid = p.key and s.jobid = :jobid and s.locktype = 'IN'
+                                  and coalesce((select r.dataid from run r where r.runid = s.runid), p.key) = p.key}) as reads
+      from {map :pairs} p) f
+group by f.inputs, f.outputs, f.reads
+
+-- Advisory locks, which a transaction holds until it ends. In SQLite a write transaction locks the file.
+
+-- name: lock_pairs (postgres)
+-- Serialize transactions that derive the same (job, dataid), so that each sees the changes of the other.
+select count(*) from (
+    select pg_advisory_xact_lock_shared(hashtext(p ->> 0), 0), pg_advisory_xact_lock(hashtext(p ->> 0), hashtext(p ->> 1))
+    from (select p from json_array_elements(:pairs::json) p order by hashtext(p ->> 0), hashtext(p ->> 1)) p offset 0) locked
+
+-- name: lock_jobs (postgres)
+-- The same by whole jobs: the locks of a bulk change would not fit into the lock table.
+select count(*) from (
+    select pg_advisory_xact_lock(job, 0) from (select distinct hashtext(j) as job from json_array_elements_text(:jobs::json) j order by 1) j offset 0) locked
+
+-- name: lock_candidates (postgres)
+-- Lock given candidates, in one order to avoid deadlocks; waits for claims of them.
+select count(*) from (
+    select 1 from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p order by 1, 2 offset 0) p
+    cross join lateral (select c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) c) locked

@@ -61,3 +61,12 @@ select tail from log_tail where runid = :runid
 
 -- Migrations ------------------------------------------------------------------------------------------------------
 -- Runs ------------------------------------------------------------------------------------------------------------
+
+-- name: run_logs_put
+-- Store the log paths of runs.
+update run set log = (select l.log from {rows :logs (runid bigint, log)} l where l.runid = run.runid)
+where runid {in: select l.runid from {rows :logs (runid bigint, log)} l}
+
+-- name: lock_runs (postgres)
+-- Lock given runs; waits for transactions that end them.
+select count(*) from (select r.runid from run r where r.runid = any (array(select json_array_elements_text(:runids::json)::bigint)) order by r.runid for update) locked
