@@ -14,6 +14,7 @@ consist of several statements. Braces stand for the words in which the databases
     {join datastatus s: s.datasetid = c.datasetid …}    an inner join in which the rows before it drive and the table is looked up by key,
                                                         whatever the planner estimates for small or never analysed tables; what stands
                                                         before the colon qualifies the look-up
+    {seconds started, ended}                            the seconds between two timestamps
     {sqlite: …} {postgres: …}                           words for one database only
 """
 
@@ -27,7 +28,7 @@ from pathlib import Path
 
 SQL = Path(__file__).parent.parent / "sql"
 _PARAMETER = r"(?<![:\w]):([a-z_]+)\b"
-_PLACEHOLDER = r"\{(rows|objects|map|values|in|in:|join|sqlite:|postgres:) ([^{}]*)\}"  # the innermost one
+_PLACEHOLDER = r"\{(rows|objects|map|values|in|in:|join|seconds|sqlite:|postgres:) ([^{}]*)\}"  # the innermost one
 
 
 @cache
@@ -133,6 +134,7 @@ _WORDS: dict[str, dict[str, Callable[[str], str]]] = {
         "in": lambda text: f"in (select value from json_each({text.partition(' ')[0]}))",
         "in:": lambda query: f"in ({query})",
         "join": _sqlite_join,
+        "seconds": lambda text: "(julianday({1}) - julianday({0})) * 86400.0".format(*text.split(", ")),
         "sqlite:": str,
         "postgres:": lambda _: "",
     },
@@ -145,6 +147,7 @@ _WORDS: dict[str, dict[str, Callable[[str], str]]] = {
         "in": _postgres_in,
         "in:": lambda query: f"= any (array({query}))",
         "join": _postgres_join,
+        "seconds": lambda text: "extract(epoch from {1} - {0})::double precision".format(*text.split(", ")),
         "sqlite:": lambda _: "",
         "postgres:": str,
     },

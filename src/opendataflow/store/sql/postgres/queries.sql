@@ -3,37 +3,6 @@
 -- table is read, so that the list drives and the table is looked up by key, whatever the planner estimates for the
 -- list. COALESCE around a status prevents the planner from using the index of RUNNING rows.
 
--- name: other_tables
--- Tables of other programs, in a database without a store.
--- PostgreSQL: read from the system catalogue.
-select relname as name from pg_class where relnamespace = to_regnamespace('dataflow') and relkind in ('r', 'p', 'v', 'm', 'f')
-and not exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum')
-order by relname
-
--- name: has_schema
--- Whether the table of migrations exists and belongs to a store.
--- PostgreSQL: read from the system catalogue.
-select exists (select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum') as has_schema
-
--- name: columns
--- Every column of every table, and every view.
--- PostgreSQL: read from the system catalogue.
-select t.relname as relation, c.attname as "column" from pg_class t
-join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdropped
-where t.relnamespace = to_regnamespace('dataflow') and t.relkind in ('r', 'p')
-union all
-select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow') and relkind = 'v'
-
--- name: may_define
--- Whether the role may register datasets and jobs.
--- PostgreSQL: a role may have the right to work without the right to define.
-select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
-
--- name: may_mark
--- Whether the role may record a job as broken or repaired.
--- PostgreSQL: a role may have the right to steer without the right to insert here.
-select has_table_privilege('meta', 'INSERT') as may
-
 -- name: claim_take
 -- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
 -- PostgreSQL: one statement is one round trip; its parts pass rows on by RETURNING.
@@ -179,12 +148,6 @@ select i ->> 0, i ->> 1, (i ->> 2)::bigint, put.datasetid, put.dataid, put.versi
 from put cross join json_array_elements(put.body::json -> 'inputs') i
 on conflict do nothing
 
--- name: locations_put
--- Rewrite locations of versions, unless they changed concurrently.
--- PostgreSQL: a list of lists is a set of JSON values.
-update data_manifest m set location = c.value ->> 4 from json_array_elements(:changes::json) c
-where m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = (c.value ->> 2)::bigint and m.location = c.value ->> 3
-
 -- name: give_back
 -- Undo a claim whose run did not start; a resubmitted chunk becomes RESUBMIT again.
 -- PostgreSQL: one statement is one round trip; every other part depends on the update of the run (r).
@@ -213,26 +176,6 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
 for update of r skip locked
-
--- name: chunks_given
--- The OUT rows of given chunks, with the status of their runs.
--- PostgreSQL: the rows are locked, in one order, until the transaction ends.
-select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
-       (select r.status from run r where r.runid = s.runid) as run_status
-from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c order by 1, 2 offset 0) c
-cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0 for update) s
-
--- name: readers_given
--- The IN rows of given chunks.
--- PostgreSQL: a list is read by json_array_elements.
-select s.datasetid, s.dataid, s.jobid, s.status from json_array_elements(:chunks::json) c
-cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.locktype = 'IN' offset 0) s
-
--- name: typed_given
--- Whether given chunks have changes that are not folded in yet.
--- PostgreSQL: a list has json values.
-select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
-               and (n.datasetid, n.dataid) in (select c ->> 0, c ->> 1 from json_array_elements(:chunks::json) c)) as typed
 
 -- name: chunks_put
 -- Write OUT rows. Returns how many were written.
@@ -286,14 +229,6 @@ cross join lateral (
     union all select r.version from recalled r where r.datasetid = :datasetid and r.dataid = c.dataid offset 0) v
 group by c.dataid
 
--- name: events_put
--- Append events.
--- PostgreSQL: a list of objects is read as a typed record set; timestamps have their default.
-insert into event (at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
-select coalesce(at, now()), kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
-from json_to_recordset(:events::json) as e (at timestamptz, kind text, datasetid text, dataid text, jobid text, runid bigint, epoch bigint,
-    before text, after text, who text, why text, receipt text)
-
 -- name: chunks_mark
 -- Mark rows before the engine removes them, so that the trigger writes no note.
 -- PostgreSQL: a list becomes an array first.
@@ -306,24 +241,6 @@ where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dat
 delete from datastatus
 where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
 
--- name: readings_given
--- The IN rows of one job for given chunks, each for one dataid of the job; rows consumed for another dataid are left out.
--- PostgreSQL: a list is joined by LATERAL.
-select s.datasetid, s.dataid, s.status
-from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as made from json_array_elements(:chunks::json) c offset 0) c
-cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
-                    where d.datasetid = c.datasetid and d.dataid = c.dataid and d.jobid = :jobid and d.locktype = 'IN'
-                      and not coalesce((select r.dataid <> c.made from run r where r.runid = d.runid), false) offset 0) s
-
--- name: chunk_sort_keys_put
--- Set the positions of chunks.
--- PostgreSQL: a list is joined by LATERAL; an UPDATE … FROM would not be driven by the list.
-insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
-select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
-from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
-cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
-on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
-
 -- name: chunks_noted
 -- Complete rows that were written by SQL: set positions and reset tries; a typed time stays.
 -- A READY chunk keeps its run only if that run published it.
@@ -334,116 +251,6 @@ from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from j
 cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1,
     runid = case when d.status <> 'READY' or exists (select 1 from run r where r.runid = d.runid and r.status = 'READY') then d.runid end
-
--- name: pool_row
--- The slots of a pool, its hours, and the time of day.
--- PostgreSQL: the time of day is the server's.
-select slots, options, extract(epoch from clock_timestamp())::double precision as now from pool where poolid = :pool
-
--- name: span_counts
--- The number of chunks in each given span, in total and by status other than READY, counted up to :most.
--- PostgreSQL: a list has json values with their positions.
-select
-       (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as chunks,
-       (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as running,
-       (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as failed,
-       (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as resubmit,
-       (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as hold,
-       (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as pending
-from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
-
--- name: ends_given
--- The first and the last dataid of each given span of a dataset.
--- PostgreSQL: a list has json values with their positions.
-select
-       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-        and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) order by d.sort_key, d.dataid limit 1) as first_dataid,
-       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-        and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) order by d.sort_key desc, d.dataid desc limit 1) as last_dataid
-from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
-
--- name: span_chunks
--- The number of chunks in each given span, counted up to :most.
--- PostgreSQL: a list has json values with their positions.
-select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = (v.value ->> 0)
-                               and d.sort_key >= (v.value ->> 1) and d.sort_key <= (v.value ->> 2) limit :most) c) as chunks
-from json_array_elements(:spans::json) with ordinality v (value, position) order by v.position
-
--- name: chunks_within
--- The chunks of given spans of datasets, with their statuses.
--- PostgreSQL: a list is joined by LATERAL.
-select s.datasetid, s.dataid, s.status
-from json_array_elements(:spans::json) v
-cross join lateral (select d.datasetid, d.dataid, d.status from datastatus d
-                    where d.locktype = 'OUT' and d.datasetid = (v ->> 0)
-                      and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2) offset 0) s
-limit :most
-
--- name: members_put
--- Add chunks to an incident, unless they belong to one of its kind.
--- PostgreSQL: a list has json values.
-insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
-select :kind, c ->> 0, c ->> 1, :incidentid::bigint, (c ->> 2)::bigint from json_array_elements(:chunks::json) c
-on conflict (kind, datasetid, dataid) do nothing
-
--- name: members_given
--- Which of given chunks belong to an incident of this kind.
--- PostgreSQL: a list has json values.
-select c.datasetid, c.dataid from json_array_elements(:chunks::json) g
-join incident_chunk c on c.kind = :kind and c.datasetid = g ->> 0 and c.dataid = g ->> 1
-
--- name: unsettled_between
--- Chunks that are not READY in given spans of datasets.
--- PostgreSQL: a list is joined by LATERAL; a status that is not a literal would cause a scan of the whole span.
-select s.datasetid, s.dataid, s.status
-from json_array_elements(:spans::json) v
-cross join lateral (
-    select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT'
-        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
-    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT'
-        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
-    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT'
-        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
-    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT'
-        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)
-    union all select d.datasetid, d.dataid, d.status from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT'
-        and d.datasetid = (v ->> 0) and d.sort_key >= (v ->> 1) and d.sort_key <= (v ->> 2)) s
-limit :most
-
--- name: statuses_given
--- The status, version and run of given chunks.
--- PostgreSQL: a list is joined by LATERAL.
-select s.datasetid, s.dataid, s.status, s.version, s.runid
-from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
-cross join lateral (select d.datasetid, d.dataid, d.status, d.version, d.runid from datastatus d
-                    where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
-
--- name: inputs_given
--- The input chunks of runs, with the manifests of the versions read and the bounds of the chunks.
--- PostgreSQL: a list has json values with their positions, and is joined by LATERAL.
-select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
-       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
-from (select (v.value ->> 0)::bigint as runid, v.value ->> 1 as datasetid, v.value ->> 2 as dataid, (v.value ->> 3)::bigint as version, v.position
-      from json_array_elements(:inputs::json) with ordinality v (value, position) offset 0) i
-left join lateral (select d.lowerbound, d.upperbound from datastatus d
-                   where d.datasetid = i.datasetid and d.dataid = i.dataid and d.locktype = 'OUT' offset 0) s on true
-left join lateral (select d.location, d.format, d.bytes, d.rows, d.span_lower, d.span_upper, d.fingerprint, d.body from data_manifest d
-                   where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m on true
-order by i.position
-
--- name: datasets_not_encrypted
--- Datasets with a plain-text password, stored before the schema refused that.
--- PostgreSQL: the pattern is a regular expression.
-select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
-    (encryptedpass ~ '^odf[12]:[A-Za-z0-9_-]+={0,2}$' and length(encryptedpass) between 69 and 16384)
-    or (encryptedpass ~ '^[A-Za-z0-9+/]+={0,2}$' and length(encryptedpass) between 40 and 16384
-        and (length(encryptedpass) % 4 = 0 or encryptedpass !~ '='))) order by datasetid
 
 -- name: links_from_given
 -- The versions that were made from given chunks, by whom and when.
@@ -476,56 +283,6 @@ join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 cross join json_array_elements(m.body::json -> 'inputs') i
 
--- name: current_given
--- The status of given chunks, with the content of their current version, and whether it is recalled.
--- PostgreSQL: a list of lists is a set of JSON values.
-select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
-from json_array_elements(:chunks::json) c
-join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype = 'OUT'
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
-
--- name: chunks_then
--- The state of given chunks at a moment: the last event before and the first after, the last publish, and the current state.
--- An undone claim leaves the status before it; events of IN rows do not count.
--- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
-select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
-       case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
-                                          and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
-       s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
-from (select a.value ->> 0 as datasetid, a.value ->> 1 as dataid, a.position
-      from json_array_elements(:chunks::json) with ordinality a (value, position) offset 0) c
-left join lateral (
-    select p.* from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
-      and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
-           or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
-          exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
-          and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
-    order by p.at desc, p.eventid desc limit 1) e on true
-left join lateral (
-    select p.* from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
-      and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
-           or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
-          exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
-          and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
-    order by p.at asc, p.eventid asc limit 1) n on true
-left join lateral (
-    select p.* from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
-      and p.kind in ('published', 'announced', 'rolled back')
-    order by p.at desc, p.eventid desc limit 1) v on true
-left join lateral (select * from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s on true
-order by c.position
-
--- name: chunks_of_events
--- The chunks of given datasets in the events between two eventids.
--- PostgreSQL: a list becomes an array first.
-select datasetid, dataid from event
-where eventid > :floor and eventid <= :last and dataid is not null
-  and datasetid || '' = any (array(select json_array_elements_text(:datasets::json)))
-
 -- name: links_of_versions
 -- The versions made from given versions: at most :n of each, with the last dataids.
 -- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
@@ -537,18 +294,6 @@ cross join lateral (
     order by k.datasetid desc, k.dataid desc, k.version desc limit :n) f
 left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
-
--- name: versions_made
--- Who made given versions and when, from their manifests or announcements.
--- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
-select c ->> 0 as datasetid, c ->> 1 as dataid, (c ->> 2)::bigint as version, coalesce(m.jobid, e.jobid) as jobid,
-       coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
-from json_array_elements(:versions::json) c
-left join lateral (select d.* from data_manifest d where d.datasetid = c ->> 0 and d.dataid = c ->> 1 and d.version = (c ->> 2)::bigint offset 0) m on true
-left join lateral (
-    select p.* from event p where p.datasetid = c ->> 0 and p.dataid = c ->> 1 and p.epoch = (c ->> 2)::bigint
-      and p.kind in ('published', 'announced') order by p.eventid limit 1) e on true
-where m.version is not null or e.eventid is not null
 
 -- name: superseded_given
 -- For given chunks with a new version, and given links: current versions that were made from an outdated input version,
@@ -578,19 +323,6 @@ select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.
 from json_array_elements(:chunks::json) c
 cross join lateral (select * from stale k where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 offset 0) k
 
--- name: stale_clear
--- Remove the stale marks of given chunks, as products and as inputs.
--- PostgreSQL: both deletes are one statement.
-with c as materialized (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c)
-delete from stale k using c where (k.datasetid = c.datasetid and k.dataid = c.dataid) or (k.in_datasetid = c.datasetid and k.in_dataid = c.dataid)
-
--- name: stale_put
--- Insert stale marks.
--- PostgreSQL: a list of lists is a set of JSON values.
-insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
-select k ->> 0, k ->> 1, (k ->> 2)::bigint, k ->> 3, k ->> 4, (k ->> 5)::bigint from json_array_elements(:marks::json) k
-on conflict (datasetid, dataid, in_datasetid, in_dataid) do update set version = excluded.version, in_version = excluded.in_version
-
 -- name: stale_chunks
 -- At most n chunks whose current version is stale, directly or through an input; outputs of jobs that ignore new versions are left out.
 -- PostgreSQL: the rows of a recursion are joined by LATERAL.
@@ -610,28 +342,6 @@ select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, f.is_dir
 from (select datasetid, dataid, max(is_direct) as is_direct from first group by datasetid, dataid) f
 cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
 
--- name: stale_marks_given
--- Why given chunks are stale themselves: the input versions that they were made from, and the current ones.
--- PostgreSQL: a list is joined by LATERAL.
-select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
-from json_array_elements(:chunks::json) c
-cross join lateral (select * from stale k where k.datasetid = c ->> 0 and k.dataid = c ->> 1 offset 0) k
-cross join lateral (select 1 from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
-cross join lateral (select d.version from datastatus d where d.datasetid = k.in_datasetid and d.dataid = k.in_dataid and d.locktype = 'OUT'
-                    and d.version <> k.in_version offset 0) n
-order by 1, 2, 4, 5
-
--- name: remake_put
--- Record that chunks are RESUBMIT only because an input is newer.
--- PostgreSQL: a list of lists is a set of JSON values.
-insert into remake (datasetid, dataid, version) select r ->> 0, r ->> 1, (r ->> 2)::bigint from json_array_elements(:chunks::json) r
-on conflict (datasetid, dataid) do update set version = excluded.version
-
--- name: remake_drop
--- Remove such records.
--- PostgreSQL: a list of lists is a set of JSON values.
-delete from remake r using json_array_elements(:chunks::json) c where r.datasetid = c ->> 0 and r.dataid = c ->> 1
-
 -- name: remakes_from_given
 -- Chunks recorded by remake_put that were made from given chunks; without chunks with changes that are not folded in yet.
 -- PostgreSQL: a list is joined by LATERAL, and the rows are locked, in one order.
@@ -643,20 +353,6 @@ from (select distinct r.datasetid, r.dataid, r.version from json_array_elements(
 cross join lateral (select d.jobid, d.epoch, d.sort_key from datastatus d where d.datasetid = r.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
                     and d.status = 'RESUBMIT' and d.version = r.version offset 0 for update) s
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
-
--- name: recalled_put
--- Record recalled versions.
--- PostgreSQL: a list of lists is a set of JSON values.
-insert into recalled (datasetid, dataid, version, who, why)
-select r ->> 0, r ->> 1, (r ->> 2)::bigint, :who, :why from json_array_elements(:versions::json) r
-on conflict do nothing
-
--- name: recalled_given
--- The recalled versions of given chunks: by whom, why and when.
--- PostgreSQL: a list is joined by LATERAL.
-select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from json_array_elements(:chunks::json) c
-cross join lateral (select * from recalled r where r.datasetid = c ->> 0 and r.dataid = c ->> 1 offset 0) r
-order by 1, 2, 3
 
 -- name: made_from_version
 -- A version, and every version downstream of it or of a version with the same content; at most n.
@@ -693,54 +389,3 @@ select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.versi
 from first f
 cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
 left join lateral (select * from data_manifest d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.version = f.version offset 0) m on true
-
--- name: run_counts
--- Outcomes and durations of runs: those between two runids, and given ones that were running at the last count.
--- PostgreSQL: a list is read by json_array_elements_text, and timestamps have a type.
-select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
-from (select jobid, status, outcome, is_new, seconds,
-             case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
-                  when seconds <= 60 then 4 when seconds <= 300 then 5 when seconds <= 900 then 6 when seconds <= 3600 then 7
-                  when seconds <= 14400 then 8 when seconds <= 86400 then 9 else 10 end as bucket
-      from (select jobid, status, outcome, 1 as is_new, greatest(coalesce(extract(epoch from ended - started), 0), 0)::double precision as seconds
-            from run where runid > :after and runid <= :upto
-            union all
-            select jobid, status, outcome, 0 as is_new, greatest(coalesce(extract(epoch from ended - started), 0), 0)::double precision as seconds
-            from run where runid in (select e::bigint from json_array_elements_text(:ended::json) e)) each_run) in_buckets
-group by jobid, status, outcome, is_new, bucket
-
--- name: runs_took_given
--- The durations in seconds of the last successful runs of given jobs, at most :n of each.
--- PostgreSQL: a list is read by json_array_elements_text, and timestamps are subtracted.
-select t.jobid, t.seconds from (
-    select r.jobid, extract(epoch from r.ended - r.started)::double precision as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
-    from run r
-    where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.ended is not null
-      and r.jobid in (select json_array_elements_text(:jobs::json))) t
-where t.nth <= :n and t.seconds is not null
-
--- name: last_events_given
--- The last event of each given chunk.
--- PostgreSQL: a list is joined by LATERAL.
-select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why, e.receipt
-from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
-cross join lateral (select l.* from event l where l.datasetid = c.datasetid and l.dataid = c.dataid
-                    order by l.eventid desc limit 1) e
-
--- name: published_given
--- When these versions were published.
--- PostgreSQL: a list has json values, and is joined by LATERAL.
-select i.datasetid, i.dataid, i.version, m.published
-from (select v.value ->> 0 as datasetid, v.value ->> 1 as dataid, (v.value ->> 2)::bigint as version
-      from json_array_elements(:versions::json) v (value) offset 0) i
-cross join lateral (select d.published from data_manifest d
-                    where d.datasetid = i.datasetid and d.dataid = i.dataid and d.version = i.version offset 0) m
-
--- name: schemas_back
--- The columns of the current versions of the last chunks of a dataset, last one first.
--- PostgreSQL: a text is cast to json.
-select s.dataid, m.version, m.published, m.body::json ->> 'schema' as columns
-from (select datasetid, dataid, version, sort_key from datastatus
-      where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
-join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-order by s.sort_key desc, s.dataid desc

@@ -81,3 +81,68 @@ from (select datasetid, dataid, status, modified, version, runid, sort_key from 
       order by sort_key desc, dataid desc limit :n) s
 left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 order by s.sort_key desc, s.dataid desc
+
+-- name: chunks_given
+-- The OUT rows of given chunks, with the status of their runs. They are locked, in one order, until the transaction ends.
+select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
+       (select r.status from run r where r.runid = s.runid) as run_status
+from (select datasetid, dataid from {rows :chunks (datasetid, dataid)} g {postgres: order by 1, 2 offset 0}) c
+{join datastatus s {postgres: for update}: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
+
+-- name: statuses_given
+-- The status, version and run of given chunks.
+select s.datasetid, s.dataid, s.status, s.version, s.runid from {rows :chunks (datasetid, dataid)} c
+{join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
+
+-- name: readers_given
+-- The IN rows of given chunks.
+select s.datasetid, s.dataid, s.jobid, s.status from {rows :chunks (datasetid, dataid)} c
+{join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'IN'}
+
+-- name: readings_given
+-- The IN rows of one job for given chunks, each for one dataid of the job; rows consumed for another dataid are left out.
+select s.datasetid, s.dataid, s.status from {rows :chunks (datasetid, dataid, made)} c
+{join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.jobid = :jobid and s.locktype = 'IN'
+                    and coalesce((select r.dataid from run r where r.runid = s.runid), c.made) = c.made}
+
+-- name: chunk_sort_keys_put
+-- Set the positions of chunks; an UPDATE … FROM would not be driven by the list.
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
+select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
+from {rows :chunks (datasetid, dataid, sort_key)} c
+{join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
+where true
+on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
+
+-- name: chunks_within
+-- The chunks of given spans of datasets, with their statuses.
+select s.datasetid, s.dataid, s.status
+from {rows :spans (datasetid, first, last)} v
+{join datastatus s {sqlite: indexed by chunks_in_order}: s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last}
+limit :most
+
+-- name: unsettled_between
+-- Chunks that are not READY in given spans of datasets. Each status is a literal: otherwise PostgreSQL would scan the whole span.
+select s.datasetid, s.dataid, s.status from {rows :spans (datasetid, first, last)} v
+{join datastatus s: s.status = 'RUNNING' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last}
+union all
+select s.datasetid, s.dataid, s.status from {rows :spans (datasetid, first, last)} v
+{join datastatus s: s.status = 'FAILED' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last}
+union all
+select s.datasetid, s.dataid, s.status from {rows :spans (datasetid, first, last)} v
+{join datastatus s: s.status = 'RESUBMIT' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last}
+union all
+select s.datasetid, s.dataid, s.status from {rows :spans (datasetid, first, last)} v
+{join datastatus s: s.status = 'HOLD' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last}
+union all
+select s.datasetid, s.dataid, s.status from {rows :spans (datasetid, first, last)} v
+{join datastatus s: s.status = 'PENDING' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last}
+limit :most
+
+-- name: lock_dataset (postgres)
+-- Serialize announcements of one dataset, so that each sees the versions and contents of the others; claims do not wait.
+select pg_advisory_xact_lock(hashtextextended(:datasetid, 727105))
+
+-- name: lock_content (postgres)
+-- Serialize runs that publish the same content, so that the second one sees the first.
+select pg_advisory_xact_lock(hashtextextended(:datasetid || ' ' || :fingerprint, 727103))

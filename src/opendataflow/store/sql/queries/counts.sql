@@ -66,3 +66,57 @@ select coalesce(after, '') as name, count(*) as n from event where eventid > :af
 -- name: message_counts
 -- The number of messages by state.
 select state as name, count(*) as n from message group by state
+
+-- name: span_counts
+-- The number of chunks in each given span, in total and by status other than READY, counted up to :most.
+select
+       (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as chunks,
+       (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as running,
+       (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as failed,
+       (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as resubmit,
+       (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as hold,
+       (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as pending
+from {rows :spans (datasetid, first, last, position)} v order by v.position
+
+-- name: ends_given
+-- The first and the last dataid of each given span of a dataset.
+select
+       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.datasetid
+        and d.sort_key >= v.first and d.sort_key <= v.last order by d.sort_key, d.dataid limit 1) as first_dataid,
+       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.datasetid
+        and d.sort_key >= v.first and d.sort_key <= v.last order by d.sort_key desc, d.dataid desc limit 1) as last_dataid
+from {rows :spans (datasetid, first, last, position)} v order by v.position
+
+-- name: span_chunks
+-- The number of chunks in each given span, counted up to :most.
+select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.datasetid
+                               and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as chunks
+from {rows :spans (datasetid, first, last, position)} v order by v.position
+
+-- name: run_counts
+-- Outcomes and durations of runs: those between two runids, and given ones that were running at the last count.
+select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
+from (select jobid, status, outcome, is_new, seconds,
+             case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
+                  when seconds <= 60 then 4 when seconds <= 300 then 5 when seconds <= 900 then 6 when seconds <= 3600 then 7
+                  when seconds <= 14400 then 8 when seconds <= 86400 then 9 else 10 end as bucket
+      from (select jobid, status, outcome, is_new, case when seconds > 0 then seconds else 0.0 end as seconds
+            from (select jobid, status, outcome, 1 as is_new, {seconds started, ended} as seconds from run where runid > :after and runid <= :upto
+                  union all
+                  select jobid, status, outcome, 0, {seconds started, ended} from run where runid {in :ended bigint}) timed) each_run) in_buckets
+group by jobid, status, outcome, is_new, bucket
+
+-- name: runs_took_given
+-- The durations in seconds of the last successful runs of given jobs, at most :n of each; || prevents a scan of all runs of a job.
+select t.jobid, t.seconds from (
+    select r.jobid, {seconds r.started, r.ended} as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
+    from run r
+    where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.ended is not null
+      and r.jobid || '' {in :jobs}) t
+where t.nth <= :n and t.seconds is not null

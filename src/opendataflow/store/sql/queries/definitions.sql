@@ -93,3 +93,35 @@ on conflict (poolid) do update set slots = excluded.slots, options = excluded.op
 -- Jobs that are recorded as broken and not as repaired, with the revision of the record.
 select substr(b.name, 8) as mark from meta b
 where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
+
+-- name: pool_row
+-- The slots of a pool, its hours, and the time of day.
+select slots, options, {sqlite: unixepoch('now', 'subsec')}{postgres: extract(epoch from clock_timestamp())::double precision} as now
+from pool where poolid = :pool
+
+-- name: datasets_not_encrypted (sqlite)
+-- Datasets with a plain-text password, stored before the schema refused that; SQLite has no regular expressions.
+select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
+    length(encryptedpass) - length(rtrim(encryptedpass, '=')) > 2 or length(encryptedpass) > 16384 or not (
+        (encryptedpass glob 'odf[12]:*' and length(encryptedpass) >= 69 and not substr(rtrim(encryptedpass, '='), 6) glob '*[^A-Za-z0-9_-]*')
+        or (length(encryptedpass) >= 40 and not rtrim(encryptedpass, '=') glob '*[^A-Za-z0-9+/]*'
+            and (length(encryptedpass) % 4 = 0 or instr(encryptedpass, '=') = 0)))) order by datasetid
+
+-- name: datasets_not_encrypted (postgres)
+-- Datasets with a plain-text password, stored before the schema refused that.
+select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
+    (encryptedpass ~ '^odf[12]:[A-Za-z0-9_-]+={0,2}$' and length(encryptedpass) between 69 and 16384)
+    or (encryptedpass ~ '^[A-Za-z0-9+/]+={0,2}$' and length(encryptedpass) between 40 and 16384
+        and (length(encryptedpass) % 4 = 0 or encryptedpass !~ '='))) order by datasetid
+
+-- name: may_define
+-- Whether the role may register datasets and jobs: a role may have the right to work without it. A writable file is writable as a whole.
+select {sqlite: true}{postgres: has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT')} as may
+
+-- name: may_mark
+-- Whether the role may record a job as broken or repaired: a role may have the right to steer without it.
+select {sqlite: true}{postgres: has_table_privilege('meta', 'INSERT')} as may
+
+-- name: lock_definitions (postgres)
+-- Block changes of definitions until this transaction ends.
+select pg_advisory_xact_lock_shared(727102)

@@ -65,3 +65,73 @@ select (select e.dataid from event e where e.datasetid = :datasetid and e.dataid
        (select e.dataid from event e where e.datasetid = :datasetid and e.dataid >= :first and e.dataid <= :last
             and length(e.dataid) = length(:first) and e.kind = 'announced' and e.who = 'clock'
         order by e.dataid desc limit 1) as last_dataid
+
+-- name: events_put
+-- Append events.
+insert into event (at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt)
+select coalesce(at, now()), kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
+from {objects :events (at timestamptz, kind, datasetid, dataid, jobid, runid bigint, epoch bigint, before, after, who, why, receipt)} e
+
+-- name: chunks_of_events
+-- The chunks of given datasets in the events between two eventids; || keeps the scan at these events.
+select datasetid, dataid from event
+where eventid > :floor and eventid <= :last and dataid is not null and datasetid || '' {in :datasets}
+
+-- name: last_events_given
+-- The last event of each given chunk.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why, e.receipt
+from {rows :chunks (datasetid, dataid)} c
+{join event e: e.eventid = (select l.eventid from event l where l.datasetid = c.datasetid and l.dataid = c.dataid order by l.eventid desc limit 1)}
+
+-- name: last_changes_given
+-- The state of given chunks, the outcome of their last run, and their last change with author and reason; receipts are not changes.
+select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, r.outcome, r.detail, e.who, e.why
+from {rows :chunks (datasetid, dataid)} c
+{join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
+left join run r on r.runid = s.runid
+left join event e on e.eventid = (select l.eventid from event l where l.datasetid = s.datasetid and l.dataid = s.dataid
+                                  and l.kind not in ('refused', 'admitted') order by l.eventid desc limit 1)
+
+-- name: history_stretch
+-- Events of a range, newest first, filtered by kinds, datasets, jobs (or their outputs), statuses and authors, where given.
+-- || keeps the scan in the order of events.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
+       (select r.outcome from run r where r.runid = e.runid) as outcome
+from event e
+where e.eventid < :before and e.eventid > :floor
+  and (:kinds = '[]' or e.kind || '' {in :kinds})
+  and (:datasets = '[]' or e.datasetid || '' {in :datasets})
+  and (:jobs = '[]' or e.jobid {in :jobs} or e.datasetid || '' {in :outputs})
+  and (:statuses = '[]' or e.after {in :statuses})
+  and (:who = '[]' or exists (select 1 from {values :who} w where substr(e.who, 1, length(w.value)) = w.value))
+order by e.eventid desc limit :n
+
+-- name: history_of_kinds
+-- The newest events of each given kind, newest first. The conditions on kind match the partial index; with an equality PostgreSQL would
+-- scan all events in order.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
+       (select r.outcome from run r where r.runid = e.runid) as outcome
+from {values :kinds} k
+{join event e: e.eventid {in: select l.eventid from event l
+    where l.kind >= k.value and l.kind <= k.value and l.kind <> 'claimed' and l.kind <> 'admitted' and l.kind <> 'published' and l.kind <> 'announced'
+      and l.eventid < :before and l.eventid > :floor
+    order by l.kind desc, l.eventid desc limit :n}}
+order by e.eventid desc
+
+-- name: history_of_datasets
+-- The newest events of given datasets, newest first. The eventids are read from a covering index; + 0 prevents a scan in the order of events.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
+       (select r.outcome from run r where r.runid = e.runid) as outcome
+from event e
+where e.eventid {in: select l.eventid from {values :datasets} d
+    {join event l: l.datasetid = d.value and l.eventid + 0 < :before and l.eventid + 0 > :floor} order by l.eventid desc limit :n}
+order by e.eventid desc
+
+-- name: history_of_chunks
+-- The newest events of given chunks, newest first. The eventids are read from a covering index.
+select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
+       (select r.outcome from run r where r.runid = e.runid) as outcome
+from event e
+where e.eventid {in: select l.eventid from {rows :chunks (datasetid, dataid)} c
+    {join event l: l.datasetid = c.datasetid and l.dataid = c.dataid and l.eventid < :before and l.eventid > :floor} order by l.eventid desc limit :n}
+order by e.eventid desc

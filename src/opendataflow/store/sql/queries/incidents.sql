@@ -149,3 +149,19 @@ where messageid = :messageid and who = :who and state = 'SENDING' and tries = :t
 -- Unsent messages by target, oldest first.
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 from message where ended is null order by target, messageid limit :n
+
+-- name: members_put
+-- Add chunks to an incident, unless they belong to one of its kind.
+insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
+select :kind, c.datasetid, c.dataid, cast(:incidentid as bigint), c.eventid from {rows :chunks (datasetid, dataid, eventid bigint)} c
+where true
+on conflict (kind, datasetid, dataid) do nothing
+
+-- name: members_given
+-- Which of given chunks belong to an incident of this kind.
+select m.datasetid, m.dataid from {rows :chunks (datasetid, dataid)} c
+{join incident_chunk m: m.kind = :kind and m.datasetid = c.datasetid and m.dataid = c.dataid}
+
+-- name: lock_notices (postgres)
+-- Serialize writing and taking of messages, so that each is sent once.
+select pg_advisory_xact_lock(727118)

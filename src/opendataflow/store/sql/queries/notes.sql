@@ -18,3 +18,12 @@ select exists (select 1 from note) as any_note
 select before from note where datasetid = :datasetid and dataid = :dataid and locktype = :locktype
 union all
 select before from event where datasetid = :datasetid and dataid = :dataid and kind in ('announced', 'resubmitted', 'kept') and at >= :at
+
+-- name: typed_given
+-- Whether given chunks have changes that are not folded in yet.
+select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
+               and (n.datasetid, n.dataid) in (select c.datasetid, c.dataid from {rows :chunks (datasetid, dataid)} c)) as typed
+
+-- name: lock_folding (postgres)
+-- Serialize folds, to avoid deadlocks.
+select pg_advisory_xact_lock(727108)

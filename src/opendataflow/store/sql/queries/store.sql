@@ -48,3 +48,21 @@ delete from meta where name not in ('clock', 'revision')
 -- name: is_in_use
 -- Whether a store is not new.
 select exists (select 1 from job) or exists (select 1 from datastatus) or exists (select 1 from run) or exists (select 1 from event) as is_in_use
+
+-- name: transaction_status (postgres)
+-- The status of a transaction: committed, aborted, or in progress; null if it is too old.
+select pg_xact_status(:transaction::text::xid8)
+
+-- name: lock_while_publishing (postgres)
+-- Raise the idle timeout that this program set while files are published; a timeout of the owner stays.
+select set_config('idle_in_transaction_session_timeout', '15min', true) where current_setting('idle_in_transaction_session_timeout') = '1min'
+
+-- The clock of leases, in a file: a server has one that all processes share.
+
+-- name: clock_offset (sqlite)
+-- The offset of this boot's monotonic clock, shared by all processes.
+select value from meta where name = 'clock'
+
+-- name: clock_offset_put (sqlite)
+-- Store the clock offset of this boot.
+insert into meta (name, value) values ('clock', :value) on conflict (name) do update set value = excluded.value

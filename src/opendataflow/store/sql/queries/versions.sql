@@ -69,3 +69,49 @@ select m.dataid from data_manifest m
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
 where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
+
+-- name: inputs_given
+-- The input chunks of runs, with the manifests of the versions read and the bounds of the chunks.
+select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
+       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
+from {rows :inputs (runid bigint, datasetid, dataid, version bigint, position)} i
+left join datastatus s on s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'
+left join data_manifest m on m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version
+order by i.position
+
+-- name: current_given
+-- The status of given chunks, with the content of their current version, and whether it is recalled.
+select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
+from {rows :chunks (datasetid, dataid)} c
+{join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
+left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
+
+-- name: published_given
+-- When these versions were published.
+select m.datasetid, m.dataid, m.version, m.published from {rows :versions (datasetid, dataid, version bigint)} v
+{join data_manifest m: m.datasetid = v.datasetid and m.dataid = v.dataid and m.version = v.version}
+
+-- name: versions_made
+-- Who made given versions and when, from their manifests or announcements.
+select v.datasetid, v.dataid, v.version, coalesce(m.jobid, e.jobid) as jobid, coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
+from {rows :versions (datasetid, dataid, version bigint)} v
+left join data_manifest m on m.datasetid = v.datasetid and m.dataid = v.dataid and m.version = v.version
+left join event e on e.eventid = (
+    select p.eventid from event p where p.datasetid = v.datasetid and p.dataid = v.dataid and p.epoch = v.version
+      and p.kind in ('published', 'announced') order by p.eventid limit 1)
+where m.version is not null or e.eventid is not null
+
+-- name: schemas_back
+-- The columns of the current versions of the last chunks of a dataset, last one first.
+select s.dataid, m.version, m.published,
+       {sqlite: case when json_valid(m.body) then m.body ->> 'schema' end}{postgres: m.body::json ->> 'schema'} as columns
+from (select datasetid, dataid, version, sort_key from datastatus
+      where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
+{join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
+order by s.sort_key desc, s.dataid desc
+
+-- name: locations_put
+-- Rewrite locations of versions, unless they changed concurrently.
+update data_manifest set location = c.location from {rows :changes (datasetid, dataid, version bigint, was, location)} c
+where data_manifest.datasetid = c.datasetid and data_manifest.dataid = c.dataid and data_manifest.version = c.version and data_manifest.location = c.was

@@ -2,36 +2,6 @@
 -- statements; row locks are not needed because a write transaction locks the file.
 -- CROSS JOIN fixes the join order: the list drives, and tables are looked up by key, whatever the planner estimates.
 
--- name: other_tables
--- Tables of other programs, in a database without a store.
--- SQLite: the catalogue is sqlite_master.
-select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'
-and not exists (select 1 from pragma_table_info('migration') where name = 'checksum')
-order by name
-
--- name: has_schema
--- Whether the table of migrations exists and belongs to a store.
--- SQLite: the catalogue is read by pragmas.
-select exists (select 1 from pragma_table_info('migration') where name = 'checksum') as has_schema
-
--- name: columns
--- Every column of every table, and every view.
--- SQLite: the catalogue is read by pragmas; columns of a view are unavailable while a table is missing.
-select t.name as relation, c.name as "column" from sqlite_master t join pragma_table_info(t.name) c
-where t.type = 'table' and t.name not like 'sqlite_%'
-union all
-select name, '' from sqlite_master where type = 'view'
-
--- name: may_define
--- Whether the role may register datasets and jobs.
--- SQLite: a writable file is writable as a whole.
-select true as may
-
--- name: may_mark
--- Whether the role may record a job as broken or repaired.
--- SQLite: a writable file is writable as a whole.
-select true as may
-
 -- name: claim_take
 -- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
 -- SQLite: a CTE cannot write; defaults are given because now() is a function of this program.
@@ -172,12 +142,6 @@ insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid,
 select i.value ->> 0, i.value ->> 1, i.value ->> 2, m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version'
 from json_each(:manifests) m cross join json_each(m.value ->> 'body', '$.inputs') i
 
--- name: locations_put
--- Rewrite locations of versions, unless they changed concurrently.
--- SQLite: a list of lists is read by json_each.
-update data_manifest set location = c.value ->> 4 from json_each(:changes) c
-where datasetid = c.value ->> 0 and dataid = c.value ->> 1 and version = c.value ->> 2 and location = c.value ->> 3
-
 -- name: give_back
 -- Undo a claim whose run did not start; a resubmitted chunk becomes RESUBMIT again.
 -- SQLite: a CTE cannot write, so each statement checks that the run is still running; the run row is updated last.
@@ -199,25 +163,6 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
 from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
-
--- name: chunks_given
--- The OUT rows of given chunks, with the status of their runs.
--- SQLite: a list is read by json_each, and the rows need no lock.
-select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key, r.status as run_status
-from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
-left join run r on r.runid = s.runid
-
--- name: readers_given
--- The IN rows of given chunks.
--- SQLite: a list is read by json_each.
-select s.datasetid, s.dataid, s.jobid, s.status from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'IN'
-
--- name: typed_given
--- Whether given chunks have changes that are not folded in yet.
--- SQLite: a list is read by json_each.
-select exists (select 1 from json_each(:chunks) c join note n on n.datasetid = c.value ->> 0 and n.dataid = c.value ->> 1 and n.locktype = 'OUT' and n.who is not null) as typed
 
 -- name: chunks_put
 -- Write OUT rows. Returns how many were written.
@@ -261,14 +206,6 @@ select v.dataid, max(v.version) as version from (
     select r.dataid, r.version from json_each(:dataids) c cross join recalled r on r.datasetid = :datasetid and r.dataid = c.value) v
 group by v.dataid
 
--- name: events_put
--- Append events.
--- SQLite: a list of objects is read by json_each.
-insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt, at)
-select e.value ->> 'kind', e.value ->> 'datasetid', e.value ->> 'dataid', e.value ->> 'jobid', e.value ->> 'runid', e.value ->> 'epoch',
-       e.value ->> 'before', e.value ->> 'after', e.value ->> 'who', e.value ->> 'why', e.value ->> 'receipt', coalesce(e.value ->> 'at', now())
-from json_each(:events) e
-
 -- name: chunks_mark
 -- Mark rows before the engine removes them, so that the trigger writes no note.
 -- SQLite: a list is read by json_each.
@@ -281,23 +218,6 @@ where datasetid = :datasetid and dataid in (select value from json_each(:dataids
 delete from datastatus
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype and seal = -1
 
--- name: readings_given
--- The IN rows of one job for given chunks, each for one dataid of the job; rows consumed for another dataid are left out.
--- SQLite: a list is read by json_each.
-select s.datasetid, s.dataid, s.status from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.jobid = :jobid and s.locktype = 'IN'
-where not exists (select 1 from run r where r.runid = s.runid and r.dataid <> c.value ->> 2)
-
--- name: chunk_sort_keys_put
--- Set the positions of chunks.
--- SQLite: a list is read by json_each; an UPDATE … FROM would not be driven by the list.
-insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
-select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
-from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
-where true
-on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
-
 -- name: chunks_noted
 -- Complete rows that were written by SQL: set positions and reset tries; a typed time stays.
 -- A READY chunk keeps its run only if that run published it.
@@ -309,104 +229,6 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1,
     runid = case when d.status <> 'READY' or exists (select 1 from run r where r.runid = d.runid and r.status = 'READY') then d.runid end
-
--- name: pool_row
--- The slots of a pool, its hours, and the time of day.
--- SQLite: the time of day is unixepoch.
-select slots, options, unixepoch('now', 'subsec') as now from pool where poolid = :pool
-
--- name: span_counts
--- The number of chunks in each given span, in total and by status other than READY, counted up to :most.
--- SQLite: a list is read by json_each.
-select
-       (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as chunks,
-       (select count(*) from (select 1 from datastatus d where d.status = 'RUNNING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as running,
-       (select count(*) from (select 1 from datastatus d where d.status = 'FAILED' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as failed,
-       (select count(*) from (select 1 from datastatus d where d.status = 'RESUBMIT' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as resubmit,
-       (select count(*) from (select 1 from datastatus d where d.status = 'HOLD' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as hold,
-       (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as pending
-from json_each(:spans) v order by v.key
-
--- name: ends_given
--- The first and the last dataid of each given span of a dataset.
--- SQLite: a list is read by json_each.
-select
-       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-        and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 order by d.sort_key, d.dataid limit 1) as first_dataid,
-       (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-        and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 order by d.sort_key desc, d.dataid desc limit 1) as last_dataid
-from json_each(:spans) v order by v.key
-
--- name: span_chunks
--- The number of chunks in each given span, counted up to :most.
--- SQLite: a list is read by json_each.
-select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.value ->> 0
-                               and d.sort_key >= v.value ->> 1 and d.sort_key <= v.value ->> 2 limit :most) c) as chunks
-from json_each(:spans) v order by v.key
-
--- name: chunks_within
--- The chunks of given spans of datasets, with their statuses.
--- SQLite: a list is read by json_each.
-select s.datasetid, s.dataid, s.status
-from json_each(:spans) v
-cross join datastatus s indexed by chunks_in_order on s.locktype = 'OUT' and s.datasetid = v.value ->> 0
-                       and s.sort_key >= v.value ->> 1 and s.sort_key <= v.value ->> 2
-limit :most
-
--- name: members_put
--- Add chunks to an incident, unless they belong to one of its kind.
--- SQLite: a list is read by json_each; WHERE TRUE separates ON CONFLICT from a join.
-insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
-select :kind, c.value ->> 0, c.value ->> 1, :incidentid, c.value ->> 2 from json_each(:chunks) c
-where true
-on conflict (kind, datasetid, dataid) do nothing
-
--- name: members_given
--- Which of given chunks belong to an incident of this kind.
--- SQLite: a list is read by json_each.
-select c.datasetid, c.dataid from json_each(:chunks) g
-cross join incident_chunk c on c.kind = :kind and c.datasetid = g.value ->> 0 and c.dataid = g.value ->> 1
-
--- name: unsettled_between
--- Chunks that are not READY in given spans of datasets.
--- SQLite: a list is read by json_each; INDEXED BY prevents a scan of the whole span in order.
-select s.datasetid, s.dataid, s.status
-from json_each(:spans) v
-cross join json_each('["RUNNING", "FAILED", "RESUBMIT", "HOLD", "PENDING"]') w
-cross join datastatus s indexed by chunks_not_settled on s.status = w.value and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.value ->> 0
-                       and s.sort_key >= v.value ->> 1 and s.sort_key <= v.value ->> 2
-limit :most
-
--- name: statuses_given
--- The status, version and run of given chunks.
--- SQLite: a list is read by json_each.
-select s.datasetid, s.dataid, s.status, s.version, s.runid from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
-
--- name: inputs_given
--- The input chunks of runs, with the manifests of the versions read and the bounds of the chunks.
--- SQLite: a list is read by json_each.
-select i.value ->> 0 as runid, i.value ->> 1 as datasetid, i.value ->> 2 as dataid, i.value ->> 3 as version, s.lowerbound as lower, s.upperbound as upper,
-       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
-from json_each(:inputs) i
-left join datastatus s on s.datasetid = i.value ->> 1 and s.dataid = i.value ->> 2 and s.locktype = 'OUT'
-left join data_manifest m on m.datasetid = i.value ->> 1 and m.dataid = i.value ->> 2 and m.version = i.value ->> 3
-order by i.key
-
--- name: datasets_not_encrypted
--- Datasets with a plain-text password, stored before the schema refused that.
--- SQLite: there are no regular expressions.
-select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
-    length(encryptedpass) - length(rtrim(encryptedpass, '=')) > 2 or length(encryptedpass) > 16384 or not (
-        (encryptedpass glob 'odf[12]:*' and length(encryptedpass) >= 69 and not substr(rtrim(encryptedpass, '='), 6) glob '*[^A-Za-z0-9_-]*')
-        or (length(encryptedpass) >= 40 and not rtrim(encryptedpass, '=') glob '*[^A-Za-z0-9+/]*'
-            and (length(encryptedpass) % 4 = 0 or instr(encryptedpass, '=') = 0)))) order by datasetid
 
 -- name: links_from_given
 -- The versions that were made from given chunks, by whom and when.
@@ -441,54 +263,6 @@ cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid 
 cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
 where i.type = 'array'
 
--- name: current_given
--- The status of given chunks, with the content of their current version, and whether it is recalled.
--- SQLite: a list is read by json_each.
-select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
-from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
-
--- name: chunks_then
--- The state of given chunks at a moment: the last event before and the first after, the last publish, and the current state.
--- An undone claim leaves the status before it; events of IN rows do not count.
--- SQLite: a list is read by json_each.
-select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
-       case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
-                                          and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
-       s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
-from (select value ->> 0 as datasetid, value ->> 1 as dataid, key from json_each(:chunks)) c
-left join event e on e.eventid = (
-    select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
-      and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
-           or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
-          exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
-          and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
-    order by p.at desc, p.eventid desc limit 1)
-left join event n on n.eventid = (
-    select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
-      and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
-           or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
-      and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
-          exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
-          and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
-    order by p.at asc, p.eventid asc limit 1)
-left join event v on v.eventid = (
-    select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
-      and p.kind in ('published', 'announced', 'rolled back')
-    order by p.at desc, p.eventid desc limit 1)
-left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
-order by c.key
-
--- name: chunks_of_events
--- The chunks of given datasets in the events between two eventids.
--- SQLite: a list is read by json_each.
-select datasetid, dataid from event
-where eventid > :floor and eventid <= :last and dataid is not null and +datasetid in (select value from json_each(:datasets))
-
 -- name: links_of_versions
 -- The versions made from given versions: at most :n of each, with the last dataids.
 -- SQLite: a list is read by json_each, and each version is looked up in a subquery.
@@ -501,18 +275,6 @@ cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.val
         order by k.datasetid desc, k.dataid desc, k.version desc limit :n)
 left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
-
--- name: versions_made
--- Who made given versions and when, from their manifests or announcements.
--- SQLite: a list is read by json_each.
-select c.value ->> 0 as datasetid, c.value ->> 1 as dataid, c.value ->> 2 as version, coalesce(m.jobid, e.jobid) as jobid,
-       coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
-from json_each(:versions) c
-left join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = c.value ->> 2
-left join event e on e.eventid = (
-    select p.eventid from event p where p.datasetid = c.value ->> 0 and p.dataid = c.value ->> 1 and p.epoch = c.value ->> 2
-      and p.kind in ('published', 'announced') order by p.eventid limit 1)
-where m.version is not null or e.eventid is not null
 
 -- name: superseded_given
 -- For given chunks with a new version, and given links: current versions that were made from an outdated input version,
@@ -536,18 +298,6 @@ union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
 from json_each(:chunks) c cross join stale k on k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1
 
--- name: stale_clear
--- Remove the stale marks of given chunks, as products and as inputs.
--- SQLite: a list is read by json_each.
-delete from stale where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c);
-delete from stale where (in_datasetid, in_dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
-
--- name: stale_put
--- Insert stale marks.
--- SQLite: a list is read by json_each.
-insert or replace into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
-select k.value ->> 0, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5 from json_each(:marks) k
-
 -- name: stale_chunks
 -- At most n chunks whose current version is stale, directly or through an input; outputs of jobs that ignore new versions are left out.
 -- SQLite: a list is read by json_each.
@@ -567,25 +317,6 @@ select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, max(f.is
 from found f cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
 group by f.datasetid, f.dataid
 
--- name: stale_marks_given
--- Why given chunks are stale themselves: the input versions that they were made from, and the current ones.
--- SQLite: a list is read by json_each.
-select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
-from json_each(:chunks) c cross join stale k on k.datasetid = c.value ->> 0 and k.dataid = c.value ->> 1
-cross join datastatus s on s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version
-cross join datastatus n on n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT' and n.version <> k.in_version
-order by 1, 2, 4, 5
-
--- name: remake_put
--- Record that chunks are RESUBMIT only because an input is newer.
--- SQLite: a list is read by json_each.
-insert or replace into remake (datasetid, dataid, version) select r.value ->> 0, r.value ->> 1, r.value ->> 2 from json_each(:chunks) r
-
--- name: remake_drop
--- Remove such records.
--- SQLite: a list is read by json_each.
-delete from remake where (datasetid, dataid) in (select c.value ->> 0, c.value ->> 1 from json_each(:chunks) c)
-
 -- name: remakes_from_given
 -- Chunks recorded by remake_put that were made from given chunks; without chunks with changes that are not folded in yet.
 -- SQLite: a list is read by json_each.
@@ -596,19 +327,6 @@ cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.v
 cross join datastatus s on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 order by 1, 2
-
--- name: recalled_put
--- Record recalled versions.
--- SQLite: a list is read by json_each.
-insert or ignore into recalled (datasetid, dataid, version, who, why, at)
-select r.value ->> 0, r.value ->> 1, r.value ->> 2, :who, :why, now() from json_each(:versions) r
-
--- name: recalled_given
--- The recalled versions of given chunks: by whom, why and when.
--- SQLite: a list is read by json_each.
-select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from json_each(:chunks) c
-cross join recalled r on r.datasetid = c.value ->> 0 and r.dataid = c.value ->> 1
-order by 1, 2, 3
 
 -- name: made_from_version
 -- A version, and every version downstream of it or of a version with the same content; at most n.
@@ -645,52 +363,3 @@ select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.versi
 from found f
 cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
-
--- name: run_counts
--- Outcomes and durations of runs: those between two runids, and given ones that were running at the last count.
--- SQLite: a list is read by json_each, and timestamps are text.
-select jobid, status, outcome, is_new, bucket, count(*) as n, sum(seconds) as seconds
-from (select jobid, status, outcome, is_new, seconds,
-             case when seconds <= 0.1 then 0 when seconds <= 1 then 1 when seconds <= 5 then 2 when seconds <= 15 then 3
-                  when seconds <= 60 then 4 when seconds <= 300 then 5 when seconds <= 900 then 6 when seconds <= 3600 then 7
-                  when seconds <= 14400 then 8 when seconds <= 86400 then 9 else 10 end as bucket
-      from (select jobid, status, outcome, 1 as is_new, max(coalesce((julianday(ended) - julianday(started)) * 86400, 0.0), 0.0) as seconds
-            from run where runid > :after and runid <= :upto
-            union all
-            select jobid, status, outcome, 0 as is_new, max(coalesce((julianday(ended) - julianday(started)) * 86400, 0.0), 0.0) as seconds
-            from run where runid in (select value from json_each(:ended))) each_run) in_buckets
-group by jobid, status, outcome, is_new, bucket
-
--- name: runs_took_given
--- The durations in seconds of the last successful runs of given jobs, at most :n of each.
--- SQLite: a list is read by json_each, and julianday subtracts timestamps; + prevents a scan of all runs of a job.
-select t.jobid, t.seconds from (
-    select r.jobid, (julianday(r.ended) - julianday(r.started)) * 86400.0 as seconds, row_number() over (partition by r.jobid order by r.runid desc) as nth
-    from run r
-    where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.ended is not null
-      and +r.jobid in (select value from json_each(:jobs))) t
-where t.nth <= :n and t.seconds is not null
-
--- name: last_events_given
--- The last event of each given chunk.
--- SQLite: a list is read by json_each.
-select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why, e.receipt
-from json_each(:chunks) c
-cross join event e on e.eventid = (select l.eventid from event l where l.datasetid = c.value ->> 0 and l.dataid = c.value ->> 1
-                                   order by l.eventid desc limit 1)
-
--- name: published_given
--- When these versions were published.
--- SQLite: a list is read by json_each.
-select m.datasetid, m.dataid, m.version, m.published
-from json_each(:versions) i
-cross join data_manifest m on m.datasetid = i.value ->> 0 and m.dataid = i.value ->> 1 and m.version = i.value ->> 2
-
--- name: schemas_back
--- The columns of the current versions of the last chunks of a dataset, last one first.
--- SQLite: json_valid skips malformed JSON.
-select s.dataid, m.version, m.published, case when json_valid(m.body) then m.body ->> '$.schema' end as columns
-from (select datasetid, dataid, version, sort_key from datastatus
-      where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
-cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-order by s.sort_key desc, s.dataid desc
