@@ -73,7 +73,7 @@ def test_every_query_says_in_a_line_what_it_does(file: str) -> None:
 
 
 def test_a_query_is_written_once() -> None:
-    for dialect, other in (("sqlite", "postgres"), ("postgres", "sqlite")):
+    for _, other in (("sqlite", "postgres"), ("postgres", "sqlite")):
         names = [name for file in FILES if not file.startswith(other) for name in named(file)]
         names = [name.partition(" ")[0] for name in names if not name.endswith(f"({other})")]
         assert len(names) == len(set(names))

@@ -25,8 +25,8 @@ order by sort_key desc, dataid desc limit 1
 select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITING')
     or exists (select 1 from run where jobid = :jobid and status = 'RUNNING')
     or exists (select 1 from job o
-               join datastatus s on s.datasetid = o.datasetid and s.locktype = 'OUT' and s.status <> 'READY'
-                                and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')
+               {join datastatus s: s.datasetid = o.datasetid and s.locktype = 'OUT' and s.status <> 'READY'
+                                   and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')}
                where o.jobid = :jobid and o.itemtype = 'OUT') as unfinished
 
 -- name: candidate_dataids

@@ -41,7 +41,7 @@ order by sort_key desc, dataid desc limit :n
 
 -- name: chunks_of_dataid
 -- The chunks with one dataid, of all datasets.
-select s.datasetid, s.dataid, s.status from dataset d join datastatus s on s.datasetid = d.datasetid and s.dataid = :dataid and s.locktype = 'OUT'
+select s.datasetid, s.dataid, s.status from dataset d {join datastatus s: s.datasetid = d.datasetid and s.dataid = :dataid and s.locktype = 'OUT'}
 order by d.datasetid limit :n
 
 -- name: inputs_of_job
@@ -60,7 +60,7 @@ select s.dataid, s.status, s.modified, s.version, s.runid, s.sort_key, m.rows, m
 from (select datasetid, dataid, status, modified, version, runid, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and (sort_key, dataid) < (:before_key, :before_dataid)
       order by sort_key desc, dataid desc limit :n) s
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{left join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 order by s.sort_key desc, s.dataid desc
 
 -- name: lines_back_ready
@@ -69,7 +69,7 @@ select s.dataid, s.status, s.modified, s.version, s.runid, s.sort_key, m.rows, m
 from (select datasetid, dataid, status, modified, version, runid, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and status = 'READY' and (sort_key, dataid) < (:before_key, :before_dataid)
       order by sort_key desc, dataid desc limit :n) s
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{left join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 order by s.sort_key desc, s.dataid desc
 
 -- name: lines_back_unsettled
@@ -79,7 +79,7 @@ from (select datasetid, dataid, status, modified, version, runid, sort_key from 
       where datasetid = :datasetid and locktype = 'OUT' and status = :status and status <> 'READY'
       and (sort_key, dataid) < (:before_key, :before_dataid)
       order by sort_key desc, dataid desc limit :n) s
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{left join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 order by s.sort_key desc, s.dataid desc
 
 -- name: chunks_given

@@ -1,8 +1,8 @@
 -- Claims: what may be claimed, by which limits.
 
 -- name: claim_pick
--- The first n claimable candidates of a job with their facts; none while changes have to be folded in. Concurrent claims lock what they
--- pick and skip what is locked.
+-- The first n claimable candidates of a job with their facts; none while changes have to be folded in.
+-- Concurrent claims lock what they pick and skip what is locked.
 with state as materialized (
     select (select value from meta where name = 'revision') as revision,
            exists (select 1 from note) as notes,
@@ -50,11 +50,12 @@ select '' as jobid where exists (select 1 from note)
              or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now())
 union all
 select j.jobid from (select distinct jobid from job where itemtype = 'OUT') j
-where exists (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE')
+where (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE' limit 1) is not null
 
 -- name: outputs_of_run
 -- The datasets whose chunks a run holds, whatever its job writes now.
-select datasetid from datastatus where dataid = :dataid and locktype = 'OUT' and runid = :runid order by datasetid
+select d.datasetid from dataset d {join datastatus s: s.datasetid = d.datasetid and s.dataid = :dataid and s.locktype = 'OUT'}
+where s.runid = :runid order by d.datasetid
 
 -- name: outputs_claimed
 -- The datasets whose chunks a run claimed, from the history, whatever happened to the rows and the job since.

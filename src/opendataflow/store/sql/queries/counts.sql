@@ -10,7 +10,7 @@ select jobid, state, count(*) as n from candidate group by jobid, state order by
 
 -- name: deferred_counts
 -- The number of deferred candidates by job.
-select jobid, count(*) as n from candidate where state = 'DEFERRED' group by jobid
+select d.jobid, count(*) as n from (select jobid || '' as jobid from candidate where state = 'DEFERRED') d group by d.jobid
 
 -- name: claimable_count
 -- The number of claimable candidates of a job, counted up to :most.
@@ -18,17 +18,17 @@ select count(*) as n from (select 1 from candidate where jobid = :jobid and stat
 
 -- name: claimable_counts
 -- The number of claimable candidates by job, counted up to :most.
-select j.jobid, (select count(*) from (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE' limit :most) c) as n
+select j.jobid, (select count(*) from (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABLE' limit :most) counted) as n
 from (select distinct jobid from job where itemtype = 'OUT') j
 
 -- name: unread_count
 -- The number of READY input chunks that a job has no IN row for, even if its definition is broken.
 select count(*) as n from (
     select 1 from job i
-    join datastatus s on s.datasetid = i.datasetid and s.locktype = 'OUT' and s.status = 'READY'
-    where i.jobid = :jobid and i.itemtype = 'IN' and not exists (
-        select 1 from datastatus r
-        where r.datasetid = s.datasetid and r.dataid = s.dataid and r.jobid = i.jobid and r.locktype = 'IN')
+    {join datastatus s: s.datasetid = i.datasetid and s.locktype = 'OUT' and s.status = 'READY'}
+    where i.jobid = :jobid and i.itemtype = 'IN' and (
+        select r.jobid from datastatus r
+        where r.datasetid = s.datasetid and r.dataid = s.dataid and r.jobid = i.jobid and r.locktype = 'IN') is null
     limit :most) unread
 
 -- name: unsettled_counts

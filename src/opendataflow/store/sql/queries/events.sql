@@ -21,9 +21,10 @@ from event where datasetid = :datasetid and dataid = :dataid order by eventid de
 
 -- name: events_by_people
 -- Changes by operators and refused deliveries, newest first, between two eventids; without the events of ordinary runs.
+-- || keeps the scan at these events.
 select eventid, at, kind, datasetid, dataid, jobid, after, who, substr(why, 1, 1000) as why
 from event where eventid > :floor and eventid <= :last
-  and kind not in ('claimed', 'admitted', 'published', 'rescued', 'lost', 'stopped', 'given back', 'announced', 'vacuumed', 'kept')
+  and kind || '' not in ('claimed', 'admitted', 'published', 'rescued', 'lost', 'stopped', 'given back', 'announced', 'vacuumed', 'kept')
   and (kind <> 'failed' or runid is null) and (kind <> 'refused' or jobid = 'outside')
 order by eventid desc limit :n
 
@@ -49,7 +50,7 @@ where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and k
        and not exists (select 1 from event later
                        where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid)
     or jobid <> 'outside' and after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')
-       and exists (select 1 from candidate c where c.jobid = e.jobid and c.dataid = e.dataid and c.state <> 'WAITING')
+       and (select c.state from candidate c where c.jobid = e.jobid and c.dataid = e.dataid) <> 'WAITING'
        and not exists (select 1 from event later
                        where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid
                          and (later.kind in ('admitted', 'published', 'failed', 'rescued', 'lost', 'cancelled')
@@ -88,9 +89,9 @@ from {rows :chunks (datasetid, dataid)} c
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, r.outcome, r.detail, e.who, e.why
 from {rows :chunks (datasetid, dataid)} c
 {join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
-left join run r on r.runid = s.runid
-left join event e on e.eventid = (select l.eventid from event l where l.datasetid = s.datasetid and l.dataid = s.dataid
-                                  and l.kind not in ('refused', 'admitted') order by l.eventid desc limit 1)
+{left join run r: r.runid = s.runid}
+{left join event e: e.eventid = (select l.eventid from event l where l.datasetid = s.datasetid and l.dataid = s.dataid
+                                 and l.kind not in ('refused', 'admitted') order by l.eventid desc limit 1)}
 
 -- name: history_stretch
 -- Events of a range, newest first, filtered by kinds, datasets, jobs (or their outputs), statuses and authors, where given.
@@ -107,8 +108,8 @@ where e.eventid < :before and e.eventid > :floor
 order by e.eventid desc limit :n
 
 -- name: history_of_kinds
--- The newest events of each given kind, newest first. The conditions on kind match the partial index; with an equality PostgreSQL would
--- scan all events in order.
+-- The newest events of each given kind, newest first.
+-- The conditions on kind match the partial index; with an equality PostgreSQL would scan all events in order.
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from {values :kinds} k

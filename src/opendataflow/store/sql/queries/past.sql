@@ -47,25 +47,25 @@ select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
 from {rows :chunks (datasetid, dataid, position)} c
-left join event e on e.eventid = (
+{left join event e: e.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
            or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
       and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
-    order by p.at desc, p.eventid desc limit 1)
-left join event n on n.eventid = (
+    order by p.at desc, p.eventid desc limit 1)}
+{left join event n: n.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at > :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
            or (p.kind in ('refused', 'given back') and p.before = 'RUNNING'))
       and p.kind <> 'sql reading' and not (p.kind = 'sql' and (p.before = 'DONE' or p.after = 'DONE' or (
           exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'IN')
           and not exists (select 1 from job j where j.jobid = p.jobid and j.datasetid = p.datasetid and j.itemtype = 'OUT'))))
-    order by p.at asc, p.eventid asc limit 1)
-left join event v on v.eventid = (
+    order by p.at asc, p.eventid asc limit 1)}
+{left join event v: v.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
       and p.kind in ('published', 'announced', 'rolled back')
-    order by p.at desc, p.eventid desc limit 1)
-left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+    order by p.at desc, p.eventid desc limit 1)}
+{left join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
 order by c.position

@@ -32,23 +32,25 @@ order by runid desc limit :n
 select s.dataid, s.status, m.runid, m.rows, m.bytes, r.started, r.ended
 from (select datasetid, dataid, version, status, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-left join run r on r.runid = m.runid order by s.sort_key desc, s.dataid desc
+{left join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
+{left join run r: r.runid = m.runid}
+order by s.sort_key desc, s.dataid desc
 
 -- name: failed_newest
 -- The last FAILED chunks of a dataset, last one first, with the outcomes of their runs; the second condition on status matches the partial index.
 select s.dataid, s.runid, s.modified, r.outcome, substr(r.detail, 1, 4000) as detail
 from (select dataid, runid, modified, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and status = 'FAILED' and status <> 'READY' order by sort_key desc limit :n) s
-left join run r on r.runid = s.runid order by s.sort_key desc
+{left join run r: r.runid = s.runid}
+order by s.sort_key desc
 
 -- name: runs_remarked
 -- READY chunks that their run published with a remark (rejected rows, a failed check that only warns), newest first, among the last runs.
 select s.datasetid, s.dataid, s.sort_key, r.detail as remark
-from run r
-cross join datastatus s
+from run r cross join dataset d
+{join datastatus s: s.datasetid = d.datasetid and s.dataid = r.dataid and s.locktype = 'OUT'}
 where r.runid > (select coalesce(max(runid), 0) from run) - :look_back and r.status = 'READY' and r.detail is not null
-  and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid and s.status = 'READY'
+  and s.runid = r.runid and s.status = 'READY'
 order by r.runid desc limit :n
 
 -- name: log_tail_put
@@ -64,8 +66,7 @@ select tail from log_tail where runid = :runid
 
 -- name: run_logs_put
 -- Store the log paths of runs.
-update run set log = (select l.log from {rows :logs (runid bigint, log)} l where l.runid = run.runid)
-where runid {in: select l.runid from {rows :logs (runid bigint, log)} l}
+update run set log = l.log from {rows :logs (runid bigint, log)} l where run.runid = l.runid
 
 -- name: lock_runs (postgres)
 -- Lock given runs; waits for transactions that end them.

@@ -20,14 +20,14 @@ from data_manifest where datasetid = :datasetid and dataid = :dataid order by ve
 select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body,
        m.published, s.sort_key
 from datastatus s
-join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and (s.sort_key, s.dataid) > (:after_key, :after_dataid)
 order by s.sort_key, s.dataid limit :n
 
 -- name: rows_before
 -- The row counts of the published chunks before a position, newest first.
 select m.rows from datastatus s
-join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 where s.datasetid = :datasetid and s.locktype = 'OUT' and s.status = 'READY' and s.sort_key < :before_key and m.rows is not null
 order by s.sort_key desc limit :n
 
@@ -36,13 +36,13 @@ order by s.sort_key desc limit :n
 select s.dataid, m.rows, m.published
 from (select datasetid, dataid, version, sort_key from datastatus
       where datasetid = :datasetid and locktype = 'OUT' and sort_key >= '' order by sort_key desc, dataid desc limit :n) s
-join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 where m.rows is not null order by s.sort_key desc, s.dataid desc
 
 -- name: locations_in_use
 -- The locations of the current versions of a dataset's chunks, and of versions that are being read.
 select m.location from datastatus s
-join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
+{join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') and m.location <> ''
 
 -- name: locations_absolute_page
@@ -66,7 +66,7 @@ select epoch as version from event where datasetid = :datasetid and dataid = :da
 -- Another current chunk of a dataset with the same content.
 -- RESUBMIT chunks do not count, so that two swapped days can be corrected.
 select m.dataid from data_manifest m
-join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
+{join datastatus s: s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version}
 where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> :dataid
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
 
@@ -75,8 +75,8 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
 from {rows :inputs (runid bigint, datasetid, dataid, version bigint, position)} i
-left join datastatus s on s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'
-left join data_manifest m on m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version
+{left join datastatus s: s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'}
+{left join data_manifest m: m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version}
 order by i.position
 
 -- name: current_given
@@ -84,8 +84,8 @@ order by i.position
 select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
 from {rows :chunks (datasetid, dataid)} c
 {join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
-left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version
+{left join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
+{left join recalled r: r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version}
 
 -- name: published_given
 -- When these versions were published.
@@ -96,10 +96,10 @@ select m.datasetid, m.dataid, m.version, m.published from {rows :versions (datas
 -- Who made given versions and when, from their manifests or announcements.
 select v.datasetid, v.dataid, v.version, coalesce(m.jobid, e.jobid) as jobid, coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
 from {rows :versions (datasetid, dataid, version bigint)} v
-left join data_manifest m on m.datasetid = v.datasetid and m.dataid = v.dataid and m.version = v.version
-left join event e on e.eventid = (
+{left join data_manifest m: m.datasetid = v.datasetid and m.dataid = v.dataid and m.version = v.version}
+{left join event e: e.eventid = (
     select p.eventid from event p where p.datasetid = v.datasetid and p.dataid = v.dataid and p.epoch = v.version
-      and p.kind in ('published', 'announced') order by p.eventid limit 1)
+      and p.kind in ('published', 'announced') order by p.eventid limit 1)}
 where m.version is not null or e.eventid is not null
 
 -- name: schemas_back
