@@ -65,7 +65,7 @@ where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 -- name: candidates_put
 insert into candidate (jobid, dataid, sort_key, rank, state, not_before, inputs)
 select c.jobid, c.dataid, c.sort_key, c.rank, c.state, c.not_before, c.inputs
-from (select value ->> 0 as jobid, value ->> 1 as dataid, value ->> 2 as sort_key, (value ->> 3)::smallint as rank, value ->> 4 as state, (value ->> 5)::double precision as not_before, value ->> 6 as inputs from json_array_elements(:candidates::json) as e (value)) c
+from (select value ->> 0 as jobid, value ->> 1 as dataid, value ->> 2 as sort_key, (value ->> 3)::smallint as rank, value ->> 4 as state, (value ->> 5)::double precision as not_before, value ->> 6 as inputs from json_array_elements(:candidates::json) as e (value) offset 0) c
 where true
 on conflict (jobid, dataid) do update set sort_key = excluded.sort_key, rank = excluded.rank, state = excluded.state,
     not_before = excluded.not_before, inputs = excluded.inputs
@@ -97,7 +97,7 @@ from datastatus where datasetid = :datasetid and dataid = :dataid and locktype =
 -- name: chunk_sort_keys_put
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
-from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as sort_key from json_array_elements(:chunks::json) as e (value)) c
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as sort_key from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, seal = d.seal + 1
@@ -132,7 +132,7 @@ where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dat
 -- name: chunks_given
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
        (select r.status from run r where r.runid = s.runid) as run_status
-from (select datasetid, dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) g order by 1, 2 offset 0) c
+from (select datasetid, dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) g order by 1, 2 offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0 for update) s
 
 -- name: chunks_gone_since
@@ -202,7 +202,7 @@ select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
        n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
-from (select value ->> 0 as datasetid, value ->> 1 as dataid, position from json_array_elements(:chunks::json) with ordinality as e (value, position)) c
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, position from json_array_elements(:chunks::json) with ordinality as e (value, position) offset 0) c
 left join lateral (select * from event e where e.eventid = (
     select p.eventid from event p where p.datasetid = c.datasetid and p.dataid = c.dataid and p.at <= :at
       and (p.after in ('RUNNING', 'READY', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING') or (p.after is null and p.kind in ('forgotten', 'sql'))
@@ -241,7 +241,7 @@ order by sort_key, dataid limit :n
 
 -- name: chunks_within
 select s.datasetid, s.dataid, s.status
-from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value)) v
+from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value) offset 0) v
 cross join lateral (select * from datastatus s where s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last offset 0) s
 limit :most
 
@@ -361,7 +361,7 @@ select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow'
 
 -- name: current_given
 select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
-from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s
 left join lateral (select * from data_manifest m where m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version offset 0) m on true
 left join lateral (select * from recalled r where r.datasetid = s.datasetid and r.dataid = s.dataid and r.version = s.version offset 0) r on true
@@ -406,7 +406,7 @@ select d.datasetid from dataset d where (select 1 from datastatus s where s.data
 select d.jobid, count(*) as n from (select jobid || '' as jobid from candidate where state = 'DEFERRED') d group by d.jobid
 
 -- name: deferred_given
-select p.jobid, p.dataid from (select jobid, dataid from (select value ->> 0 as jobid, value ->> 1 as dataid from json_array_elements(:pairs::json) as e (value)) g order by 1, 2 offset 0) p
+select p.jobid, p.dataid from (select jobid, dataid from (select value ->> 0 as jobid, value ->> 1 as dataid from json_array_elements(:pairs::json) as e (value) offset 0) g order by 1, 2 offset 0) p
 cross join lateral (select * from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0 for update) c
 where c.state = 'DEFERRED'
 
@@ -490,7 +490,7 @@ select
         and d.sort_key >= v.first and d.sort_key <= v.last order by d.sort_key, d.dataid limit 1) as first_dataid,
        (select d.dataid from datastatus d where d.locktype = 'OUT' and d.datasetid = v.datasetid
         and d.sort_key >= v.first and d.sort_key <= v.last order by d.sort_key desc, d.dataid desc limit 1) as last_dataid
-from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last, position from json_array_elements(:spans::json) with ordinality as e (value, position)) v order by v.position
+from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last, position from json_array_elements(:spans::json) with ordinality as e (value, position) offset 0) v order by v.position
 
 -- name: epochs_that_shrink
 select 'run ' || runid || ' of ' || jobid || ' ' || dataid || ' has epoch ' || epoch || ' after ' || before as what
@@ -590,7 +590,7 @@ returning runid, lease_until
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why,
        (select r.outcome from run r where r.runid = e.runid) as outcome
 from event e
-where e.eventid = any (array(select l.eventid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+where e.eventid = any (array(select l.eventid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
     cross join lateral (select * from event l where l.datasetid = c.datasetid and l.dataid = c.dataid and l.eventid < :before and l.eventid > :floor offset 0) l order by l.eventid desc limit :n))
 order by e.eventid desc
 
@@ -665,7 +665,7 @@ from incident where incidentid < :before order by incidentid desc limit :n
 -- name: inputs_given
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
-from (select (value ->> 0)::bigint as runid, value ->> 1 as datasetid, value ->> 2 as dataid, (value ->> 3)::bigint as version, position from json_array_elements(:inputs::json) with ordinality as e (value, position)) i
+from (select (value ->> 0)::bigint as runid, value ->> 1 as datasetid, value ->> 2 as dataid, (value ->> 3)::bigint as version, position from json_array_elements(:inputs::json) with ordinality as e (value, position) offset 0) i
 left join lateral (select * from datastatus s where s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT' offset 0) s on true
 left join lateral (select * from data_manifest m where m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version offset 0) m on true
 order by i.position
@@ -716,7 +716,7 @@ where (select 1 from candidate c where c.jobid = j.jobid and c.state = 'CLAIMABL
 
 -- name: last_changes_given
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, r.outcome, r.detail, e.who, e.why
-from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s
 left join lateral (select * from run r where r.runid = s.runid offset 0) r on true
 left join lateral (select * from event e where e.eventid = (select l.eventid from event l where l.datasetid = s.datasetid and l.dataid = s.dataid
@@ -724,7 +724,7 @@ left join lateral (select * from event e where e.eventid = (select l.eventid fro
 
 -- name: last_events_given
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before, e.after, e.who, e.why, e.receipt
-from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from event e where e.eventid = (select l.eventid from event l where l.datasetid = c.datasetid and l.dataid = c.dataid order by l.eventid desc limit 1) offset 0) e
 
 -- name: lease_clock
@@ -794,7 +794,7 @@ cross join lateral (select * from data_manifest m where m.datasetid = s.dataseti
 where s.datasetid = :datasetid and (s.locktype = 'OUT' or s.status = 'RUNNING') and m.location <> ''
 
 -- name: locations_put
-update data_manifest set location = c.location from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version, value ->> 3 as was, value ->> 4 as location from json_array_elements(:changes::json) as e (value)) c
+update data_manifest set location = c.location from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version, value ->> 3 as was, value ->> 4 as location from json_array_elements(:changes::json) as e (value) offset 0) c
 where data_manifest.datasetid = c.datasetid and data_manifest.dataid = c.dataid and data_manifest.version = c.version and data_manifest.location = c.was
 
 -- name: lock_candidates
@@ -936,7 +936,7 @@ select has_table_privilege('meta', 'INSERT') as may
 delete from incident_chunk where kind = :kind and datasetid = :datasetid and dataid = :dataid
 
 -- name: members_given
-select m.datasetid, m.dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+select m.datasetid, m.dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from incident_chunk m where m.kind = :kind and m.datasetid = c.datasetid and m.dataid = c.dataid offset 0) m
 
 -- name: members_of_kind
@@ -944,7 +944,7 @@ select datasetid, dataid from incident_chunk where kind = :kind order by dataset
 
 -- name: members_put
 insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
-select :kind, c.datasetid, c.dataid, cast(:incidentid as bigint), c.eventid from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as eventid from json_array_elements(:chunks::json) as e (value)) c
+select :kind, c.datasetid, c.dataid, cast(:incidentid as bigint), c.eventid from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as eventid from json_array_elements(:chunks::json) as e (value) offset 0) c
 where true
 on conflict (kind, datasetid, dataid) do nothing
 
@@ -1135,7 +1135,7 @@ from pool where poolid = :pool
 select poolid, slots, options from pool order by poolid
 
 -- name: published_given
-select m.datasetid, m.dataid, m.version, m.published from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value)) v
+select m.datasetid, m.dataid, m.version, m.published from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value) offset 0) v
 cross join lateral (select * from data_manifest m where m.datasetid = v.datasetid and m.dataid = v.dataid and m.version = v.version offset 0) m
 
 -- name: published_page
@@ -1158,7 +1158,7 @@ where e.kind = 'published'
 order by e.eventid
 
 -- name: readers_given
-select s.datasetid, s.dataid, s.jobid, s.status from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+select s.datasetid, s.dataid, s.jobid, s.status from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'IN' offset 0) s
 
 -- name: readers_of_chunk
@@ -1173,7 +1173,7 @@ where r.status = 'RUNNING' and exists (select 1 from job i where i.datasetid = :
 delete from datastatus where datasetid = :datasetid and locktype = 'IN' and seal = -1
 
 -- name: readings_given
-select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as made from json_array_elements(:chunks::json) as e (value)) c
+select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as made from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.jobid = :jobid and s.locktype = 'IN'
                     and coalesce((select r.dataid from run r where r.runid = s.runid), c.made) = c.made offset 0) s
 
@@ -1181,7 +1181,7 @@ cross join lateral (select * from datastatus s where s.datasetid = c.datasetid a
 update datastatus set seal = -1 where datasetid = :datasetid and locktype = 'IN'
 
 -- name: reads_of_pairs
-select p.jobid, p.dataid, s.status from (select value ->> 0 as jobid, value ->> 1 as dataid, value ->> 2 as in_datasetid, value ->> 3 as in_dataid from json_array_elements(:reads::json) as e (value)) p
+select p.jobid, p.dataid, s.status from (select value ->> 0 as jobid, value ->> 1 as dataid, value ->> 2 as in_datasetid, value ->> 3 as in_dataid from json_array_elements(:reads::json) as e (value) offset 0) p
 cross join lateral (select * from datastatus s where s.datasetid = p.in_datasetid and s.dataid = p.in_dataid and s.jobid = p.jobid and s.locktype = 'IN'
                     and coalesce((select r.dataid from run r where r.runid = s.runid), p.dataid) = p.dataid offset 0) s
 
@@ -1208,13 +1208,13 @@ where s.locktype = 'OUT' and s.status = 'READY' and s.version > 0
 order by s.datasetid, s.dataid
 
 -- name: recalled_given
-select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+select r.datasetid, r.dataid, r.version, r.who, r.why, r.at from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from recalled r where r.datasetid = c.datasetid and r.dataid = c.dataid offset 0) r
 order by 1, 2, 3
 
 -- name: recalled_put
 insert into recalled (datasetid, dataid, version, who, why, at)
-select datasetid, dataid, version, :who, :why, now() from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value)) v
+select datasetid, dataid, version, :who, :why, now() from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value) offset 0) v
 where true
 on conflict do nothing
 
@@ -1257,11 +1257,11 @@ where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused'
 order by eventid desc limit :n
 
 -- name: remake_drop
-delete from remake where (datasetid, dataid) in (select c.datasetid, c.dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c)
+delete from remake where (datasetid, dataid) in (select c.datasetid, c.dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c)
 
 -- name: remake_put
 insert into remake (datasetid, dataid, version)
-select datasetid, dataid, version from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:chunks::json) as e (value)) c
+select datasetid, dataid, version from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:chunks::json) as e (value) offset 0) c
 where true
 on conflict (datasetid, dataid) do update set version = excluded.version
 
@@ -1316,7 +1316,7 @@ select runid as number, started as at from run where runid >= :number and runid 
 select lease_until < lease_now() as is_over from run where runid = :runid
 
 -- name: run_logs_put
-update run set log = l.log from (select (value ->> 0)::bigint as runid, value ->> 1 as log from json_array_elements(:logs::json) as e (value)) l where run.runid = l.runid
+update run set log = l.log from (select (value ->> 0)::bigint as runid, value ->> 1 as log from json_array_elements(:logs::json) as e (value) offset 0) l where run.runid = l.runid
 
 -- name: run_row
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
@@ -1448,7 +1448,7 @@ select count(*) as taken from run where pool = :pool and pool <> '' and status =
 -- name: span_chunks
 select (select count(*) from (select 1 from datastatus d where d.locktype = 'OUT' and d.datasetid = v.datasetid
                                and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as chunks
-from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last, position from json_array_elements(:spans::json) with ordinality as e (value, position)) v order by v.position
+from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last, position from json_array_elements(:spans::json) with ordinality as e (value, position) offset 0) v order by v.position
 
 -- name: span_counts
 select
@@ -1464,7 +1464,7 @@ select
                                and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as hold,
        (select count(*) from (select 1 from datastatus d where d.status = 'PENDING' and d.status <> 'READY' and d.locktype = 'OUT' and d.datasetid = v.datasetid
                                and d.sort_key >= v.first and d.sort_key <= v.last limit :most) c) as pending
-from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last, position from json_array_elements(:spans::json) with ordinality as e (value, position)) v order by v.position
+from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last, position from json_array_elements(:spans::json) with ordinality as e (value, position) offset 0) v order by v.position
 
 -- name: stale_chunks
 with recursive found (datasetid, dataid, version, is_direct) as (
@@ -1485,10 +1485,10 @@ cross join lateral (select * from datastatus d where d.datasetid = f.datasetid a
 
 -- name: stale_clear
 delete from stale where (datasetid, dataid, in_datasetid, in_dataid) in (
-    select k.datasetid, k.dataid, k.in_datasetid, k.in_dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+    select k.datasetid, k.dataid, k.in_datasetid, k.in_dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
     cross join lateral (select * from stale k where k.datasetid = c.datasetid and k.dataid = c.dataid offset 0) k
     union
-    select k.datasetid, k.dataid, k.in_datasetid, k.in_dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+    select k.datasetid, k.dataid, k.in_datasetid, k.in_dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
     cross join lateral (select * from stale k where k.in_datasetid = c.datasetid and k.in_dataid = c.dataid offset 0) k)
 
 -- name: stale_count
@@ -1496,7 +1496,7 @@ select count(*) as n from (select 1 from stale limit :most) c
 
 -- name: stale_marks_given
 select k.datasetid, k.dataid, k.version, k.in_datasetid, k.in_dataid, k.in_version, n.version as in_now
-from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from stale k where k.datasetid = c.datasetid and k.dataid = c.dataid offset 0) k
 cross join lateral (select * from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
 cross join lateral (select * from datastatus n where n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT' and n.version <> k.in_version offset 0) n
@@ -1505,7 +1505,7 @@ order by 1, 2, 4, 5
 -- name: stale_put
 insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
 select datasetid, dataid, version, in_datasetid, in_dataid, in_version
-from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version, value ->> 3 as in_datasetid, value ->> 4 as in_dataid, (value ->> 5)::bigint as in_version from json_array_elements(:marks::json) as e (value)) k
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version, value ->> 3 as in_datasetid, value ->> 4 as in_dataid, (value ->> 5)::bigint as in_version from json_array_elements(:marks::json) as e (value) offset 0) k
 where true
 on conflict (datasetid, dataid, in_datasetid, in_dataid) do update set version = excluded.version, in_version = excluded.in_version
 
@@ -1513,7 +1513,7 @@ on conflict (datasetid, dataid, in_datasetid, in_dataid) do update set version =
 select datasetid, status, count(*) as n from datastatus where locktype = 'OUT' group by datasetid, status order by datasetid, status
 
 -- name: statuses_given
-select s.datasetid, s.dataid, s.status, s.version, s.runid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c
+select s.datasetid, s.dataid, s.status, s.version, s.runid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
 cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s
 
 -- name: statuses_without_history
@@ -1565,7 +1565,7 @@ from run where status = 'RUNNING' group by jobid, dataid having count(*) > 1 ord
 
 -- name: typed_given
 select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
-               and (n.datasetid, n.dataid) in (select c.datasetid, c.dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value)) c)) as typed
+               and (n.datasetid, n.dataid) in (select c.datasetid, c.dataid from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c)) as typed
 
 -- name: unfinished_of_job
 select exists (select 1 from candidate where jobid = :jobid and state <> 'WAITING')
@@ -1589,19 +1589,19 @@ select count(*) as n from (
     limit :most) unread
 
 -- name: unsettled_between
-select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value)) v
+select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value) offset 0) v
 cross join lateral (select * from datastatus s where s.status = 'RUNNING' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last offset 0) s
 union all
-select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value)) v
+select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value) offset 0) v
 cross join lateral (select * from datastatus s where s.status = 'FAILED' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last offset 0) s
 union all
-select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value)) v
+select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value) offset 0) v
 cross join lateral (select * from datastatus s where s.status = 'RESUBMIT' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last offset 0) s
 union all
-select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value)) v
+select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value) offset 0) v
 cross join lateral (select * from datastatus s where s.status = 'HOLD' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last offset 0) s
 union all
-select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value)) v
+select s.datasetid, s.dataid, s.status from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last from json_array_elements(:spans::json) as e (value) offset 0) v
 cross join lateral (select * from datastatus s where s.status = 'PENDING' and s.status <> 'READY' and s.locktype = 'OUT' and s.datasetid = v.datasetid and s.sort_key >= v.first and s.sort_key <= v.last offset 0) s
 limit :most
 
@@ -1641,7 +1641,7 @@ group by c.dataid
 
 -- name: versions_made
 select v.datasetid, v.dataid, v.version, coalesce(m.jobid, e.jobid) as jobid, coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who
-from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value)) v
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value) offset 0) v
 left join lateral (select * from data_manifest m where m.datasetid = v.datasetid and m.dataid = v.dataid and m.version = v.version offset 0) m on true
 left join lateral (select * from event e where e.eventid = (
     select p.eventid from event p where p.datasetid = v.datasetid and p.dataid = v.dataid and p.epoch = v.version

@@ -91,10 +91,11 @@ def _postgres_rows(text: str) -> str:
         f"value ->> {n} as {name}" if is_a == "text" else f"(value ->> {n})::{is_a} as {name}"
         for n, (name, is_a) in enumerate(columns)
     ]
-    source = f"json_array_elements({parameter}::json)"
-    if has_position:
-        return f"(select {', '.join(cells)}, position from {source} with ordinality as e (value, position))"
-    return f"(select {', '.join(cells)} from {source} as e (value))"
+    cells += ["position"] * has_position
+    source = f"json_array_elements({parameter}::json) " + (
+        "with ordinality as e (value, position)" if has_position else "as e (value)"
+    )
+    return f"(select {', '.join(cells)} from {source} offset 0)"  # OFFSET 0: each value is read from the JSON once
 
 
 def _sqlite_objects(text: str) -> str:
