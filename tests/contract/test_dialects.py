@@ -183,9 +183,9 @@ def test_what_both_dialects_say_in_their_own_way_has_the_same_names() -> None:
 
 
 def test_what_only_one_dialect_needs_is_listed() -> None:
-    assert list(named("sqlite/only.sql")) == ["clock_offset", "clock_offset_put"]
-    others = [name for name in named("postgres/only.sql") if not name.startswith("lock_")]
-    assert others == [
+    sqlite, postgres = queries.load("sqlite"), queries.load("postgres")
+    assert sqlite.keys() - postgres.keys() == {"clock_offset", "clock_offset_put"}
+    assert {name for name in postgres.keys() - sqlite.keys() if not name.startswith("lock_")} == {
         "schema",
         "may_create_schema",
         "open_schemas",
@@ -195,7 +195,22 @@ def test_what_only_one_dialect_needs_is_listed() -> None:
         "migration_lock",
         "numbered_columns",
         "transaction_status",
-    ]
+    }
+
+
+def test_what_each_dialect_says_in_its_own_way_is_listed() -> None:
+    """The versions stand next to each other, so that a change of one is a change of the other."""
+    names: list[str] = []
+    for file in sorted((STORE / "sql/queries").glob("*.sql")):
+        names += re.findall(r"^-- name: (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    twice = [name.removesuffix(" (sqlite)") for name in names if name.endswith(" (sqlite)")]
+    for name in [name for name in twice if f"{name} (postgres)" in names]:
+        assert names.index(f"{name} (postgres)") == names.index(f"{name} (sqlite)") + 1
+    assert {name for name in twice if f"{name} (postgres)" in names} == {
+        "columns",
+        "datasets_not_encrypted",
+        "other_tables",
+    }
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -56,6 +56,23 @@ def test_a_session_that_falls_silent_inside_a_transaction_is_ended(
         assert store.sql(f"show {name}", as_superuser=True)[1] == [(expected,)]
 
 
+def test_typed_sql_is_planned_as_the_owner_of_the_server_says(postgres_url: str) -> None:
+    """The program's own queries are kept to their indexes, which would make a sum over a table slow."""
+    names = ["jit", "plan_cache_mode", "enable_seqscan", "enable_hashjoin", "enable_mergejoin"]
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"alter database {connection.info.dbname} set jit = off".encode())
+    with open_store(postgres_url, create=True) as store:
+        now = ", ".join(f"current_setting('{name}')" for name in names)
+        program = [("off", "force_generic_plan", "off", "off", "off")]
+        owner = [("off", "auto", "on", "on", "on")]
+        for _ in range(2):
+            assert store._backend._connection.execute(f"select {now}").fetchall() == program  # type: ignore[attr-defined]
+            assert store.sql(f"select {now}")[1] == owner
+            store.dml(f"delete from meta where name = 'seen'; insert into meta select 'seen', concat_ws(' ', {now})")
+            assert store.sql("select value from meta where name = 'seen'")[1] == [(" ".join(owner[0]),)]
+        assert "Seq Scan" in store.sql("explain select count(*) from event")[1][-1][0]
+
+
 def test_a_store_comes_back_after_the_server_ended_its_connection(postgres_url: str) -> None:
     """Also without a word of the server: then the error has no code."""
     with open_store(postgres_url, create=True) as store:

@@ -72,6 +72,17 @@ _BEGIN_WRITING = (
     b"select pg_current_xact_id()",  # used to look up whether an interrupted commit succeeded
 )
 _BEGIN_READING = (b"begin isolation level repeatable read, read only",)
+# The program's queries look up a few rows by key. These settings keep their plans the same at any table size, whatever the
+# statistics.
+_PLANNER = {
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+_SET_PLANNER = "".join(f" set {name} = {value};" for name, value in _PLANNER.items()).encode()
+_PLANNER_OF_OWNER = "; ".join(f"set local {name} to default" for name in _PLANNER).encode()  # for typed statements
 _DAMAGED = ("XX001", "XX002")  # data_corrupted, index_corrupted
 # Both sides notice a dead peer within a minute; otherwise it would hold its locks for hours.
 _CONNECT = 10.0  # connection timeout in seconds
@@ -102,16 +113,13 @@ class PostgresBackend(Backend):
             extra = {name: value for name, value in _SILENCE.items() if name not in given} | extra
             extra |= {"application_name": "opendataflow", "connect_timeout": max(1, int(self._patience))}
             self._connection = psycopg.connect(self._address, autocommit=True, **extra)
-            # The program's queries look up a few rows by key. These settings keep their plans the same at any table size,
-            # whatever the statistics.
             run_now(
                 self._connection.pgconn,
                 # No other schema: functions created there could shadow those of the program.
                 f'set search_path = "{self.schema}", pg_temp;'.encode()
-                + b" set jit = off; set plan_cache_mode = force_generic_plan;"
-                b" set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;"
+                + _SET_PLANNER
                 # A frozen process answers keepalives, and would hold its locks until it is resumed.
-                b" select set_config('idle_in_transaction_session_timeout', '60s', false)"
+                + b" select set_config('idle_in_transaction_session_timeout', '60s', false)"
                 b" where current_setting('idle_in_transaction_session_timeout') = '0';"
                 b" set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3;"
                 b" set tcp_user_timeout = 60000",  # keepalives are not sent while data is unacknowledged
@@ -271,7 +279,8 @@ class PostgresBackend(Backend):
                 transaction.sync()
                 milliseconds = max(1, int(timeout * 1000))
                 self._connection.execute(
-                    f"set local statement_timeout = {milliseconds}; set local lock_timeout = {milliseconds}".encode()
+                    f"set local statement_timeout = {milliseconds}; set local lock_timeout = {milliseconds};".encode()
+                    + _PLANNER_OF_OWNER
                 )
                 with self._connection.cursor() as cursor:
                     # The extended protocol accepts a single statement, so none can end the transaction first.
@@ -305,6 +314,7 @@ class PostgresBackend(Backend):
         try:
             with self._transaction(*_BEGIN_WRITING, force_rollback=dry_run) as transaction:
                 transaction.sync()
+                self._connection.execute(_PLANNER_OF_OWNER)
                 # Prepared: the server accepts a single statement, so none can hide another.
                 n = sum(_rows_changed(self._connection.execute(part.encode(), prepare=True)) for part in parts)
         except ConnectionLost as lost:

@@ -3,7 +3,7 @@
 -- name: failures_untold
 -- FAILED chunks without an incident, with the failed run; the second condition on status matches the partial index.
 select s.datasetid, s.dataid, s.jobid, r.outcome, r.detail
-from datastatus s left join run r on r.runid = s.runid and r.status in ('FAILED', 'LOST')
+from datastatus s {left join run r: r.runid = s.runid and r.status in ('FAILED', 'LOST')}
 where s.locktype = 'OUT' and s.status = 'FAILED' and s.status <> 'READY'
   and not exists (select 1 from incident_chunk c where c.kind = 'failed' and c.datasetid = s.datasetid and c.dataid = s.dataid)
 limit :n
@@ -17,8 +17,7 @@ where eventid > :after and eventid <= :until and (
         and not exists (select 1 from event later where later.datasetid = e.datasetid and later.dataid = e.dataid
                                                     and later.eventid > e.eventid and later.kind <> 'refused')
     or kind = 'recalled'
-        and exists (select 1 from datastatus s where s.datasetid = e.datasetid and s.dataid = e.dataid and s.locktype = 'OUT'
-                                                 and s.status <> 'READY')
+        and (select s.status from datastatus s where s.datasetid = e.datasetid and s.dataid = e.dataid and s.locktype = 'OUT') <> 'READY'
         and not exists (select 1 from event later where later.datasetid = e.datasetid and later.dataid = e.dataid
                                                     and later.eventid > e.eventid and later.after = 'READY'))
 order by eventid limit :n
@@ -61,7 +60,7 @@ select incidentid from incident where kind = :kind and cause = :cause and closed
 -- name: incident_members
 -- Some chunks of an incident, with their current status.
 select c.datasetid, c.dataid, s.jobid, s.status
-from incident_chunk c left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+from incident_chunk c {left join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
 where c.incidentid = :incidentid order by c.datasetid, c.dataid limit :n
 
 -- name: members_of_kind
@@ -72,7 +71,7 @@ select datasetid, dataid from incident_chunk where kind = :kind order by dataset
 -- Whether a chunk of an open incident is no longer affected, or was changed by an operator.
 select exists (
     select 1 from incident_chunk c
-    left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+    {left join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
     where c.kind = 'failed' and coalesce(s.status, 'READY') in ('READY', 'HOLD', 'PENDING')
        or c.kind = 'recalled' and coalesce(s.status, 'READY') = 'READY'
        or c.kind = 'late' and s.status = 'READY'
@@ -83,7 +82,7 @@ select exists (
 -- Remove these chunks from their incidents.
 delete from incident_chunk where (kind, datasetid, dataid) in (
     select c.kind, c.datasetid, c.dataid from incident_chunk c
-    left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
+    {left join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
     where c.kind = 'failed' and coalesce(s.status, 'READY') in ('READY', 'HOLD', 'PENDING')
        or c.kind = 'recalled' and coalesce(s.status, 'READY') = 'READY'
        or c.kind = 'late' and s.status = 'READY'
@@ -149,3 +148,19 @@ where messageid = :messageid and who = :who and state = 'SENDING' and tries = :t
 -- Unsent messages by target, oldest first.
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 from message where ended is null order by target, messageid limit :n
+
+-- name: members_put
+-- Add chunks to an incident, unless they belong to one of its kind.
+insert into incident_chunk (kind, datasetid, dataid, incidentid, eventid)
+select :kind, c.datasetid, c.dataid, cast(:incidentid as bigint), c.eventid from {rows :chunks (datasetid, dataid, eventid bigint)} c
+where true
+on conflict (kind, datasetid, dataid) do nothing
+
+-- name: members_given
+-- Which of given chunks belong to an incident of this kind.
+select m.datasetid, m.dataid from {rows :chunks (datasetid, dataid)} c
+{join incident_chunk m: m.kind = :kind and m.datasetid = c.datasetid and m.dataid = c.dataid}
+
+-- name: lock_notices (postgres)
+-- Serialize writing and taking of messages, so that each is sent once.
+select pg_advisory_xact_lock(727118)
