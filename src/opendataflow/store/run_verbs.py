@@ -232,21 +232,21 @@ class RunVerbs(Session):
 
     def input_chunks(self, claims: Sequence[Claim]) -> dict[int, tuple[InputChunk, ...]]:
         """By runid, the input chunks of each run with manifest, bounds, and the chunk that has the same content, if wrong."""
-        wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
+        reading = [claim.runid for claim in claims if claim.inputs]
         roots = self.roots()
 
         def work(tx: Transaction) -> dict[int, tuple[InputChunk, ...]]:
             chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
             catalogue = self._catalogue or self.catalogue_in(tx)
-            for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
+            for row in tx.fetch(ReadRow._make, "inputs_given", runids=compact(reading)):
                 chunk = records.input_chunk(row)
                 dataset = partial(catalogue.datasets.get, row.datasetid)
                 manifest = chunk.manifest and roots.located(chunk.manifest, dataset)
-                same = wrong_repeat_of(tx, dataset(), row.dataid, manifest)
+                same = wrong_repeat_of(tx, dataset(), row.dataid, manifest, row.made_by)
                 chunks[row.runid].append(chunk._replace(manifest=manifest, same_as=same))
             return {runid: tuple(read) for runid, read in chunks.items()}
 
-        return self._do(work, reading=True) if wanted else {claim.runid: () for claim in claims}
+        return self._do(work, reading=True) if reading else {claim.runid: () for claim in claims}
 
     def past(self, datasetid: str, dataid: str, trailing: int = 0, rejected: str | None = None) -> EarlierChunks:
         """Facts of earlier publishes: the pinned schema, the row counts of the `trailing` chunks before, and whether

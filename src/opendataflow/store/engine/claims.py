@@ -170,10 +170,8 @@ def _take(
     values["outputs"] = compact(job.outputs)
     if len(takes) == 1:
         (one,) = takes
-        inputs = compact(list(dict.fromkeys(one.inputs)))
-        rows = tx.fetch(
-            TakenRun._make, "claim_take_one", jobid=job.jobid, **one._asdict() | values | {"inputs": inputs}
-        )
+        values |= one._asdict() | {"inputs": compact(one.inputs)}
+        rows = tx.fetch(TakenRun._make, "claim_take_one", jobid=job.jobid, **values)
     else:
         rows = tx.fetch(TakenRun._make, "claim_take", jobid=job.jobid, takes=as_objects(takes), **values)
     return {row.dataid: row for row in rows}
@@ -196,7 +194,7 @@ def _outputs(tx: Transaction, job: Job, dataid: str, rank: int, forced: bool) ->
 
 
 def _consumed(facts: Facts) -> tuple[Consumed, ...]:
-    return tuple(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs)
+    return tuple(dict.fromkeys(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs))
 
 
 def are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = None) -> bool:
@@ -231,7 +229,6 @@ def give_back(
         runid=claim.runid,
         jobid=claim.jobid,
         dataid=claim.dataid,
-        inputs=compact(claim.inputs),
         outputs=compact(claim.outputs),
         was_resubmit=claim.was_resubmit or bool(forced_from),
         outcome=_GIVEN_BACK if receipt is None else receipt.verdict,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...errors import Cancelled, LeaseLost, Stopped, WrongData
-from ...model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, CheckResult, Consumed, Dataset, Job, Manifest
+from ...model import DONE, FAILED, READY, RESUBMIT, RUNNING, Catalogue, CheckResult, Dataset, Job, Manifest
 from ...model.decision.remarks import remarks
 from ...model.definitions.checks import WARN
 from .. import records
@@ -49,7 +49,6 @@ def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], end
 
 
 def _send_end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ending: Ending) -> PendingRows:
-    inputs: str | Sequence[Consumed] = run.inputs
     return tx.send(
         "end_run",
         runid=run.runid,
@@ -57,7 +56,6 @@ def _send_end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str
         dataid=run.dataid,
         epoch=run.epoch,
         owner=run.owner,
-        inputs=inputs if isinstance(inputs, str) else compact(inputs),
         outputs=compact(outputs),
         **ending._asdict(),
     )
@@ -71,7 +69,6 @@ class EndedRun(NamedTuple):
     dataid: str
     epoch: int
     owner: str | None
-    inputs: Sequence[Consumed]
     outputs: Sequence[str]
     detail: str | None
     exit_code: int | None
@@ -86,7 +83,7 @@ def _send_publish(tx: Transaction, done: Sequence[FinishedRun]) -> Callable[[], 
         outputs = _send_end(tx, only.claim, only.claim.outputs, published)
         return lambda: Counter({only.claim.runid: len(outputs())})
     runs = [
-        EndedRun(*claim[:4], claim.owner, claim.inputs, claim.outputs, remarks(given) or None, exit_code)
+        EndedRun(*claim[:4], claim.owner, claim.outputs, remarks(given) or None, exit_code)
         for claim, given, exit_code in done
     ]
     runids = tx.send("end_runs", runs=as_objects(runs), **published._asdict())
@@ -116,7 +113,7 @@ def commit(
             manifest = given.get(datasetid, _NOTHING)
             chunk = (datasetid, claim.dataid)
             chunks.append(chunk)
-            manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
+            manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest))
     if len(manifests) == 1:
         tx.run("manifest_put", **manifests[0])
     else:
@@ -150,7 +147,7 @@ def _with_repeats(
         for datasetid in claim.outputs:
             manifest, dataset = given.get(datasetid, _NOTHING), catalogue.datasets.get(datasetid)
             if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
-                product = Product(datasetid, claim.dataid, manifest.fingerprint, claim.inputs)
+                product = Product(datasetid, claim.dataid, manifest.fingerprint, claim.runid)
                 products.append((product, dataset, index))
     if not products:
         return done, None

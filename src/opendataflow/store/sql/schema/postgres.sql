@@ -395,7 +395,6 @@ create table run (
     lease       double precision not null default 30,
     lease_until double precision,
     forced      boolean not null default false,
-    inputs      text not null default '[]',
     started     timestamptz not null default now(),
     ended       timestamptz,
     outcome     text,
@@ -412,6 +411,25 @@ create index runs_remarked on run (runid) where status = 'READY' and detail is n
 create index running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
 create trigger epoch_of_run_is_bounded before update of epoch on run
     for each row when (new.epoch > 1000000000000000) execute function refuse_epoch();
+
+-- Lineage: which version of which input a run reads, in the order of the job's inputs. The claim writes it, and it stays as it is. The
+-- versions that the run publishes were made from these.
+create table run_input (
+    runid     bigint not null,
+    nth       integer not null,
+    datasetid text not null,
+    dataid    text not null,
+    version   bigint not null,
+    primary key (runid, nth)
+);
+comment on table run_input is 'lineage: which version of which chunk a run reads';
+create index runs_by_input on run_input (datasetid, dataid, version, runid);
+
+-- A run with what it reads, in one row.
+create view run_facts as
+select r.*, coalesce((select json_agg(json_build_array(i.datasetid, i.dataid, i.version) order by i.nth)::text
+                      from run_input i where i.runid = r.runid), '[]') as inputs
+from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.
 create table log_tail (
@@ -441,18 +459,16 @@ create table data_manifest (
 );
 comment on table data_manifest is 'DataLoc: where each published version of each chunk is, and what it was when it was published';
 create index manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
+create index manifests_of_run on data_manifest (runid);
 
--- Lineage: which version of which input went into which version. The key begins with the input, since every publish asks what was made
--- from the chunk.
-create table made_from (
-    in_datasetid text not null,
-    in_dataid    text not null,
-    in_version   bigint not null,
-    datasetid    text not null,
-    dataid       text not null,
-    version      bigint not null,
-    primary key (in_datasetid, in_dataid, datasetid, dataid, version)
-);
+-- Downstream lineage: which versions were made from an input. LATERAL … OFFSET 0 makes the input the entry; what goes into a version is
+-- looked up by the runid of its manifest.
+create view made_from as
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version,
+       m.datasetid, m.dataid, m.version, m.jobid, i.runid, m.published
+from run_input i
+cross join lateral (select * from data_manifest d where d.runid = i.runid offset 0) m;
+comment on view made_from is 'which version of which input went into which version';
 
 -- Current versions that were made from an input whose current version is another one, with other content. One hop only: staleness
 -- further downstream is derived when it is asked for.

@@ -350,7 +350,6 @@ create table run (
     lease       real not null default 30,
     lease_until real,
     forced      integer not null default 0,
-    inputs      text not null default '[]',
     started     text not null default current_timestamp,
     ended       text,
     outcome     text,
@@ -366,6 +365,23 @@ create index runs_remarked on run (runid) where status = 'READY' and detail is n
 create index running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
 create trigger epoch_of_run_is_bounded before update of epoch on run when new.epoch > 1000000000000000
     begin select raise(abort, 'an epoch and a version are at most 1000000000000000'); end;
+
+-- Lineage: which version of which input a run reads, in the order of the job's inputs. The claim writes it, and it stays as it is. The
+-- versions that the run publishes were made from these.
+create table run_input (
+    runid     integer not null,
+    nth       integer not null,
+    datasetid text not null,
+    dataid    text not null,
+    version   integer not null,
+    primary key (runid, nth)
+) without rowid;
+create index runs_by_input on run_input (datasetid, dataid, version, runid);
+
+-- A run with what it reads, in one row.
+create view run_facts as
+select r.*, (select json_group_array(json_array(i.datasetid, i.dataid, i.version)) from run_input i where i.runid = r.runid) as inputs
+from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.
 create table log_tail (
@@ -394,21 +410,18 @@ create table data_manifest (
     primary key (datasetid, dataid, version)
 );
 create index manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
+create index manifests_of_run on data_manifest (runid);
 
--- Lineage: which version of which input went into which version. The key begins with the input, since every publish asks what was made
--- from the chunk. Tables that are only read by their key need no rowid.
-create table made_from (
-    in_datasetid text not null,
-    in_dataid    text not null,
-    in_version   integer not null,
-    datasetid    text not null,
-    dataid       text not null,
-    version      integer not null,
-    primary key (in_datasetid, in_dataid, datasetid, dataid, version)
-) without rowid;
+-- Downstream lineage: which versions were made from an input. CROSS JOIN makes the input the entry; what goes into a version is looked
+-- up by the runid of its manifest.
+create view made_from as
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version,
+       m.datasetid, m.dataid, m.version, m.jobid, i.runid, m.published
+from run_input i
+cross join data_manifest m on m.runid = i.runid;
 
 -- Current versions that were made from an input whose current version is another one, with other content. One hop only: staleness
--- further downstream is derived when it is asked for.
+-- further downstream is derived when it is asked for. Tables that are only read by their key need no rowid.
 create table stale (
     datasetid    text not null,
     dataid       text not null,
