@@ -116,8 +116,8 @@ select ((h.i - 1) * 2 + k.k - 1) * 40 + s.n, h.i, k.k, s.flow, s.level, s.datase
 from hour h {join} (select 1 as k union all select 2) k {on} {join} step s {on}
 where h.i <= {finished} order by 1;
 
-insert into run (runid, jobid, dataid, epoch, status, owner, forced, inputs, started, ended, outcome, detail, exit_code, log) {own}
-    select runid, jobid, dataid, k, status, who, k = 2 and i % 500 = 11, inputs, AT{{h.second + h.begins}}, AT{{h.second + h.begins + h.took}},
+insert into run (runid, jobid, dataid, epoch, status, owner, forced, started, ended, outcome, detail, exit_code, log) {own}
+    select runid, jobid, dataid, k, status, who, k = 2 and i % 500 = 11, AT{{h.second + h.begins}}, AT{{h.second + h.begins + h.took}},
            case when status = 'READY' then 'READY' else 'JOB_FAILED' end, {cause}, case when status = 'READY' then 0 else 3 end,
            '/srv/etl/.odf/logs/' || jobid || '/' || dataid || '.' || k || '.log'
     from attempt h order by runid;
@@ -130,10 +130,10 @@ insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, versi
     from link l {join} attempt h on h.flow = l.flow and h.level = l.level and h.k = 2 where l.back = 0 order by l.level, l.flow, h.i;
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, fingerprint, body, published)
     select datasetid, dataid, k, jobid, runid, 'store:' || datasetid || '/' || dataid || '/v00000' || k, 'parquet', 30 * (900 + i % 24 * 10),
-           900 + i % 24 * 10 + k - level * 100, 'rows:' || runid, '{{"files":[["part-0.parquet",' || (30 * (900 + i % 24 * 10)) || ',1794864961.0]],"inputs":' || inputs || '}}',
+           900 + i % 24 * 10 + k - level * 100, 'rows:' || runid, '{{"files":[["part-0.parquet",' || (30 * (900 + i % 24 * 10)) || ',1794864961.0]]}}',
            AT{{h.second + h.begins + h.took}}
     from attempt h where status = 'READY' order by level, flow, i, k;
-{made_from};
+{run_input};
 insert into stale (datasetid, dataid, version, in_datasetid, in_dataid, in_version)
     select h.datasetid, h.dataid, 2, l.in_datasetid, h.dataid, 1
     from link l {join} attempt h on h.flow = l.flow and h.level = l.level and h.k = 2 where l.level = 2 and h.i % 20 = 7 order by 1, 2;
@@ -183,8 +183,8 @@ _DIALECTS = {
         "on": "",
         "own": "",
         "at": r"strftime('%Y-%m-%d %H:%M:%S', \1, 'unixepoch') || '.000000'",
-        "made_from": "insert into made_from select i.value ->> 0, i.value ->> 1, i.value ->> 2, h.datasetid, h.dataid, h.k "
-        "from attempt h cross join json_each(h.inputs) i where h.status = 'READY' order by 1, 2, 4, 5, 6",
+        "run_input": "insert into run_input select h.runid, i.key + 1, i.value ->> 0, i.value ->> 1, i.value ->> 2 "
+        "from attempt h cross join json_each(h.inputs) i order by 1, 2",
     },
     "postgres": {
         "hours": "select i, to_char(to_timestamp({begin} + i * 3600) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24'), {begin} + i * 3600 "
@@ -193,8 +193,8 @@ _DIALECTS = {
         "on": "on true",
         "own": "overriding system value",
         "at": r"to_timestamp(\1)",
-        "made_from": "insert into made_from select e.v ->> 0, e.v ->> 1, (e.v ->> 2)::bigint, h.datasetid, h.dataid, h.k "
-        "from attempt h cross join json_array_elements(h.inputs::json) e (v) where h.status = 'READY' order by 1, 2, 4, 5, 6",
+        "run_input": "insert into run_input select h.runid, e.nth, e.v ->> 0, e.v ->> 1, (e.v ->> 2)::bigint "
+        "from attempt h cross join json_array_elements(h.inputs::json) with ordinality e (v, nth) order by 1, 2",
     },
 }
 
@@ -208,7 +208,7 @@ def _statements(url: str, hours: int) -> str:
         cause=_CAUSE,
         finished=hours,
         event_at="AT{d.second + coalesce(h.begins + case x.kind when 3 then h.took when 2 then 1 else 0 end, x.flow)}",
-        **{name: words[name] for name in ("join", "on", "own", "made_from")},
+        **{name: words[name] for name in ("join", "on", "own", "run_input")},
     )
     return re.sub(r"AT\{(.*?)\}", words["at"], sql)
 

@@ -113,16 +113,17 @@ insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, versi
 insert into datastatus (datasetid, dataid, jobid, locktype, status, epoch, version, runid, seal, modified)
     select s.in_datasetid, r.in_dataid, s.jobid, 'IN', 'DONE', 1, 1, (s.n - 1) * {rows} + max(r.i), 2, {at_in} from step s {join} reads r {on}
     group by s.n, s.in_datasetid, r.in_dataid, s.jobid order by s.n, r.in_dataid;
-insert into run (runid, jobid, dataid, epoch, status, owner, inputs, started, ended, outcome, exit_code, log) {own}
-    select (s.n - 1) * {rows} + p.i, s.jobid, p.dataid, 1, 'READY', 'etl@worker-1:4711', '[' || replace(p.inputs, '@', s.in_datasetid) || ']', {at}, {at}, 'READY', 0,
+insert into run (runid, jobid, dataid, epoch, status, owner, started, ended, outcome, exit_code, log) {own}
+    select (s.n - 1) * {rows} + p.i, s.jobid, p.dataid, 1, 'READY', 'etl@worker-1:4711', {at}, {at}, 'READY', 0,
            '/srv/etl/.odf/logs/' || s.jobid || '/' || p.dataid || '.1.log'
     from step s {join} made p {on} order by s.n, p.i;
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, fingerprint, body, published)
     select s.datasetid, p.dataid, 1, s.jobid, (s.n - 1) * {rows} + p.i, 'store:' || s.datasetid || '/' || p.dataid || '/v000001', 'parquet', 30000, 1000, 'rows:' || s.n || '.' || p.i,
-           '{{"files":[["part-0.parquet",30000,1794864961.0]],"inputs":[' || replace(p.inputs, '@', s.in_datasetid) || ']}}', {at}
+           '{{"files":[["part-0.parquet",30000,1794864961.0]]}}', {at}
     from step s {join} made p {on} order by s.n, p.i;
-insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-    select s.in_datasetid, r.in_dataid, 1, s.datasetid, r.dataid, 1 from step s {join} reads r {on} order by 1, 2, 4, 5;
+insert into run_input (runid, nth, datasetid, dataid, version)
+    select (s.n - 1) * {rows} + r.i, row_number() over (partition by s.n, r.i order by r.in_dataid), s.in_datasetid, r.in_dataid, 1
+    from step s {join} reads r {on} order by 1, 2;
 insert into event (kind, datasetid, dataid, jobid, epoch, after, who, at)
     select 'announced', '{source}', p.dataid, 'outside', 1, 'READY', 'sftp@gate:77', {at} from period p order by p.i;
 insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, receipt, at)

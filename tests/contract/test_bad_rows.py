@@ -35,12 +35,6 @@ def test_a_manifest_that_is_none_is_named(wrong: dict[str, str]) -> None:
         records.published(manifest_row(**wrong))
 
 
-@pytest.mark.parametrize("inputs", ["[[1]]", "[1]", "5", "{", "[" * 3000, '[["a","b","c"]]'])
-def test_a_run_whose_inputs_are_none_is_named(inputs: str) -> None:
-    with pytest.raises(BadDefinition, match="run 17"):
-        records.consumed(inputs, 17)
-
-
 @pytest.mark.parametrize("body", BODIES[:6])
 def test_a_wrong_manifest_in_the_store_is_told_and_other_chunks_are_read(store: Any, body: str) -> None:
     store.register([Dataset("raw"), Dataset("out")], [Job("make", (Input("raw"),), ("out",))])

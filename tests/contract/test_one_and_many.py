@@ -15,7 +15,8 @@ from tests.support.flows import change, dataset, dump, job
 # What is counted up or told by a clock differs between any two runs.
 COLUMNS = {
     "datastatus": "datasetid, jobid, locktype, status, epoch, version, tries, held, sort_key, seal",
-    "run": "jobid, epoch, status, pool, owner, lease, forced, inputs, outcome, detail, exit_code",
+    "run": "jobid, epoch, status, pool, owner, lease, forced, outcome, detail, exit_code",
+    "run_facts": "jobid, epoch, inputs",
     "event": "kind, datasetid, jobid, epoch, before, after, who, why, receipt",
     "data_manifest": "datasetid, version, jobid, location, format, bytes, rows, fingerprint, passed, body",
     "made_from": "in_datasetid, in_dataid, in_version, datasetid, version",

@@ -145,7 +145,7 @@ def test_a_dataset_that_was_read_is_pruned_when_its_chunks_were_forgotten(store:
     assert set(store.catalogue().datasets) == {"product", "report", "today"}
     published = store.views.manifest("product", "1")
     assert published is not None
-    assert [tuple(item) for item in published.manifest.inputs] == [("raw", "1", 1)]
+    assert [tuple(item) for item in store.views.inputs_of(published.runid)] == [("raw", "1", 1)]
 
 
 REFUSED: dict[str, tuple[type[OdfError], dict[str, Any]]] = {

@@ -185,8 +185,8 @@ def test_a_run_that_begins_while_its_chunk_is_taken_away_is_over(meeting: Meetin
     produce(store, "make", "1")
     # As a claim does, which nobody else sees before its commit.
     ((runid,),) = other.execute(
-        "insert into run (jobid, dataid, epoch, status, owner, lease, lease_until, forced, inputs) "
-        "values ('make', '1', 2, 'RUNNING', 'hand', 60, lease_now() + 60, true, '[]') returning runid"
+        "insert into run (jobid, dataid, epoch, status, owner, lease, lease_until, forced) "
+        "values ('make', '1', 2, 'RUNNING', 'hand', 60, lease_now() + 60, true) returning runid"
     ).fetchall()
     other.execute(
         "update datastatus set status = 'RUNNING', epoch = 2, runid = %s, seal = seal + 1 where datasetid = 'product'",

@@ -120,7 +120,7 @@ SABOTAGE: dict[str, tuple[str, str]] = {
     ),
     "a run that read what was not published": (
         soundness.ONLY_PUBLISHED,
-        """update run set inputs = '[["raw","1",5]]' where runid = 1""",
+        "update run_input set version = 5 where runid = 1",
     ),
     "a candidate that is not there": (
         soundness.DERIVED,

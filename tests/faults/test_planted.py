@@ -217,10 +217,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 "incident",
                 "incident_chunk",
                 "log_tail",
-                "made_from",
                 "message",
             ]
-            facts += ["note", "noticed", "pause", "recalled", "remake", "run", "stale"]
+            facts += ["note", "noticed", "pause", "recalled", "remake", "run", "run_input", "stale"]
             where |= {table: (table,) for table in [*DEFINITIONS, *facts]}
             texts |= {"pickled": PICKLED} | {f"garbage {n}": text for n, text in enumerate(GARBAGE)}
         metafunc.parametrize("where", where.values(), ids=where.keys())

@@ -39,7 +39,7 @@ def test_the_legend_moment_after_every_job_went_wrong(store: Store) -> None:
     assert versions == {"2025-11-11": 1, "2025-11-12": 2, "2025-11-13": 1}
     loaded = store.views.manifest("loaded", "2025-11-12")
     assert loaded is not None
-    assert [tuple(item) for item in loaded.manifest.inputs] == [("transformed", "2025-11-12", 2)]
+    assert [tuple(item) for item in store.views.inputs_of(loaded.runid)] == [("transformed", "2025-11-12", 2)]
 
 
 def test_the_legend_moment_after_the_first_job_failed(store: Store) -> None:

@@ -12,19 +12,23 @@ from opendataflow.store import Claim
 
 TABLES = (
     "dataset",
+    "pinned_schema",
     "job",
+    "broken_job",
+    "applied_job",
     "jobrule",
     "pool",
     "datastatus",
     "run",
+    "run_input",
     "data_manifest",
-    "made_from",
     "remake",
     "recalled",
     "stale",
     "event",
     "candidate",
     "note",
+    "counter",
     "meta",
 )
 

@@ -35,6 +35,7 @@ from .explain import (
     meaning_now,
     producer_of,
     sign_of,
+    versions_read,
     with_refusal,
 )
 from .late import missed
@@ -198,7 +199,7 @@ def chunk_sheet(store: Store, project: Project, datasetid: str, dataid: str, *, 
     runs = _runs(store, producer, chunk, dataid)
     events = store.views.last_events(datasetid, dataid, _EVENTS)
     recalled = tuple(store.views.recalled([(datasetid, dataid)])) if manifests or chunk else ()
-    sources, more_sources = _sources(store, published, runs, chunk)
+    sources, more_sources = _sources(store, published, chunk)
     # One walk upstream for all of them.
     made = store.views.descendants(datasetid, dataid, _MADE)
     beside = [*((each.datasetid, each.dataid) for each in sources), *((row.datasetid, row.dataid) for row in made)]
@@ -286,12 +287,8 @@ def _versions(
 # What it was made from, and who reads it -------------------------------------------------------------------
 
 
-def _sources(
-    store: Store, published: Published | None, runs: Sequence[Run], chunk: Chunk | None
-) -> tuple[tuple[Piece, ...], int]:
-    consumed = published.manifest.inputs if published else ()
-    if not consumed and chunk is not None and chunk.status == RUNNING:
-        consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
+def _sources(store: Store, published: Published | None, chunk: Chunk | None) -> tuple[tuple[Piece, ...], int]:
+    consumed = versions_read(store.views, published, chunk)
     shown = consumed[:_SOURCES]
     chunks = [(item.datasetid, item.dataid) for item in shown]
     now = store.views.current(chunks)

@@ -86,7 +86,7 @@ def diff(
         tuple(_columns(before, after)),
         tuple(_facts(before, after)),
         tuple(_checks(before, after)),
-        tuple(_inputs(before, after)),
+        tuple(_inputs(store, before, after)),
         before.manifest.is_same_content(after.manifest.fingerprint),
         rows,
     )
@@ -124,9 +124,9 @@ def _told(result: CheckResult | None) -> Mapping[str, object] | None:
     return None if result is None else {"passed": result.passed, **result.figures}
 
 
-def _inputs(before: Published, after: Published) -> Iterator[ChangedFact]:
+def _inputs(store: Store, before: Published, after: Published) -> Iterator[ChangedFact]:
     old, new = (
-        {(each.datasetid, each.dataid): each.version for each in version.manifest.inputs} for version in (before, after)
+        {each[:2]: each.version for each in store.views.inputs_of(version.runid)} for version in (before, after)
     )
     for chunk in dict.fromkeys((*old, *new)):
         if old.get(chunk) != new.get(chunk):

@@ -18,6 +18,7 @@ from ..model import (
     RUNNING,
     Answer,
     Catalogue,
+    Consumed,
     DataLook,
     Dataset,
     Facts,
@@ -127,7 +128,7 @@ def explain(store: StoreViews, datasetid: str, dataid: str, project: Project | N
     runs = store.runs(jobid=producer, dataid=dataid, n=100) if producer else []
     events = store.last_events(datasetid, dataid, _MOST_EVENTS)[::-1]
     status = chunk.status if chunk else None
-    sources = _sources(store, published, runs, chunk)
+    sources = _sources(store, published, chunk)
     recalled = tuple(store.recalled([(datasetid, dataid)]))
     answers = answers_now(store, dataset, dataid, ChunkState(chunk, published, sources, recalled), project)
     refusal = events[-1] if events and (events[-1].kind, events[-1].jobid) == ("refused", OUTSIDE) else None
@@ -266,17 +267,18 @@ def with_refusal(answers: tuple[Answer, ...], here: str, refusal: Event) -> tupl
     )
 
 
-def _sources(
-    store: StoreViews, published: Published | None, runs: list[Run], chunk: Chunk | None
-) -> tuple[InputUsed, ...]:
-    consumed = published.manifest.inputs if published else ()
-    if not consumed and chunk is not None and chunk.status == RUNNING:
-        consumed = next((run.inputs for run in runs if run.runid == chunk.runid), ())
+def _sources(store: StoreViews, published: Published | None, chunk: Chunk | None) -> tuple[InputUsed, ...]:
     sources = []
-    for item in consumed:
+    for item in versions_read(store, published, chunk):
         now = store.chunk(item.datasetid, item.dataid)
         sources.append(InputUsed(*item, now.status if now else None, now.version if now else None))
     return tuple(sources)
+
+
+def versions_read(store: StoreViews, published: Published | None, chunk: Chunk | None) -> tuple[Consumed, ...]:
+    """What the current version of a chunk was made from; without such a version, what the run that makes it reads."""
+    read = store.inputs_of(published.runid) if published else ()
+    return store.inputs_of(chunk.runid) if not read and chunk is not None and chunk.status == RUNNING else read
 
 
 def _readers(store: StoreViews, catalogue: Catalogue, datasetid: str, dataid: str) -> list[Reader]:

@@ -66,6 +66,7 @@ class _Walk:
     def __init__(self, store: Store, at: datetime | None, root: VersionId) -> None:
         self._store, self._at = store, at
         self.root = root
+        self._runs = {} if at is None else {"last": store.views.run_before(at)}  # nothing was made by a later run
         self.distance: dict[VersionId, int] = {root: 0}
         self.edges: dict[tuple[VersionId, VersionId], LineageLink] = {}
         self.cut: set[VersionId] = set()
@@ -97,7 +98,7 @@ class _Walk:
     def _links(self, sign: int, versions: Sequence[VersionId], most: int) -> list[LineageLink]:
         if sign < 0:
             return self._store.views.links_into(versions)
-        links = self._store.views.made_of(versions, most)
+        links = self._store.views.made_of(versions, most, **self._runs)
         # Nothing is older than what it was made from, so only this direction can leave the time that is asked for.
         return [link for link in links if self._at is None or link.published is None or link.published <= self._at]
 

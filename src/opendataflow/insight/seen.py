@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from ..model import Catalogue
+from ..model import Catalogue, Consumed
 from ..store import Chunk, Event, FirstAndLast, InputRow, Position, Published, Recalled, Remarked, Run
 from ..store.views import ChunkStatus
 
@@ -50,6 +50,9 @@ class StoreViews(Protocol):
 
     def manifests(self, datasetid: str, dataid: str) -> list[Published]:
         """All manifests of a chunk, newest first."""
+
+    def inputs_of(self, runid: int | None) -> tuple[Consumed, ...]:
+        """The versions that a run read."""
 
     def runs(self, *, jobid: str | None = None, dataid: str | None = None, n: int = 20) -> list[Run]:
         """Attempts, newest first."""

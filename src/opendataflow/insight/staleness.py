@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import BadDataid, BadId
-from ..model import READY, Catalogue, Consumed, Input, Job, latest_bound, sort_key
-from ..store import Chunk, Store
+from ..model import READY, Catalogue, Input, Job, latest_bound, sort_key
+from ..store import Store
 
 ChunkId = tuple[str, str]
 _AFTER_ALL = chr(0x10FFFF)
@@ -16,10 +16,9 @@ _MOST = 1_000_000
 
 
 class _Known(NamedTuple):
-    """What the store knows of one dataset: its chunks, what the current versions were made from, and what is READY in order."""
+    """What the store knows of one dataset: what its current versions were made from, and what is READY in order."""
 
-    chunks: Mapping[str, Chunk]
-    made_from: Mapping[str, tuple[Consumed, ...]]
+    made_from: Mapping[str, Sequence[ChunkId]]
     ready: list[tuple[str, str]]  # (position, dataid)
 
 
@@ -46,7 +45,7 @@ class Staleness:
                 pending.pop()
                 continue
             direct = next(self._newer(*chunk), "")
-            above = [] if direct else [item[:2] for item in self._made_from(*chunk)]
+            above = [] if direct else self._made_from(*chunk)
             unknown = [item for item in above if item not in self.causes and item not in waiting]
             if unknown:
                 pending += unknown
@@ -63,18 +62,20 @@ class Staleness:
 
     def _known(self, datasetid: str) -> _Known:
         if datasetid not in self._datasets:
-            chunks = {chunk.dataid: chunk for chunk in self._store.views.all_chunks(datasetid)}
-            made_from = {each.dataid: each.manifest.inputs for each in self._store.views.all_published(datasetid)}
-            ready = sorted((chunk.sort_key, chunk.dataid) for chunk in chunks.values() if chunk.status == READY)
-            self._datasets[datasetid] = _Known(chunks, made_from, ready)
+            ready = sorted(
+                (chunk.sort_key, chunk.dataid) for chunk in self._store.views.all_chunks(datasetid, status=READY)
+            )
+            made_from: dict[str, list[ChunkId]] = {}
+            for each in self._store.views.inputs_now((datasetid, dataid) for _, dataid in ready):
+                made_from.setdefault(each.dataid, []).append((each.in_datasetid, each.in_dataid))
+            self._datasets[datasetid] = _Known(made_from, ready)
         return self._datasets[datasetid]
 
-    def _made_from(self, datasetid: str, dataid: str) -> tuple[Consumed, ...]:
+    def _made_from(self, datasetid: str, dataid: str) -> Sequence[ChunkId]:
         if not self._catalogue.producer(datasetid):
             return ()  # only announced: its inputs are not known
         if self._by_chunk:
-            published = self._store.views.manifest(datasetid, dataid)
-            return published.manifest.inputs if published else ()
+            return [(each.in_datasetid, each.in_dataid) for each in self._store.views.inputs_now([(datasetid, dataid)])]
         return self._known(datasetid).made_from.get(dataid, ())
 
     def _newer(self, datasetid: str, dataid: str) -> Iterator[str]:
@@ -83,7 +84,7 @@ class Staleness:
         if (datasetid, dataid) in self._marks:
             yield self._marks[datasetid, dataid]
         for given in job.inputs if job and consumed else ():
-            read = {item.dataid for item in consumed if item.datasetid == given.datasetid}
+            read = {in_dataid for in_datasetid, in_dataid in consumed if in_datasetid == given.datasetid}
             late = [each for each in self._chosen(job, given, dataid) if each not in read] if job else []
             if late:
                 more = f" and {len(late) - 1:,} more" if len(late) > 1 else ""

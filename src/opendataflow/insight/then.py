@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from ..errors import BadDataid, BadId
-from ..model import DONE, FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue, sort_key
+from ..model import DONE, FAILED, HOLD, PENDING, RESUBMIT, RUNNING, Catalogue, Consumed, sort_key
 from ..store import Chunk, Event, FirstAndLast, InputRow, Position, Published, Recalled, Remarked, Run, Store
 from ..store.views import ChunkStatus, ChunkThen
 from .axis import FIRST_KEY, LAST_KEY
@@ -68,6 +68,10 @@ class StoreAsOf:
         published = self._store.views.manifests(datasetid, dataid)
         return [each for each in published if each.published is None or each.published <= self.at]
 
+    def inputs_of(self, runid: int | None) -> tuple[Consumed, ...]:
+        """The versions that a run read: they never change."""
+        return self._store.views.inputs_of(runid)
+
     def runs(self, *, jobid: str | None = None, dataid: str | None = None, n: int = 20) -> list[Run]:
         """The attempts that had started by then, newest first; one that ended later was running."""
         return [
@@ -86,7 +90,8 @@ class StoreAsOf:
         if chunk is None or not chunk.version:
             return []
         readers: dict[str, InputRow] = {}
-        for link in self._store.views.made_of([(datasetid, dataid, chunk.version)], _READERS):
+        last = self._store.views.run_before(self.at)
+        for link in self._store.views.made_of([(datasetid, dataid, chunk.version)], _READERS, last):
             if link.jobid and link.published is not None and link.published <= self.at:
                 made = (link.published, link.version, link.in_version, link.runid)
                 readers[link.jobid] = InputRow(datasetid, dataid, link.jobid, DONE, *made)

@@ -10,7 +10,7 @@ from .. import files
 from ..errors import InvalidPath, MissingDependency, NotValidated, install_command
 from ..files.quarantine import has_quarantine, rejected_id
 from ..files.versions import SCRIPT
-from ..model import READY, Catalogue, Consumed, Dataset, InputChunk, Job, Manifest
+from ..model import READY, Catalogue, Dataset, InputChunk, Job, Manifest
 from ..project import Project, leads_outside
 from ..project.trust import require
 from ..store import EarlierChunks, Store
@@ -48,7 +48,7 @@ def attempt_manifests(
             output = None
         location = output.written if output else attempt.location(name)
         exists = output is not None
-        manifest = manifest_at_location(worker, dataset, claim.dataid, location, claim.inputs, exists=exists)
+        manifest = manifest_at_location(worker, dataset, claim.dataid, location, exists=exists)
         if manifest is not None and output is not None:
             extra = {**manifest.extra, "writer": SCRIPT}
             manifest = replace(manifest, location=output.published, extra=extra)
@@ -62,7 +62,6 @@ def manifest_at_location(
     dataset: Dataset,
     dataid: str,
     location: str,
-    inputs: tuple[Consumed, ...] = (),
     hint: str = _MISSING,
     *,
     exists: bool = False,
@@ -82,7 +81,7 @@ def manifest_at_location(
             f"{here}: {outside} leads outside the roots of environment {environment.name}",
             hint="Replace the link by the file itself.",
         )
-    manifest = files.light_manifest(location, dataset.format, dataset.options.get("verify"), inputs=inputs)
+    manifest = files.light_manifest(location, dataset.format, dataset.options.get("verify"))
     if not manifest.bytes and dataset.options.get("empty") not in (True, "allow", "warn"):
         raise NotValidated(
             f"{here} is empty ({location})", hint="If empty chunks are allowed, set empty = true on the dataset."
@@ -159,7 +158,6 @@ def _audited_on_spark(worker: Worker, dataset: Dataset, dataid: str, manifest: M
 
     around = Surroundings(
         past=earlier_publishes(store, dataset, dataid),
-        inputs=manifest.inputs,
         load=lambda name: read_chunks(
             spark, worker.project, trusted(name), published_chunks(store, name), worker.vault.password
         ),

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from ..errors import BadDefinition
 from ..files.checks import ChecksFailed
 from ..files.quarantine import has_quarantine, is_within, limit_of
-from ..model import CheckResult, Consumed, Dataset, span
+from ..model import CheckResult, Dataset, span
 from ..model.decision.remarks import QUARANTINE
 from ..model.definitions.checks import ERROR, WARN, policy
 from .check_kinds import probes
@@ -47,7 +47,6 @@ class Surroundings:
     bounds: Bounds | None = None
     rows_in: Callable[[str], int | None] = lambda datasetid: None
     load: Load | None = None
-    inputs: tuple[Consumed, ...] = ()
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     spark_app: str = ""
     malformed: Malformed | None = None  # rows of the inputs that could not be read

@@ -113,8 +113,7 @@ def run_batch(app: Application, works: Sequence[ChunkWork], job: Job, code: Code
             return counts[name]().get(work.claim.dataid, 0)
 
         past = work.past.get(datasetid, EarlierPublishes())
-        facts = past, work.bounds, rows_in, app.load, work.claim.inputs
-        return Surroundings(*facts, spark_app=application, mark=work.mark)
+        return Surroundings(past, work.bounds, rows_in, app.load, spark_app=application, mark=work.mark)
 
     whole = ChunkContext(job.jobid, "", 0, None, dict(job.env), {}, app.log)
     outputs = run_code(app.spark, code, job, frames, whole)

@@ -199,7 +199,6 @@ def _stage(
             work.bounds,
             rows_in,
             lambda name: frames[name] if name in frames else app.load(name),
-            claim.inputs,
             spark_app=application,
             mark=work.mark,
             location=work.locations.get(datasetid, ""),

@@ -111,7 +111,6 @@ def _judged(
         span_upper=upper,
         fingerprint=audit.fingerprint(figures, rows),
         checks=tuple(results),
-        inputs=around.inputs,
         spark_app=around.spark_app or app_id(spark),
         extra={"metrics": "read"},
     )

@@ -100,7 +100,6 @@ def manifest_of(
         span_upper=upper,
         fingerprint=audit.fingerprint(figures, rows),
         checks=tuple(results),
-        inputs=audit.around.inputs,
         spark_app=audit.around.spark_app,
         extra=dict(extra),
     )
@@ -211,7 +210,6 @@ def _keep_aside(
         sink.facts(),
         rows=rows,
         schema=to_ddl(schema),
-        inputs=audit.around.inputs,
         spark_app=audit.around.spark_app,
         extra={"writer": OURS, "rejected_from": audit.dataset.datasetid},
     )

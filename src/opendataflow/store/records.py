@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from ..errors import BadDefinition, BadTransition
 from ..model import Consumed, Facts, InputChunk, Manifest, Receipt, decide
-from ..model.decision.manifest import rows_from_data
 from ..model.definitions.ids import shown
 from .drivers.base import Row
 from .engine.inputs import parse_inputs
@@ -297,22 +297,21 @@ def input_row(row: Row) -> InputRow:
 
 
 def run(row: Row) -> Run:
-    """A row of table run."""
+    """A row of view run_facts."""
     raw: Any = Run._make(row)
     result: Run = raw._replace(
         log=None if raw.log is None else str(raw.log),
         forced=bool(raw.forced),
-        inputs=consumed(raw.inputs, raw.runid),
+        inputs=consumed(raw.inputs),
         started=moment(raw.started),
         ended=moment(raw.ended),
     )
     return result
 
 
-def consumed(inputs: str, runid: int) -> tuple[Consumed, ...]:
-    """The column inputs of table run."""
-    where = f"run {runid}, column inputs"
-    return rows_from_data(Consumed, parsed(inputs, where), where)
+def consumed(inputs: str) -> tuple[Consumed, ...]:
+    """The column inputs of view run_facts."""
+    return tuple(starmap(Consumed, json.loads(inputs)))
 
 
 def event(row: Row) -> Event:
@@ -376,6 +375,7 @@ class ReadRow(NamedTuple):
     span_upper: str | None
     fingerprint: str | None
     body: str | None
+    made_by: int | None  # the run that published this version
 
 
 _COLUMNS = ("location", "format", "bytes", "rows", "span_lower", "span_upper", "fingerprint")

@@ -110,7 +110,6 @@ class Expired(NamedTuple):
     dataid: str
     epoch: int
     owner: str
-    inputs: str
     lease: float
     tries: int
 
@@ -366,16 +365,13 @@ def manifest_data(
     jobid: str,
     runid: int | None,
     manifest: Manifest,
-    inputs: Sequence[Consumed] = (),
 ) -> dict[str, Any]:
-    """A manifest for manifest_put and manifests_put; `inputs` are used if the manifest names none."""
+    """A manifest for manifest_put and manifests_put."""
     datasetid, dataid = chunk
     data = manifest.to_data()
     row: dict[str, Any] = {"datasetid": datasetid, "dataid": dataid, "version": version, "jobid": jobid, "runid": runid}
     row |= {"location": data.pop("location", ""), "format": data.pop("format", ""), "passed": manifest.passed}
     for name in ("bytes", "rows", "span_lower", "span_upper", "fingerprint"):
         row[name] = data.pop(name, None)
-    if inputs:
-        data.setdefault("inputs", inputs)
     row["body"] = compact(data)
     return row

@@ -34,7 +34,6 @@ from .engine.transition import OperatorAct
 from .records import Claim, EarlierChunks, ReadRow, Rescued
 from .rows import EventRow, ExtendedLease, PickedCandidate, as_objects, compact, receipt_events
 from .session import Session
-from .steer_verbs import schema_of
 
 _REFUSED_WAIT = 60.0
 _MAX_RESCUED = 100_000
@@ -234,21 +233,21 @@ class RunVerbs(Session):
 
     def input_chunks(self, claims: Sequence[Claim]) -> dict[int, tuple[InputChunk, ...]]:
         """By runid, the input chunks of each run with manifest, bounds, and the chunk that has the same content, if wrong."""
-        wanted = [(claim.runid, *item) for claim in claims for item in claim.inputs]
+        reading = [claim.runid for claim in claims if claim.inputs]
         roots = self.roots()
 
         def work(tx: Transaction) -> dict[int, tuple[InputChunk, ...]]:
             chunks: dict[int, list[InputChunk]] = {claim.runid: [] for claim in claims}
             catalogue = self._catalogue or self.catalogue_in(tx)
-            for row in tx.fetch(ReadRow._make, "inputs_given", inputs=compact(wanted)):
+            for row in tx.fetch(ReadRow._make, "inputs_given", runids=compact(reading)):
                 chunk = records.input_chunk(row)
                 dataset = partial(catalogue.datasets.get, row.datasetid)
                 manifest = chunk.manifest and roots.located(chunk.manifest, dataset)
-                same = wrong_repeat_of(tx, dataset(), row.dataid, manifest)
+                same = wrong_repeat_of(tx, dataset(), row.dataid, manifest, row.made_by)
                 chunks[row.runid].append(chunk._replace(manifest=manifest, same_as=same))
             return {runid: tuple(read) for runid, read in chunks.items()}
 
-        return self._do(work, reading=True) if wanted else {claim.runid: () for claim in claims}
+        return self._do(work, reading=True) if reading else {claim.runid: () for claim in claims}
 
     def past(self, datasetid: str, dataid: str, trailing: int = 0, rejected: str | None = None) -> EarlierChunks:
         """Facts of earlier publishes: the pinned schema, the row counts of the `trailing` chunks before, and whether
@@ -256,7 +255,7 @@ class RunVerbs(Session):
 
         def work(tx: Transaction) -> EarlierChunks:
             key = sort_key(self.catalogue_in(tx).dataset(datasetid).partition, dataid)
-            schema = tx.value("meta_get", name=schema_of(datasetid))
+            schema = tx.value("schema_pinned", datasetid=datasetid)
             rows = tx.values("rows_before", datasetid=datasetid, before_key=key, n=trailing) if trailing else []
             has_rejected = rejected is not None and bool(tx.rows("chunk", datasetid=rejected, dataid=dataid))
             return EarlierChunks(schema or "", tuple(rows), has_rejected)
@@ -327,7 +326,7 @@ class RunVerbs(Session):
             catalogue, confirm = self._cached_catalogue(tx)
             statuses, remarks = run_end.commit(tx, catalogue, runs, confirm)
             for datasetid, schema in sorted(schemas.items()):
-                tx.run("meta_put_once", name=schema_of(datasetid), value=schema)
+                tx.run("schema_pin", datasetid=datasetid, schema=schema)
             for datasetid, manifest in (rejected or {}).items():
                 claim = runs[0].claim
                 announcement = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)

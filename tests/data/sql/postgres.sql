@@ -5,6 +5,15 @@ from candidate order by jobid, dataid
 -- name: any_note
 select exists (select 1 from note) as any_note
 
+-- name: applied_job_drop
+delete from applied_job where project = :project and jobid = :jobid
+
+-- name: applied_job_put
+insert into applied_job (project, jobid) values (:project, :jobid)
+
+-- name: applied_jobs
+select jobid from applied_job where project = :project
+
 -- name: attempts_between
 select runid, jobid, dataid, status, owner, forced, started, ended, outcome, substr(detail, 1, 1000) as detail
 from run where runid > :floor and runid <= :last and coalesce(outcome, '') <> 'GIVEN_BACK' order by runid desc limit :n
@@ -17,9 +26,14 @@ order by runid desc limit :n
 -- name: attempts_unpublished_page
 select runid, jobid, dataid, epoch, started from run where runid > :after and status in ('FAILED', 'LOST') order by runid limit :n
 
--- name: broken_marks
-select substr(b.name, 8) as mark from meta b
-where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
+-- name: broken_job_drop
+delete from broken_job where jobid = :jobid
+
+-- name: broken_job_put
+insert into broken_job (jobid) values (:jobid) on conflict (jobid) do nothing
+
+-- name: broken_jobs
+select jobid from broken_job
 
 -- name: candidate_counts
 select jobid, state, count(*) as n from candidate group by jobid, state order by jobid, state
@@ -200,7 +214,7 @@ order by e.datasetid, e.dataid
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
+       n.at as next_at, n.kind as next_kind, n.before as next_before, v.epoch as version_then,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
 from (select value ->> 0 as datasetid, value ->> 1 as dataid, position from json_array_elements(:chunks::json) with ordinality as e (value, position) offset 0) c
 left join lateral (select * from event e where e.eventid = (
@@ -228,7 +242,7 @@ order by c.position
 
 -- name: chunks_unsettled
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, s.tries, s.sort_key, r.status as run_status, r.outcome, r.detail, r.owner,
-       r.started, r.lease_until, case when r.outcome = 'WRONG_DATA' then r.inputs end as inputs
+       r.started, r.lease_until
 from datastatus s left join run r on r.runid = s.runid
 where s.locktype = 'OUT' and s.status <> 'READY' and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')
 order by s.status, s.datasetid, s.sort_key limit :n
@@ -278,13 +292,18 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 
 -- name: claim_take
 with t as materialized (
-    select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, receipt text, inputs text)
+    select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, receipt text, inputs json)
 ), gone as (
     delete from candidate where jobid = :jobid and dataid = any (array(select t.dataid from t))
 ), r as (
-    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs)
-    select :jobid, t.dataid, t.epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.inputs from t
+    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced)
+    select :jobid, t.dataid, t.epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced from t
     returning runid, dataid, epoch
+), reads as (
+    insert into run_input (runid, nth, datasetid, dataid, version)
+    select r.runid, i.nth, i.value ->> 0, i.value ->> 1, (i.value ->> 2)::bigint
+    from t join r on r.dataid = t.dataid cross join lateral json_array_elements(t.inputs) with ordinality i (value, nth)
+    returning runid, datasetid, dataid, version
 ), outs as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
     select o.datasetid, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.tries, t.sort_key, 1
@@ -296,9 +315,9 @@ with t as materialized (
     returning runid, datasetid, held
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
-    select distinct on (i ->> 0, i ->> 1) i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', r.epoch, coalesce((i ->> 2)::bigint, 0), r.runid, 1
-    from t join r on r.dataid = t.dataid cross join lateral json_array_elements(t.inputs::json) i
-    order by i ->> 0, i ->> 1, r.runid desc
+    select distinct on (i.datasetid, i.dataid) i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', r.epoch, i.version, r.runid, 1
+    from reads i join r on r.runid = i.runid
+    order by i.datasetid, i.dataid, r.runid desc
     on conflict (datasetid, dataid, jobid, locktype) do update set
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
@@ -312,9 +331,14 @@ select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid =
 with gone as (
     delete from candidate where jobid = :jobid and dataid = :dataid
 ), r as (
-    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs)
-    values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs)
+    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced)
+    values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced)
     returning runid, dataid, epoch
+), reads as (
+    insert into run_input (runid, nth, datasetid, dataid, version)
+    select r.runid, i.nth, i.value ->> 0, i.value ->> 1, (i.value ->> 2)::bigint
+    from r cross join json_array_elements(:inputs::json) with ordinality i (value, nth)
+    returning runid, datasetid, dataid, version
 ), outs as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
     select o.datasetid, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1
@@ -326,8 +350,7 @@ with gone as (
     returning datasetid, held
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
-    select i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', :epoch, (i ->> 2)::bigint, r.runid, 1
-    from r cross join json_array_elements(:inputs::json) i
+    select i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', :epoch, i.version, i.runid, 1 from reads i
     on conflict (datasetid, dataid, jobid, locktype) do update set
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
@@ -358,6 +381,20 @@ join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdroppe
 where t.relnamespace = to_regnamespace('dataflow') and t.relkind in ('r', 'p')
 union all
 select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow') and relkind = 'v'
+
+-- name: contents_of_run
+select i.datasetid, m.fingerprint, i.dataid from run_input i
+cross join lateral (select * from data_manifest m where m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version offset 0) m
+where i.runid = :runid and m.fingerprint is not null order by i.nth
+
+-- name: counter
+select n from counter where name = :name
+
+-- name: counter_add
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = counter.n + excluded.n
+
+-- name: counter_put
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = excluded.n
 
 -- name: current_given
 select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
@@ -440,8 +477,8 @@ with r as (
     returning d.datasetid, d.dataid
 ), ins as (
     update datastatus d set status = :in_status, seal = d.seal + 1, modified = now()
-    where d.datasetid = any (array(select i ->> 0 from json_array_elements(:inputs::json) i))
-      and d.dataid = any (array(select i ->> 1 from json_array_elements(:inputs::json) i))
+    where d.datasetid = any (array(select i.datasetid from run_input i where i.runid = :runid))
+      and d.dataid = any (array(select i.dataid from run_input i where i.runid = :runid))
       and d.jobid = :jobid and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 ), ev as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
@@ -452,7 +489,7 @@ select outs.datasetid from outs
 -- name: end_runs
 with t as materialized (
     select * from json_to_recordset(:runs::json)
-        as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, inputs json, outputs json, detail text, exit_code integer)
+        as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, outputs json, detail text, exit_code integer)
 ), r as (
     update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = t.detail, exit_code = t.exit_code
     from t where run.runid = any (array(select t.runid from t)) and run.runid = t.runid and coalesce(run.status, '') = 'RUNNING'
@@ -467,8 +504,8 @@ with t as materialized (
     returning d.datasetid, d.runid
 ), ins as (
     update datastatus d set status = :in_status, seal = d.seal + 1, modified = now()
-    where d.datasetid = any (array(select i ->> 0 from t cross join json_array_elements(t.inputs) i))
-      and d.dataid = any (array(select i ->> 1 from t cross join json_array_elements(t.inputs) i))
+    where d.datasetid = any (array(select i.datasetid from run_input i where i.runid = any (array(select t.runid from t))))
+      and d.dataid = any (array(select i.dataid from run_input i where i.runid = any (array(select t.runid from t))))
       and d.jobid = any (array(select t.jobid from t)) and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = any (array(select r.runid from r))
 ), ev as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
@@ -561,16 +598,11 @@ with r as (
       and d.locktype = 'OUT' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 ), ins as (
     update datastatus d set status = 'FAILED', seal = d.seal + 1, modified = now()
-    where :was_resubmit and d.datasetid = any (array(select i ->> 0 from json_array_elements(:inputs::json) i))
-      and d.dataid = any (array(select i ->> 1 from json_array_elements(:inputs::json) i))
+    where :was_resubmit and d.datasetid = any (array(select i.datasetid from run_input i where i.runid = :runid))
+      and d.dataid = any (array(select i.dataid from run_input i where i.runid = :runid))
       and d.jobid = :jobid and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 )
 select r.runid from r
-
--- name: handed_over
-select r.runid, r.inputs, e.eventid
-from run r join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) e on e.runid = r.runid
-where not r.forced order by r.runid
 
 -- name: has_schema
 select exists (
@@ -664,22 +696,26 @@ from incident where incidentid < :before order by incidentid desc limit :n
 
 -- name: inputs_given
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
-       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
-from (select (value ->> 0)::bigint as runid, value ->> 1 as datasetid, value ->> 2 as dataid, (value ->> 3)::bigint as version, position from json_array_elements(:inputs::json) with ordinality as e (value, position) offset 0) i
+       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body, m.runid as made_by
+from (select (value ->> 0)::bigint as runid from json_array_elements(:runids::json) as e (value) offset 0) c
+cross join lateral (select * from run_input i where i.runid = c.runid offset 0) i
 left join lateral (select * from datastatus s where s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT' offset 0) s on true
 left join lateral (select * from data_manifest m where m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version offset 0) m on true
-order by i.position
+order by i.runid, i.nth
 
 -- name: inputs_now_given
-select s.datasetid, s.dataid, i ->> 0 as in_datasetid, i ->> 1 as in_dataid
+select s.datasetid, s.dataid, i.datasetid as in_datasetid, i.dataid as in_dataid
 from json_array_elements(:chunks::json) c
 join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype = 'OUT'
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-cross join json_array_elements(m.body::json -> 'inputs') i
+cross join lateral (select * from run_input r where r.runid = m.runid offset 0) i
 
 -- name: inputs_of_job
 select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
 where datasetid = :datasetid and dataid = :dataid and jobid = :jobid and locktype = 'IN'
+
+-- name: inputs_of_run
+select datasetid, dataid, version from run_input where runid = :runid order by nth
 
 -- name: is_in_use
 select exists (select 1 from job) or exists (select 1 from datastatus) or exists (select 1 from run) or exists (select 1 from event) as is_in_use
@@ -756,31 +792,29 @@ left join lateral (select * from data_manifest m where m.datasetid = s.datasetid
 order by s.sort_key desc, s.dataid desc
 
 -- name: links_from_given
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published,
        (select i.fingerprint from data_manifest i
         where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
 from json_array_elements(:chunks::json) c
 join made_from f on f.in_datasetid = c ->> 0 and f.in_dataid = c ->> 1
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
-select i ->> 0 as in_datasetid, i ->> 1 as in_dataid, (i ->> 2)::bigint as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
-        where f.datasetid = i ->> 0 and f.dataid = i ->> 1 and f.version = (i ->> 2)::bigint) as in_fingerprint
+        where f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version) as in_fingerprint
 from json_array_elements(:versions::json) c
 join data_manifest m on m.datasetid = c ->> 0 and m.dataid = c ->> 1 and m.version = (c ->> 2)::bigint
-cross join json_array_elements(m.body::json -> 'inputs') i
+cross join lateral (select * from run_input r where r.runid = m.runid offset 0) i
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: links_of_versions
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null::text as in_fingerprint
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published, null::text as in_fingerprint
 from json_array_elements(:versions::json) c
 cross join lateral (
     select k.* from made_from k
-    where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 and k.in_version = (c ->> 2)::bigint
-    order by k.datasetid desc, k.dataid desc, k.version desc limit :n) f
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+    where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 and k.in_version = (c ->> 2)::bigint and k.runid <= :last
+    order by k.runid desc, k.datasetid desc limit :n) f
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: locations_absolute_page
@@ -892,14 +926,9 @@ select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, 
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
 
 -- name: manifest_put
-with put as (
-    insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-    values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body)
-    on conflict (datasetid, dataid, version) do nothing
-)
-insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i ->> 0, i ->> 1, (i ->> 2)::bigint, :datasetid, :dataid, :version from json_array_elements(:body::json -> 'inputs') i
-on conflict do nothing
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body)
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: manifests_newest
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
@@ -910,18 +939,11 @@ select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, 
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
 
 -- name: manifests_put
-with put as (
-    insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-    select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
-    from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text,
-        bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
-    on conflict (datasetid, dataid, version) do nothing
-    returning datasetid, dataid, version, body
-)
-insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i ->> 0, i ->> 1, (i ->> 2)::bigint, put.datasetid, put.dataid, put.version
-from put cross join json_array_elements(put.body::json -> 'inputs') i
-on conflict do nothing
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
+from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text,
+    bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: may_create_schema
 select has_database_privilege(current_database(), 'CREATE'), current_user, current_database()
@@ -930,7 +952,7 @@ select has_database_privilege(current_database(), 'CREATE'), current_user, curre
 select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
 
 -- name: may_mark
-select has_table_privilege('meta', 'INSERT') as may
+select has_table_privilege('broken_job', 'INSERT') as may
 
 -- name: member_drop
 delete from incident_chunk where kind = :kind and datasetid = :datasetid and dataid = :dataid
@@ -1008,21 +1030,11 @@ from message where incidentid = :incidentid order by messageid
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 from message where ended is null order by target, messageid limit :n
 
--- name: meta_add
-insert into meta (name, value) values (:name, :n)
-on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
-
--- name: meta_drop
-delete from meta where name = :name
-
 -- name: meta_get
 select value from meta where name = :name
 
 -- name: meta_put
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
-
--- name: meta_put_once
-insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
 
 -- name: migration_lock
 select pg_advisory_xact_lock(727101)
@@ -1180,6 +1192,16 @@ cross join lateral (select * from datastatus s where s.datasetid = c.datasetid a
 -- name: readings_mark
 update datastatus set seal = -1 where datasetid = :datasetid and locktype = 'IN'
 
+-- name: reads_of_nothing_published
+select 'run ' || r.runid || ' was given ' || i.datasetid || ' ' || i.dataid || ' version ' || i.version as what
+from run r
+join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) c on c.runid = r.runid
+join run_input i on i.runid = r.runid and i.version <> 0
+where not r.forced
+  and not exists (select 1 from event e where e.datasetid = i.datasetid and e.dataid = i.dataid and e.epoch = i.version
+                  and e.kind in ('published', 'announced') and e.eventid <= c.eventid)
+order by r.runid, i.nth
+
 -- name: reads_of_pairs
 select p.jobid, p.dataid, s.status from (select value ->> 0 as jobid, value ->> 1 as dataid, value ->> 2 as in_datasetid, value ->> 3 as in_dataid from json_array_elements(:reads::json) as e (value) offset 0) p
 cross join lateral (select * from datastatus s where s.datasetid = p.in_datasetid and s.dataid = p.in_dataid and s.jobid = p.jobid and s.locktype = 'IN'
@@ -1320,7 +1342,7 @@ update run set log = l.log from (select (value ->> 0)::bigint as runid, value ->
 
 -- name: run_row
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid = :runid
+from run_facts where runid = :runid
 
 -- name: running_counts
 select jobid, pool, count(*) as n, sum(case when lease_until < lease_now() then 1 else 0 end) as expired
@@ -1330,7 +1352,7 @@ from run where status = 'RUNNING' group by jobid, pool
 select runid from run where status = 'RUNNING'
 
 -- name: runs_expired
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
                                      and d.locktype = 'OUT' and d.runid = r.runid offset 0) s
@@ -1340,34 +1362,34 @@ for update of r skip locked
 
 -- name: runs_failed_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
+from run_facts where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
 order by runid desc limit :n
 
 -- name: runs_of_dataid
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid = :jobid and dataid = :dataid order by epoch desc
+from run_facts where jobid = :jobid and dataid = :dataid order by epoch desc
 
 -- name: runs_of_job_at
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
+from run_facts where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
 order by runid desc limit :n
 
 -- name: runs_of_job_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid in (select r.runid from run r where r.jobid = :jobid and r.runid < :before order by r.runid desc limit :n)
+from run_facts where runid in (select r.runid from run r where r.jobid = :jobid and r.runid < :before order by r.runid desc limit :n)
 order by runid desc
 
 -- name: runs_of_job_recent
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
+from run_facts where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
 
 -- name: runs_over
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where status = 'RUNNING' and lease_until < lease_now() order by runid
+from run_facts where status = 'RUNNING' and lease_until < lease_now() order by runid
 
 -- name: runs_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid < :before order by runid desc limit :n
+from run_facts where runid < :before order by runid desc limit :n
 
 -- name: runs_remarked
 select s.datasetid, s.dataid, s.sort_key, r.detail as remark
@@ -1379,7 +1401,7 @@ order by r.runid desc limit :n
 
 -- name: runs_running
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where status = 'RUNNING' order by runid + 0
+from run_facts where status = 'RUNNING' order by runid + 0
 
 -- name: runs_took_given
 select t.jobid, t.seconds from (
@@ -1415,10 +1437,10 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
 
 -- name: same_content_from
 select m.datasetid, m.dataid, m.version from data_manifest i
-join made_from f on f.in_datasetid = i.datasetid and f.in_dataid = i.dataid and f.in_version = i.version
-join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+join run_input f on f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version
+join data_manifest m on m.runid = f.runid
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
-where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and f.datasetid = :datasetid and f.dataid <> :dataid
+where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and m.datasetid = :datasetid and m.dataid <> :dataid
   and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
 
 -- name: schema
@@ -1433,6 +1455,15 @@ comment on schema dataflow is 'scratch of odf chaos'
 -- name: schema_marked
 select n.oid is not null, coalesce(obj_description(n.oid, 'pg_namespace') = 'scratch of odf chaos', false)
 from (select to_regnamespace('dataflow')::oid as oid) n
+
+-- name: schema_pin
+insert into pinned_schema (datasetid, schema) values (:datasetid, :schema) on conflict (datasetid) do nothing
+
+-- name: schema_pinned
+select schema from pinned_schema where datasetid = :datasetid
+
+-- name: schema_unpin
+delete from pinned_schema where datasetid = :datasetid
 
 -- name: schemas_back
 select s.dataid, m.version, m.published,
@@ -1523,13 +1554,15 @@ from datastatus d left join status_change c
 where d.locktype = 'OUT' and d.status is distinct from c.after order by d.datasetid, d.dataid
 
 -- name: stints_between
-select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome, case when length(inputs) <= 4000 then inputs end as inputs
-from run where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since)
+select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome,
+       case when (select count(*) from run_input i where i.runid = r.runid) <= :most then inputs end as inputs
+from run_facts r where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since)
   and coalesce(outcome, '') <> 'GIVEN_BACK' order by runid desc limit :n
 
 -- name: stints_running
-select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome, case when length(inputs) <= 4000 then inputs end as inputs
-from run where status = 'RUNNING' order by runid + 0 desc limit :n
+select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome,
+       case when (select count(*) from run_input i where i.runid = r.runid) <= :most then inputs end as inputs
+from run_facts r where status = 'RUNNING' order by runid + 0 desc limit :n
 
 -- name: superseded_given
 select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
@@ -1647,10 +1680,6 @@ left join lateral (select * from event e where e.eventid = (
     select p.eventid from event p where p.datasetid = v.datasetid and p.dataid = v.dataid and p.epoch = v.version
       and p.kind in ('published', 'announced') order by p.eventid limit 1) offset 0) e on true
 where m.version is not null or e.eventid is not null
-
--- name: versions_of_history
-select datasetid, dataid, epoch as version, min(eventid) as eventid from event
-where kind in ('published', 'announced') group by datasetid, dataid, epoch order by datasetid, dataid, epoch
 
 -- name: versions_that_went_back
 select s.datasetid || ' ' || s.dataid || ' is READY with version ' || s.version || ', and ' || e.newest || ' was published' as what

@@ -5,6 +5,15 @@ from candidate order by jobid, dataid
 -- name: any_note
 select exists (select 1 from note) as any_note
 
+-- name: applied_job_drop
+delete from applied_job where project = :project and jobid = :jobid
+
+-- name: applied_job_put
+insert into applied_job (project, jobid) values (:project, :jobid)
+
+-- name: applied_jobs
+select jobid from applied_job where project = :project
+
 -- name: attempts_between
 select runid, jobid, dataid, status, owner, forced, started, ended, outcome, substr(detail, 1, 1000) as detail
 from run where runid > :floor and runid <= :last and coalesce(outcome, '') <> 'GIVEN_BACK' order by runid desc limit :n
@@ -17,9 +26,14 @@ order by runid desc limit :n
 -- name: attempts_unpublished_page
 select runid, jobid, dataid, epoch, started from run where runid > :after and status in ('FAILED', 'LOST') order by runid limit :n
 
--- name: broken_marks
-select substr(b.name, 8) as mark from meta b
-where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
+-- name: broken_job_drop
+delete from broken_job where jobid = :jobid
+
+-- name: broken_job_put
+insert into broken_job (jobid) values (:jobid) on conflict (jobid) do nothing
+
+-- name: broken_jobs
+select jobid from broken_job
 
 -- name: candidate_counts
 select jobid, state, count(*) as n from candidate group by jobid, state order by jobid, state
@@ -189,7 +203,7 @@ order by e.datasetid, e.dataid
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
+       n.at as next_at, n.kind as next_kind, n.before as next_before, v.epoch as version_then,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
 from (select value ->> 0 as datasetid, value ->> 1 as dataid, key as position from json_each(:chunks)) c
 left join event e on e.eventid = (
@@ -217,7 +231,7 @@ order by c.position
 
 -- name: chunks_unsettled
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, s.tries, s.sort_key, r.status as run_status, r.outcome, r.detail, r.owner,
-       r.started, r.lease_until, case when r.outcome = 'WRONG_DATA' then r.inputs end as inputs
+       r.started, r.lease_until
 from datastatus s left join run r on r.runid = s.runid
 where s.locktype = 'OUT' and s.status <> 'READY' and s.status in ('RUNNING', 'FAILED', 'RESUBMIT', 'HOLD', 'PENDING')
 order by s.status, s.datasetid, s.sort_key limit :n
@@ -267,9 +281,14 @@ from state s left join picked p on true left join candidate_facts f on f.jobid =
 
 -- name: claim_take
 delete from candidate where jobid = :jobid and dataid in (select value ->> 'dataid' from json_each(:takes));
-insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
-select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.value ->> 'inputs', now()
+insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, started)
+select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, now()
 from json_each(:takes) t;
+insert into run_input (runid, nth, datasetid, dataid, version)
+select r.runid, e.key + 1, e.value ->> 0, e.value ->> 1, e.value ->> 2
+from json_each(:takes) t
+cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
+cross join json_each(t.value, '$.inputs') e;
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
 select o.value, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.value ->> 'tries', t.value ->> 'sort_key', 1, now()
 from json_each(:takes) t
@@ -281,10 +300,10 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
-select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', r.epoch, coalesce(i.value ->> 2, 0), r.runid, 1, now()
+select i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', r.epoch, i.version, r.runid, 1, now()
 from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-cross join json_each(t.value ->> 'inputs') i
+cross join run_input i on i.runid = r.runid
 where true
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
@@ -302,8 +321,12 @@ cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.e
 
 -- name: claim_take_one
 delete from candidate where jobid = :jobid and dataid = :dataid;
-insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
-values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs, now());
+insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, started)
+values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, now());
+insert into run_input (runid, nth, datasetid, dataid, version)
+select r.runid, e.key + 1, e.value ->> 0, e.value ->> 1, e.value ->> 2
+from run r cross join json_each(:inputs) e
+where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch;
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
 select o.value, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1, now()
 from run r cross join json_each(:outputs) o
@@ -313,8 +336,8 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
-select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', :epoch, i.value ->> 2, r.runid, 1, now()
-from run r cross join json_each(:inputs) i
+select i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', :epoch, i.version, r.runid, 1, now()
+from run r cross join run_input i on i.runid = r.runid
 where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
@@ -355,6 +378,20 @@ select t.name as relation, c.name as "column" from sqlite_master t join pragma_t
 where t.type = 'table' and t.name not like 'sqlite_%'
 union all
 select name, '' from sqlite_master where type = 'view'
+
+-- name: contents_of_run
+select i.datasetid, m.fingerprint, i.dataid from run_input i
+cross join data_manifest m on m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version
+where i.runid = :runid and m.fingerprint is not null order by i.nth
+
+-- name: counter
+select n from counter where name = :name
+
+-- name: counter_add
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = counter.n + excluded.n
+
+-- name: counter_put
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = excluded.n
 
 -- name: current_given
 select s.datasetid, s.dataid, s.jobid, s.status, s.version, m.fingerprint, r.version is not null as is_recalled
@@ -434,7 +471,7 @@ cross join datastatus s on s.datasetid = o.value and s.dataid = :dataid and s.lo
                        and s.status = 'RUNNING' and s.epoch = :epoch and s.runid = :runid
 where exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :in_status, seal = seal + 1, modified = now()
-where (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
+where (datasetid, dataid) in (select i.datasetid, i.dataid from run_input i where i.runid = :runid)
   and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
   and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
@@ -457,8 +494,8 @@ cross join datastatus s on s.datasetid = o.value and s.dataid = t.value ->> 'dat
                        and s.status = 'RUNNING' and s.epoch = t.value ->> 'epoch' and s.runid = r.runid;
 update datastatus set status = :in_status, seal = seal + 1, modified = now()
 where (datasetid, dataid, jobid, locktype, runid) in (
-        select i.value ->> 0, i.value ->> 1, r.jobid, 'IN', r.runid
-        from json_each(:runs) t cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING' cross join json_each(t.value, '$.inputs') i)
+        select i.datasetid, i.dataid, r.jobid, 'IN', r.runid
+        from json_each(:runs) t cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING' cross join run_input i on i.runid = r.runid)
   and status = 'RUNNING';
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
        version = case when :out_status = 'READY' then epoch else version end,
@@ -549,7 +586,7 @@ where c.before is distinct from c.ended order by c.eventid
 
 -- name: give_back
 update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
-where :was_resubmit and (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
+where :was_resubmit and (datasetid, dataid) in (select i.datasetid, i.dataid from run_input i where i.runid = :runid)
   and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
   and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = 'RESUBMIT', runid = null, tries = max(tries - 1, 0), seal = seal + 1, modified = now()
@@ -557,11 +594,6 @@ where :was_resubmit and datasetid in (select value from json_each(:outputs)) and
   and status = 'RUNNING' and runid = :runid and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update run set status = 'REFUSED', ended = now(), lease_until = null, outcome = :outcome, detail = :detail
 where runid = :runid and status = 'RUNNING' returning runid
-
--- name: handed_over
-select r.runid, r.inputs, e.eventid
-from run r join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) e on e.runid = r.runid
-where not r.forced order by r.runid
 
 -- name: has_schema
 select exists (
@@ -655,23 +687,26 @@ from incident where incidentid < :before order by incidentid desc limit :n
 
 -- name: inputs_given
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
-       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body
-from (select value ->> 0 as runid, value ->> 1 as datasetid, value ->> 2 as dataid, value ->> 3 as version, key as position from json_each(:inputs)) i
+       m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body, m.runid as made_by
+from (select value ->> 0 as runid from json_each(:runids)) c
+cross join run_input i on i.runid = c.runid
 left join datastatus s on s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version
-order by i.position
+order by i.runid, i.nth
 
 -- name: inputs_now_given
-select s.datasetid, s.dataid, i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid
+select s.datasetid, s.dataid, i.datasetid as in_datasetid, i.dataid as in_dataid
 from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
-where i.type = 'array'
+cross join run_input i on i.runid = m.runid
 
 -- name: inputs_of_job
 select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
 where datasetid = :datasetid and dataid = :dataid and jobid = :jobid and locktype = 'IN'
+
+-- name: inputs_of_run
+select datasetid, dataid, version from run_input where runid = :runid order by nth
 
 -- name: is_in_use
 select exists (select 1 from job) or exists (select 1 from datastatus) or exists (select 1 from run) or exists (select 1 from event) as is_in_use
@@ -748,33 +783,30 @@ left join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid a
 order by s.sort_key desc, s.dataid desc
 
 -- name: links_from_given
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published,
        (select i.fingerprint from data_manifest i
         where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
 from json_each(:chunks) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
-select i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid, i.value ->> 2 as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
-        where f.datasetid = i.value ->> 0 and f.dataid = i.value ->> 1 and f.version = i.value ->> 2) as in_fingerprint
+        where f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version) as in_fingerprint
 from json_each(:versions) c
 cross join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = c.value ->> 2
-cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
-where i.type = 'array'
+cross join run_input i on i.runid = m.runid
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: links_of_versions
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null as in_fingerprint
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published, null as in_fingerprint
 from json_each(:versions) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
     and (f.datasetid, f.dataid, f.version) in (
         select k.datasetid, k.dataid, k.version from made_from k
-        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2
-        order by k.datasetid desc, k.dataid desc, k.version desc limit :n)
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2 and k.runid <= :last
+        order by k.runid desc, k.datasetid desc limit :n)
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: locations_absolute_page
@@ -833,9 +865,7 @@ from data_manifest where datasetid = :datasetid and dataid = :dataid and version
 -- name: manifest_put
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body, now())
-on conflict (datasetid, dataid, version) do nothing;
-insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i.value ->> 0, i.value ->> 1, i.value ->> 2, :datasetid, :dataid, :version from json_each(:body, '$.inputs') i
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: manifests_newest
 select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, body, published
@@ -852,10 +882,7 @@ select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.v
        m.value ->> 'fingerprint', m.value ->> 'passed', m.value ->> 'body', now()
 from json_each(:manifests) m
 where true
-on conflict (datasetid, dataid, version) do nothing;
-insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i.value ->> 0, i.value ->> 1, i.value ->> 2, m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version'
-from json_each(:manifests) m cross join json_each(m.value ->> 'body', '$.inputs') i
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: may_define
 select true as may
@@ -939,21 +966,11 @@ from message where incidentid = :incidentid order by messageid
 select messageid, incidentid, target, what, number, state, chunks, not_before, lease_until, tries, problem, who, written, ended
 from message where ended is null order by target, messageid limit :n
 
--- name: meta_add
-insert into meta (name, value) values (:name, :n)
-on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
-
--- name: meta_drop
-delete from meta where name = :name
-
 -- name: meta_get
 select value from meta where name = :name
 
 -- name: meta_put
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
-
--- name: meta_put_once
-insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
 
 -- name: migration_put
 insert into migration (number, name, checksum, applied) values (:number, :name, :checksum, now())
@@ -1101,6 +1118,16 @@ cross join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and
 -- name: readings_mark
 update datastatus set seal = -1 where datasetid = :datasetid and locktype = 'IN'
 
+-- name: reads_of_nothing_published
+select 'run ' || r.runid || ' was given ' || i.datasetid || ' ' || i.dataid || ' version ' || i.version as what
+from run r
+join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) c on c.runid = r.runid
+join run_input i on i.runid = r.runid and i.version <> 0
+where not r.forced
+  and not exists (select 1 from event e where e.datasetid = i.datasetid and e.dataid = i.dataid and e.epoch = i.version
+                  and e.kind in ('published', 'announced') and e.eventid <= c.eventid)
+order by r.runid, i.nth
+
 -- name: reads_of_pairs
 select p.jobid, p.dataid, s.status from (select value ->> 0 as jobid, value ->> 1 as dataid, value ->> 2 as in_datasetid, value ->> 3 as in_dataid from json_each(:reads)) p
 cross join datastatus s on s.datasetid = p.in_datasetid and s.dataid = p.in_dataid and s.jobid = p.jobid and s.locktype = 'IN'
@@ -1191,7 +1218,8 @@ select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
 from json_each(:chunks) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
 cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
-cross join datastatus s on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
+cross join datastatus s indexed by one_out_row_per_chunk
+    on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 order by 1, 2
 
@@ -1240,7 +1268,7 @@ update run set log = l.log from (select value ->> 0 as runid, value ->> 1 as log
 
 -- name: run_row
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid = :runid
+from run_facts where runid = :runid
 
 -- name: running_counts
 select jobid, pool, count(*) as n, sum(case when lease_until < lease_now() then 1 else 0 end) as expired
@@ -1250,7 +1278,7 @@ from run where status = 'RUNNING' group by jobid, pool
 select runid from run where status = 'RUNNING'
 
 -- name: runs_expired
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
@@ -1258,34 +1286,34 @@ from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r
 
 -- name: runs_failed_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
+from run_facts where runid < :before and runid > :floor and status not in ('READY', 'RUNNING') and coalesce(outcome, '') <> 'GIVEN_BACK'
 order by runid desc limit :n
 
 -- name: runs_of_dataid
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid = :jobid and dataid = :dataid order by epoch desc
+from run_facts where jobid = :jobid and dataid = :dataid order by epoch desc
 
 -- name: runs_of_job_at
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
+from run_facts where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
 order by runid desc limit :n
 
 -- name: runs_of_job_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid in (select r.runid from run r where r.jobid = :jobid and r.runid < :before order by r.runid desc limit :n)
+from run_facts where runid in (select r.runid from run r where r.jobid = :jobid and r.runid < :before order by r.runid desc limit :n)
 order by runid desc
 
 -- name: runs_of_job_recent
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
+from run_facts where jobid || '' = :jobid and runid < :before and runid > :floor order by runid desc limit :n
 
 -- name: runs_over
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where status = 'RUNNING' and lease_until < lease_now() order by runid
+from run_facts where status = 'RUNNING' and lease_until < lease_now() order by runid
 
 -- name: runs_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where runid < :before order by runid desc limit :n
+from run_facts where runid < :before order by runid desc limit :n
 
 -- name: runs_remarked
 select s.datasetid, s.dataid, s.sort_key, r.detail as remark
@@ -1297,7 +1325,7 @@ order by r.runid desc limit :n
 
 -- name: runs_running
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
-from run where status = 'RUNNING' order by runid + 0
+from run_facts where status = 'RUNNING' order by runid + 0
 
 -- name: runs_took_given
 select t.jobid, t.seconds from (
@@ -1333,11 +1361,20 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
 
 -- name: same_content_from
 select m.datasetid, m.dataid, m.version from data_manifest i
-join made_from f on f.in_datasetid = i.datasetid and f.in_dataid = i.dataid and f.in_version = i.version
-join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+join run_input f on f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version
+join data_manifest m on m.runid = f.runid
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
-where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and f.datasetid = :datasetid and f.dataid <> :dataid
+where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and m.datasetid = :datasetid and m.dataid <> :dataid
   and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
+
+-- name: schema_pin
+insert into pinned_schema (datasetid, schema) values (:datasetid, :schema) on conflict (datasetid) do nothing
+
+-- name: schema_pinned
+select schema from pinned_schema where datasetid = :datasetid
+
+-- name: schema_unpin
+delete from pinned_schema where datasetid = :datasetid
 
 -- name: schemas_back
 select s.dataid, m.version, m.published,
@@ -1428,13 +1465,15 @@ from datastatus d left join status_change c
 where d.locktype = 'OUT' and d.status is distinct from c.after order by d.datasetid, d.dataid
 
 -- name: stints_between
-select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome, case when length(inputs) <= 4000 then inputs end as inputs
-from run where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since)
+select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome,
+       case when (select count(*) from run_input i where i.runid = r.runid) <= :most then inputs end as inputs
+from run_facts r where runid > :floor and runid <= :last and started < :until and (ended is null or ended >= :since)
   and coalesce(outcome, '') <> 'GIVEN_BACK' order by runid desc limit :n
 
 -- name: stints_running
-select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome, case when length(inputs) <= 4000 then inputs end as inputs
-from run where status = 'RUNNING' order by runid + 0 desc limit :n
+select runid, jobid, dataid, epoch, status, pool, owner, started, ended, outcome,
+       case when (select count(*) from run_input i where i.runid = r.runid) <= :most then inputs end as inputs
+from run_facts r where status = 'RUNNING' order by runid + 0 desc limit :n
 
 -- name: superseded_given
 select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
@@ -1545,10 +1584,6 @@ left join event e on e.eventid = (
     select p.eventid from event p where p.datasetid = v.datasetid and p.dataid = v.dataid and p.epoch = v.version
       and p.kind in ('published', 'announced') order by p.eventid limit 1)
 where m.version is not null or e.eventid is not null
-
--- name: versions_of_history
-select datasetid, dataid, epoch as version, min(eventid) as eventid from event
-where kind in ('published', 'announced') group by datasetid, dataid, epoch order by datasetid, dataid, epoch
 
 -- name: versions_that_went_back
 select s.datasetid || ' ' || s.dataid || ' is READY with version ' || s.version || ', and ' || e.newest || ' was published' as what

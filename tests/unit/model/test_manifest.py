@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opendataflow.errors import BadDefinition
-from opendataflow.model.decision.manifest import CheckResult, Consumed, Manifest, ManifestFile
+from opendataflow.model.decision.manifest import CheckResult, Manifest, ManifestFile
 
 
 def manifests() -> st.SearchStrategy[Manifest]:
@@ -21,7 +21,6 @@ def manifests() -> st.SearchStrategy[Manifest]:
         schema=st.text(),
         fingerprint=text.filter(lambda value: value != ""),
         checks=st.lists(st.fixed_dictionaries({"kind": st.text(), "passed": st.booleans()})).map(tuple),
-        inputs=st.lists(st.tuples(st.text(), st.text(), st.integers(1))).map(tuple),
         extra=st.dictionaries(st.text(), st.integers()),
     )
 
@@ -40,11 +39,9 @@ def test_zero_rows_are_a_fact_and_not_an_absence():
     assert Manifest(rows=0, bytes=0).to_data() == {"rows": 0, "bytes": 0}
 
 
-def test_files_and_inputs_have_names_for_their_parts():
-    manifest = Manifest.from_data({"files": [["a.csv", 10]], "inputs": [["raw", "2013-01-01", 3]]})
+def test_files_have_names_for_their_parts():
+    manifest = Manifest.from_data({"files": [["a.csv", 10]]})
     assert manifest.files == (ManifestFile("a.csv", 10, None, None),)
-    assert manifest.inputs == (Consumed("raw", "2013-01-01", 3),)
-    assert manifest.inputs[0].version == 3
 
 
 def test_what_is_unknown_is_kept():

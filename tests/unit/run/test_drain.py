@@ -20,6 +20,7 @@ from opendataflow.run import drain as drain_module
 from opendataflow.run.drain import Drain
 from opendataflow.run.records import Batch, Result
 from opendataflow.store import Claim
+from opendataflow.store.drivers.base import Unreadable
 
 NUMBERS = [str(number) for number in range(1, 13)]
 
@@ -137,31 +138,39 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
     assert len(store.views.next_dataids("make", 100)) >= 8
 
 
-UNREADABLE = (
-    "insert into run (jobid, dataid, epoch, owner, status, inputs, lease, lease_until) "
-    "values ('make', '1', 99, 'x', 'RUNNING', '{bad', 1, 1)"
-)
+@pytest.fixture
+def unreadable(store: Store, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is set, a claim finds a row that somebody wrote wrongly."""
+    is_unreadable, claim = threading.Event(), store.claim
+
+    def claim_or_fail(*args: Any, **options: Any) -> list[Claim]:
+        if is_unreadable.is_set():
+            raise Unreadable("malformed JSON")
+        return claim(*args, **options)
+
+    monkeypatch.setattr(store, "claim", claim_or_fail)
+    is_unreadable.set()
+    return is_unreadable
 
 
-def test_a_job_with_a_row_that_cannot_be_read_is_left_out(store: Store) -> None:
+def test_a_job_with_a_row_that_cannot_be_read_is_left_out(store: Store, unreadable: threading.Event) -> None:
     store.announce("raw", NUMBERS)
-    store.dml(UNREADABLE)
     drain = Drain(store, Played(store), ("make",), workers=2)  # type: ignore[arg-type]
     drain.run()
     assert [*drain.drained.left_out] == ["make"]
-    store.dml("delete from run where epoch = 99")
 
 
-def test_who_follows_takes_a_job_up_again_once_somebody_mended_its_row(store: Store) -> None:
+def test_who_follows_takes_a_job_up_again_once_somebody_mended_its_row(
+    store: Store, unreadable: threading.Event
+) -> None:
     store.announce("raw", NUMBERS)
-    store.dml(UNREADABLE)
     worker = Played(store)
     drain = Drain(store, worker, ("make",), workers=2, follow=True)  # type: ignore[arg-type]
 
     def mend() -> None:
         while not worker.said:
             worker.cancelled.wait(0.01)
-        store.dml("delete from run where epoch = 99")
+        unreadable.clear()
         while store.views.status_counts().get("product") != {"READY": 12}:
             worker.cancelled.wait(0.01)
         drain._end()

@@ -15,7 +15,6 @@ from ...model import (
     RUNNING,
     TODAY,
     WAITING,
-    Consumed,
     Input,
     Job,
     latest_bound,
@@ -25,7 +24,6 @@ from ...model import (
 )
 from ...store import OUTSIDE as BY_OUTSIDE
 from ...store import Store
-from ...store.records import consumed
 from ...store.views import UnfinishedChunk
 from ..absent import last_due, refused_chunks
 from ..axis import LAST_KEY
@@ -112,9 +110,8 @@ class _Builder:
                 node.state, node.blocked, node.outcome = FAILED, BadDefinition.name, BadDefinition.name
                 node.detail = broken.message
         elif node.state in (FAILED, DEFERRED) and node.outcome == WrongData.name:
-            read = self._read(last)
-            node.fetches = read is not None and not self.store.views.knows_content(read)
-            if not node.fetches and not self._may_be_right(last, read):
+            node.fetches = not self.store.views.knows_content(last.runid)
+            if not node.fetches and not self._may_be_right(last):
                 node.blocked = node.blocked or WrongData.name
         elif node.state == FAILED and node.outcome in (UntrustedDefinition.name, BadDefinition.name):
             node.blocked = node.blocked or node.outcome
@@ -131,18 +128,11 @@ class _Builder:
             node.state, node.is_expired = DEFERRED if again else FAILED, True
             node.outcome, node.detail = LeaseLost.name, f"the lease of {row.owner} ran out"
 
-    def _read(self, row: UnfinishedChunk) -> tuple[Consumed, ...] | None:
-        """What a run read; None where the record of it was changed by SQL and is not readable."""
-        try:
-            return consumed(row.inputs or "[]", row.runid or 0)
-        except BadDefinition:
-            return None
-
-    def _may_be_right(self, row: UnfinishedChunk, read: Sequence[Consumed] | None) -> bool:
+    def _may_be_right(self, row: UnfinishedChunk) -> bool:
         """Whether data that was wrong may come out right: repeats are allowed by now, or what was read is another version."""
         if self.catalogue.datasets[row.datasetid].options.get("repeats"):
             return True
-        versions = {item[:2]: item.version for item in read or ()}
+        versions = {item[:2]: item.version for item in self.store.views.inputs_of(row.runid)}
         current = self.store.views.current(versions)
         return any(
             chunk not in current or current[chunk].status != READY or current[chunk].version != version

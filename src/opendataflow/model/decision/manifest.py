@@ -87,13 +87,11 @@ class Manifest:
     span_upper: str | None = None
     fingerprint: str | None = None
     checks: tuple[CheckResult, ...] = field(default=(), hash=False)
-    inputs: tuple[Consumed, ...] = ()
     spark_app: str = ""
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "files", tuple([_row(ManifestFile, file) for file in self.files]))
-        object.__setattr__(self, "inputs", tuple([_row(Consumed, item) for item in self.inputs]))
+        object.__setattr__(self, "files", tuple(map(_file, self.files)))
         object.__setattr__(self, "checks", tuple(map(_check_result, self.checks)))
         object.__setattr__(self, "extra", plain_table(self.extra, "manifest.extra"))
 
@@ -126,7 +124,7 @@ class Manifest:
             value = getattr(self, name)
             if not value and (value is None or value in ("", (), {})):
                 continue
-            if name in ("files", "inputs"):
+            if name == "files":
                 value = [list(row) for row in value]
             elif name == "checks":
                 value = [result.to_data() for result in value]
@@ -143,8 +141,7 @@ class Manifest:
         for name, value in known.items():
             if not isinstance(value, _SHAPES[name]):
                 raise BadDefinition(f"{where}: {name} cannot be {shown(value)}")
-        for name, shape in (("files", ManifestFile), ("inputs", Consumed)):
-            known[name] = rows_from_data(shape, known.get(name, []), f"{where}.{name}")
+        known["files"] = tuple(_file(row, f"{where}.files") for row in known.get("files", []))
         known["checks"] = tuple(CheckResult.from_data(row, f"{where}.checks") for row in known.get("checks", []))
         known["extra"] = {**table, **known.get("extra", {})}
         return cls(**known)
@@ -168,37 +165,27 @@ def _check_result(given: CheckResult | Mapping[str, object]) -> CheckResult:
     return CheckResult.from_data(given.to_data() if isinstance(given, CheckResult) else given)
 
 
-def rows_from_data(shape: Any, rows: object, where: str) -> tuple[Any, ...]:
-    """Stored lists of files or consumed chunks: a list of lists with the values of each."""
-    if not isinstance(rows, list):
-        raise BadDefinition(f"{where} is not a list: {shown(rows)}")
-    return tuple(_row(shape, row, where) for row in rows)
-
-
 def _form(fingerprint: str) -> str:
     """How a fingerprint was computed: `odf2` from rows, `bytes` from files."""
     return fingerprint.partition(":")[0] if ":" in fingerprint else ""
 
 
-def _row(shape: Any, row: object, where: str = "manifest") -> Any:
+def _file(row: object, where: str = "manifest") -> ManifestFile:
     try:
-        record = shape(*row)  # type: ignore[misc]
+        file = ManifestFile(*row)  # type: ignore[misc]
     except TypeError:
-        record = None
-    if record is None or not all(map(isinstance, record, _ROWS[shape])):
-        raise BadDefinition(f"{where}: {shown(row)} is not {', '.join(shape._fields)}")
-    return record
+        file = None
+    if file is None or not all(map(isinstance, file, _FILE)):
+        raise BadDefinition(f"{where}: {shown(row)} is not {', '.join(ManifestFile._fields)}")
+    return file
 
 
 # The JSON types of each field.
-_ROWS: dict[Any, tuple[Any, ...]] = {
-    ManifestFile: (str, int, int | float | None, str | None),
-    Consumed: (str, str, int),
-}
+_FILE: tuple[Any, ...] = (str, int, int | float | None, str | None)
 _SHAPES: dict[str, Any] = {
     **dict.fromkeys(("location", "format", "schema", "spark_app"), str),
     **dict.fromkeys(("bytes", "rows"), int | None),
     **dict.fromkeys(("span_lower", "span_upper", "fingerprint"), str | None),
-    **dict.fromkeys(("files", "checks", "inputs"), list),
+    **dict.fromkeys(("files", "checks"), list),
     "extra": dict,
 }

@@ -169,7 +169,7 @@ def _outputs(tx: Transaction, job: Job, dataid: str, rank: int, forced: bool) ->
 
 
 def _consumed(facts: Facts) -> tuple[Consumed, ...]:
-    return tuple(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs)
+    return tuple(dict.fromkeys(Consumed(item.datasetid, item.dataid, item.version or 0) for item in facts.inputs))
 
 
 def are_runs(tx: Transaction, claims: Iterable[Claim], status: str | None = None) -> bool:

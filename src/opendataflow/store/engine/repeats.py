@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...errors import WrongData
-from ...model import Consumed, Dataset, Manifest
+from ...model import Dataset, Manifest
 from ..drivers.base import Transaction
-from ..records import ReadRow, link
+from ..records import link
 from ..rows import compact
 from ..version_records import VersionId
 
@@ -28,12 +28,12 @@ class Repeat(WrongData):
 
 
 class Product(NamedTuple):
-    """A chunk that a run produced: its content and its inputs."""
+    """A chunk with its content, and the run that produced it, if any."""
 
     datasetid: str
     dataid: str
     fingerprint: str
-    inputs: Sequence[Consumed]
+    runid: int | None
 
 
 class Repeated(NamedTuple):
@@ -54,11 +54,11 @@ def repeated(
     if stored is None and not together:
         return None
     first = stored or together[0].dataid
-    contents = known_contents(tx.fetch, product.inputs)
+    contents = known_contents(tx.fetch, product.runid)
     if dataset.options.get("repeats") is False or not contents:
         return Repeated(first, True)
     for other in together:
-        if known_contents(tx.fetch, other.inputs).keys() == contents.keys():
+        if known_contents(tx.fetch, other.runid).keys() == contents.keys():
             return Repeated(other.dataid, True)
     # Start from an input with the same dataid: fewer chunks are made from it than from inputs that all share.
     (in_datasetid, in_fingerprint) = min(contents, key=lambda content: (contents[content] != product.dataid, content))
@@ -72,22 +72,31 @@ def repeated(
     return Repeated(first, False)
 
 
-def wrong_repeat_of(tx: Transaction, dataset: Dataset | None, dataid: str, manifest: Manifest | None) -> str | None:
-    """The chunk with the same content as a published version, if that makes the version wrong."""
+def wrong_repeat_of(
+    tx: Transaction, dataset: Dataset | None, dataid: str, manifest: Manifest | None, runid: int | None
+) -> str | None:
+    """The chunk with the same content as a version that a run published, if that makes the version wrong."""
     if dataset is None or manifest is None or manifest.fingerprint is None:
         return None
-    found = repeated(tx, dataset, Product(dataset.datasetid, dataid, manifest.fingerprint, manifest.inputs))
+    found = repeated(tx, dataset, Product(dataset.datasetid, dataid, manifest.fingerprint, runid))
     return found.dataid if found is not None and found.is_wrong else None
 
 
-def known_contents(fetch: Callable[..., list[ReadRow]], inputs: Sequence[Consumed]) -> dict[tuple[str, str], str]:
-    """The known contents of these inputs, each with the dataid that has it; `fetch` runs a query.
+class InputContent(NamedTuple):
+    """The content of an input, and the chunk that has it."""
+
+    datasetid: str
+    fingerprint: str
+    dataid: str
+
+
+def known_contents(fetch: Callable[..., list[InputContent]], runid: int | None) -> dict[tuple[str, str], str]:
+    """The known contents of what a run read, each with the dataid that has it; `fetch` runs a query.
 
     A product without known inputs counts as a delivery: its inputs may have other content now.
     """
-    given = compact([(0, *item) for item in inputs])
-    rows = fetch(ReadRow._make, "inputs_given", inputs=given) if inputs else []
-    return {(row.datasetid, row.fingerprint): row.dataid for row in rows if row.fingerprint}
+    rows = fetch(InputContent._make, "contents_of_run", runid=runid)
+    return {(row.datasetid, row.fingerprint): row.dataid for row in rows}
 
 
 def refuse_repeat(

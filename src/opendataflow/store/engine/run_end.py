@@ -52,7 +52,7 @@ def commit(
             manifest = given.get(datasetid, _NOTHING)
             chunk = (datasetid, claim.dataid)
             chunks.append(chunk)
-            manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest, inputs=claim.inputs))
+            manifests.append(manifest_data(chunk, claim.epoch, claim.jobid, claim.runid, manifest))
     if len(manifests) == 1:
         tx.run("manifest_put", **manifests[0])
     else:
@@ -86,7 +86,7 @@ def _with_repeats(
         for datasetid in claim.outputs:
             manifest, dataset = given.get(datasetid, _NOTHING), catalogue.datasets.get(datasetid)
             if manifest.fingerprint and manifest.rows != 0 and dataset and not dataset.options.get("repeats"):
-                product = Product(datasetid, claim.dataid, manifest.fingerprint, claim.inputs)
+                product = Product(datasetid, claim.dataid, manifest.fingerprint, claim.runid)
                 products.append((product, dataset, index))
     if not products:
         return done, None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import BadTransition, LeaseLost, Locked
-from ...model import HOLD, IN, OUT, PENDING, READY, RESUBMIT, RUNNING, Catalogue, Consumed, Job, ReadFact, sort_key
+from ...model import HOLD, IN, OUT, PENDING, READY, RESUBMIT, RUNNING, Catalogue, Job, ReadFact, sort_key
 from ...model.decision.transitions import BACK, GONE, VERBS
 from .. import records
 from ..drivers.base import Retry, Transaction
@@ -138,6 +138,7 @@ def transition(
             put.append(_out_row(catalogue, change, jobid))
         before = now[chunk].status if chunk in now else change.before  # continues after the event of the lost run
         why, epoch = change.why or act.why, row.epoch if row else None
+        epoch = epoch if change.version is None else change.version
         events.append(EventRow(kind, *chunk, jobid, before, change.after, act.who, why, epoch))
     _put(tx, put)
     remove(tx, [*gone, *also_removed])
@@ -222,7 +223,6 @@ class EndedRun(NamedTuple):
     dataid: str
     epoch: int
     owner: str | None
-    inputs: Sequence[Consumed]
     outputs: Sequence[str]
     detail: str | None
     exit_code: int | None
@@ -237,8 +237,7 @@ def begin(tx: Transaction, job: Job, takes: Sequence[CandidateToTake], **run: An
     values = {"jobid": job.jobid, "pool": job.pool, "outputs": compact(job.outputs), **run}
     if len(takes) == 1:
         (one,) = takes
-        inputs = compact(list(dict.fromkeys(one.inputs)))
-        rows = tx.fetch(TakenRun._make, "claim_take_one", **one._asdict() | values | {"inputs": inputs})
+        rows = tx.fetch(TakenRun._make, "claim_take_one", **one._asdict() | values | {"inputs": compact(one.inputs)})
     else:
         rows = tx.fetch(TakenRun._make, "claim_take", takes=as_objects(takes), **values)
     return {row.dataid: row for row in rows}
@@ -257,7 +256,6 @@ def ending(
 
 def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], ended: Ending) -> Callable[[], set[str]]:
     """End a run; the returned function reads the outputs that it still held."""
-    inputs: str | Sequence[Consumed] = run.inputs
     held = tx.send(
         "end_run",
         runid=run.runid,
@@ -265,7 +263,6 @@ def end(tx: Transaction, run: Claim | Run | Expired, outputs: Sequence[str], end
         dataid=run.dataid,
         epoch=run.epoch,
         owner=run.owner,
-        inputs=inputs if isinstance(inputs, str) else compact(inputs),
         outputs=compact(outputs),
         **ended._asdict(),
     )
@@ -279,10 +276,7 @@ def publish(tx: Transaction, done: Sequence[tuple[Claim, str | None, int | None]
         ((only, detail, exit_code),) = done
         held = end(tx, only, only.outputs, published._replace(detail=detail, exit_code=exit_code))
         return lambda: {only.runid: len(held())}
-    runs = [
-        EndedRun(*claim[:4], claim.owner, claim.inputs, claim.outputs, detail, exit_code)
-        for claim, detail, exit_code in done
-    ]
+    runs = [EndedRun(*claim[:4], claim.owner, claim.outputs, detail, exit_code) for claim, detail, exit_code in done]
     runids = tx.send("end_runs", runs=as_objects(runs), **published._asdict())
     return lambda: Counter(runid for (runid,) in runids())
 
@@ -334,7 +328,6 @@ def undo(
         runid=claim.runid,
         jobid=claim.jobid,
         dataid=claim.dataid,
-        inputs=compact(claim.inputs),
         outputs=compact(claim.outputs),
         was_resubmit=claim.was_resubmit or bool(before),
         outcome=outcome,

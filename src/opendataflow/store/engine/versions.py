@@ -143,7 +143,7 @@ def _check_version(tx: Transaction, catalogue: Catalogue, current: ChunkRow, ver
     if (
         published.manifest.fingerprint
         and not repeats_allowed
-        and wrong_repeat_of(tx, dataset, dataid, published.manifest)
+        and wrong_repeat_of(tx, dataset, dataid, published.manifest, published.runid)
     ):
         refuse_repeat(tx, datasetid, dataid, published.manifest.fingerprint, {})
 

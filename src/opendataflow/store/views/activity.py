@@ -15,6 +15,7 @@ from .counts import NameCount
 from .view import View
 
 _RECENT_RUNS = 20_000
+_MOST_INPUTS = 100  # of one attempt
 
 
 class Attempted(NamedTuple):
@@ -132,12 +133,12 @@ class ActivityViews(View):
 
     def stints_between(self, since: datetime, until: datetime, *, floor: int, last: int, n: int) -> list[RunSpan]:
         """Attempts that ran between two moments, with a runid after `floor` and up to `last`."""
-        page: dict[str, Any] = {"floor": floor, "last": last, "n": n}
+        page: dict[str, Any] = {"floor": floor, "last": last, "n": n, "most": _MOST_INPUTS}
         return self._fetch(stint, "stints_between", since=stamp(since), until=stamp(until), **page)
 
     def stints_running(self, n: int) -> list[RunSpan]:
         """The attempts that run now."""
-        return self._fetch(stint, "stints_running", n=n)
+        return self._fetch(stint, "stints_running", n=n, most=_MOST_INPUTS)
 
     def published_given(self, versions: Iterable[Consumed]) -> dict[Consumed, datetime]:
         """When these versions were published, as far as known."""
@@ -163,7 +164,7 @@ class ActivityViews(View):
 def stint(row: Row) -> RunSpan:
     """A row of stints_between or stints_running."""
     raw: Any = RunSpan._make(row)
-    inputs = None if raw.inputs is None else records.consumed(raw.inputs, raw.runid)
+    inputs = None if raw.inputs is None else records.consumed(raw.inputs)
     result: RunSpan = raw._replace(started=records.moment(raw.started), ended=records.moment(raw.ended), inputs=inputs)
     return result
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from ...model import IGNORE
+from ...model import IGNORE, Consumed
 from .. import records, version_records
 from ..drivers.base import Transaction
 from ..engine.inputs import ChunkId
@@ -31,6 +31,7 @@ class PublishedBy(NamedTuple):
 
 
 MOST_STALE = 100_000
+_LAST_RUN = 2**62
 
 
 class LineageViews(View):
@@ -46,6 +47,10 @@ class LineageViews(View):
         keys = compact(list(versions))
         return self._fetch(records.link, "links_into_given", versions=keys) if keys != "[]" else []
 
+    def inputs_of(self, runid: int | None) -> tuple[Consumed, ...]:
+        """The versions that a run read, which the versions that it published were made from."""
+        return tuple(self._fetch(Consumed._make, "inputs_of_run", runid=runid))
+
     def inputs_now(self, chunks: Iterable[ChunkId]) -> list[InputNow]:
         """The chunks that the current versions of these chunks were made from, one hop upstream."""
         keys = compact(list(chunks))
@@ -57,10 +62,13 @@ class LineageViews(View):
         rows = self._fetch(records.current, "current_given", chunks=keys) if keys != "[]" else []
         return {(row.datasetid, row.dataid): row for row in rows}
 
-    def made_of(self, versions: Iterable[VersionId], n: int) -> list[LineageLink]:
-        """The versions made from exactly these versions, one hop downstream; at most n of each, with the last dataids."""
+    def made_of(self, versions: Iterable[VersionId], n: int, last: int = _LAST_RUN) -> list[LineageLink]:
+        """The versions made from exactly these versions, one hop downstream.
+
+        At most n of each: those of the last runs up to run `last`.
+        """
         keys = compact(list(versions))
-        return self._fetch(records.link, "links_of_versions", versions=keys, n=n) if keys != "[]" else []
+        return self._fetch(records.link, "links_of_versions", versions=keys, n=n, last=last) if keys != "[]" else []
 
     def made(self, versions: Iterable[VersionId]) -> dict[VersionId, PublishedBy]:
         """Who made these versions and when; unknown versions are left out."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from ...model import Consumed
 from .. import records
 from ..engine.inputs import ChunkId
 from ..engine.repeats import known_contents
@@ -18,7 +17,7 @@ _MOST = 100_000
 
 
 class UnfinishedChunk(NamedTuple):
-    """A chunk that is not READY, with the outcome of its last run; inputs are those of a run that found wrong data."""
+    """A chunk that is not READY, with the outcome of its last run."""
 
     datasetid: str
     dataid: str
@@ -34,7 +33,6 @@ class UnfinishedChunk(NamedTuple):
     owner: str | None
     started: datetime | None
     lease_until: float | None
-    inputs: str | None
 
 
 class Postponed(NamedTuple):
@@ -70,9 +68,9 @@ class RecoveryViews(View):
         keys = compact(list(jobids))
         return self._fetch(RunDuration._make, "runs_took_given", jobs=keys, look_back=look_back, n=n)
 
-    def knows_content(self, inputs: Sequence[Consumed]) -> bool:
-        """Whether the content of any of these inputs is known."""
-        return bool(known_contents(self._fetch, inputs))
+    def knows_content(self, runid: int | None) -> bool:
+        """Whether the content of anything that a run read is known."""
+        return bool(known_contents(self._fetch, runid))
 
     def last_words(self, chunks: Sequence[ChunkId]) -> dict[ChunkId, Event]:
         """The last event of each of these chunks."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...model import Catalogue
 from ..drivers.base import Transaction
 from ..engine import candidates, folding, run_end
-from ..records import consumed
 from ..rows import Expired
 
 
@@ -17,23 +15,6 @@ class Breach(NamedTuple):
 
     promise: str
     what: str
-
-
-class ChunkVersion(NamedTuple):
-    """A published version of a chunk."""
-
-    datasetid: str
-    dataid: str
-    version: int
-    eventid: int
-
-
-class RunInputs(NamedTuple):
-    """The inputs of a run: the event of its claim, and the versions it may read."""
-
-    runid: int
-    inputs: str
-    eventid: int
 
 
 class DerivedCandidate(NamedTuple):
@@ -71,6 +52,7 @@ _ROWS = {
     "epochs_that_shrink": GROWING,
     "runs_without_one_end": ONE_END,
     "history_without_a_run": ONE_END,
+    "reads_of_nothing_published": ONLY_PUBLISHED,
     "versions_that_went_back": STAYS,
     "chunks_that_vanished": STAYS,
     "gaps_in_history": UNBROKEN,
@@ -87,7 +69,6 @@ def breaches(tx: Transaction, catalogue: Catalogue) -> list[Breach]:
     found = [Breach(SWEPT, f"run {row.runid} of {row.jobid} {row.dataid}") for row in _expired(tx)]
     for query, promise in _ROWS.items():
         found += [Breach(promise, what) for what in tx.values(query)]
-    found += _unpublished(tx)
     before = _candidates(tx)
     for jobid in catalogue.jobs:
         candidates.rebuild(tx, catalogue, jobid)
@@ -101,15 +82,6 @@ def breaches(tx: Transaction, catalogue: Catalogue) -> list[Breach]:
 
 def _expired(tx: Transaction) -> list[Expired]:
     return tx.fetch(Expired._make, "runs_expired", n=1000)
-
-
-def _unpublished(tx: Transaction) -> Iterator[Breach]:
-    published = {row[:3]: row.eventid for row in tx.fetch(ChunkVersion._make, "versions_of_history")}
-    for run in tx.fetch(RunInputs._make, "handed_over"):
-        for datasetid, dataid, version in consumed(run.inputs, run.runid):
-            at = published.get((datasetid, dataid, version))
-            if version and (at is None or at > run.eventid):  # READY set by SQL has no version
-                yield Breach(ONLY_PUBLISHED, f"run {run.runid} was given {datasetid} {dataid} version {version}")
 
 
 def _candidates(tx: Transaction) -> dict[tuple[str, str], DerivedCandidate]:

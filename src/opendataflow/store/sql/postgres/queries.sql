@@ -7,13 +7,18 @@
 -- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
 -- PostgreSQL: one statement is one round trip; its parts pass rows on by RETURNING.
 with t as materialized (
-    select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, receipt text, inputs text)
+    select * from json_to_recordset(:takes::json) as t (dataid text, epoch bigint, sort_key text, tries integer, receipt text, inputs json)
 ), gone as (
     delete from candidate where jobid = :jobid and dataid = any (array(select t.dataid from t))
 ), r as (
-    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs)
-    select :jobid, t.dataid, t.epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.inputs from t
+    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced)
+    select :jobid, t.dataid, t.epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced from t
     returning runid, dataid, epoch
+), reads as (
+    insert into run_input (runid, nth, datasetid, dataid, version)
+    select r.runid, i.nth, i.value ->> 0, i.value ->> 1, (i.value ->> 2)::bigint
+    from t join r on r.dataid = t.dataid cross join lateral json_array_elements(t.inputs) with ordinality i (value, nth)
+    returning runid, datasetid, dataid, version
 ), outs as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
     select o.datasetid, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.tries, t.sort_key, 1
@@ -25,9 +30,9 @@ with t as materialized (
     returning runid, datasetid, held
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
-    select distinct on (i ->> 0, i ->> 1) i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', r.epoch, coalesce((i ->> 2)::bigint, 0), r.runid, 1
-    from t join r on r.dataid = t.dataid cross join lateral json_array_elements(t.inputs::json) i
-    order by i ->> 0, i ->> 1, r.runid desc
+    select distinct on (i.datasetid, i.dataid) i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', r.epoch, i.version, r.runid, 1
+    from reads i join r on r.runid = i.runid
+    order by i.datasetid, i.dataid, r.runid desc
     on conflict (datasetid, dataid, jobid, locktype) do update set
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
@@ -43,9 +48,14 @@ select r.runid, r.dataid, r.epoch, (select count(*) from outs where outs.runid =
 with gone as (
     delete from candidate where jobid = :jobid and dataid = :dataid
 ), r as (
-    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs)
-    values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs)
+    insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced)
+    values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced)
     returning runid, dataid, epoch
+), reads as (
+    insert into run_input (runid, nth, datasetid, dataid, version)
+    select r.runid, i.nth, i.value ->> 0, i.value ->> 1, (i.value ->> 2)::bigint
+    from r cross join json_array_elements(:inputs::json) with ordinality i (value, nth)
+    returning runid, datasetid, dataid, version
 ), outs as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal)
     select o.datasetid, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1
@@ -57,8 +67,7 @@ with gone as (
     returning datasetid, held
 ), ins as (
     insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal)
-    select i ->> 0, :jobid, i ->> 1, 'IN', 'RUNNING', :epoch, (i ->> 2)::bigint, r.runid, 1
-    from r cross join json_array_elements(:inputs::json) i
+    select i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', :epoch, i.version, i.runid, 1 from reads i
     on conflict (datasetid, dataid, jobid, locktype) do update set
         status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = now()
 ), e as (
@@ -82,8 +91,8 @@ with r as (
     returning d.datasetid, d.dataid
 ), ins as (
     update datastatus d set status = :in_status, seal = d.seal + 1, modified = now()
-    where d.datasetid = any (array(select i ->> 0 from json_array_elements(:inputs::json) i))
-      and d.dataid = any (array(select i ->> 1 from json_array_elements(:inputs::json) i))
+    where d.datasetid = any (array(select i.datasetid from run_input i where i.runid = :runid))
+      and d.dataid = any (array(select i.dataid from run_input i where i.runid = :runid))
       and d.jobid = :jobid and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 ), ev as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
@@ -96,7 +105,7 @@ select outs.datasetid from outs
 -- PostgreSQL: a list becomes an array before a table is read.
 with t as materialized (
     select * from json_to_recordset(:runs::json)
-        as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, inputs json, outputs json, detail text, exit_code integer)
+        as t (runid bigint, jobid text, dataid text, epoch bigint, owner text, outputs json, detail text, exit_code integer)
 ), r as (
     update run set status = :run_status, ended = now(), lease_until = null, outcome = :outcome, detail = t.detail, exit_code = t.exit_code
     from t where run.runid = any (array(select t.runid from t)) and run.runid = t.runid and coalesce(run.status, '') = 'RUNNING'
@@ -111,8 +120,8 @@ with t as materialized (
     returning d.datasetid, d.runid
 ), ins as (
     update datastatus d set status = :in_status, seal = d.seal + 1, modified = now()
-    where d.datasetid = any (array(select i ->> 0 from t cross join json_array_elements(t.inputs) i))
-      and d.dataid = any (array(select i ->> 1 from t cross join json_array_elements(t.inputs) i))
+    where d.datasetid = any (array(select i.datasetid from run_input i where i.runid = any (array(select t.runid from t))))
+      and d.dataid = any (array(select i.dataid from run_input i where i.runid = any (array(select t.runid from t))))
       and d.jobid = any (array(select t.jobid from t)) and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = any (array(select r.runid from r))
 ), ev as (
     insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why)
@@ -122,31 +131,19 @@ select outs.runid from outs
 
 -- name: manifest_put
 -- Insert one manifest, like manifests_put.
--- PostgreSQL: one statement is one round trip.
-with put as (
-    insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-    values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body)
-    on conflict (datasetid, dataid, version) do nothing
-)
-insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i ->> 0, i ->> 1, (i ->> 2)::bigint, :datasetid, :dataid, :version from json_array_elements(:body::json -> 'inputs') i
-on conflict do nothing
+-- PostgreSQL: a timestamp has its default.
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body)
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: manifests_put
--- Insert manifests with their lineage; existing versions are unchanged: end_run refuses a second publish of an epoch.
+-- Insert manifests; existing versions are unchanged: end_run refuses a second publish of an epoch.
 -- PostgreSQL: a list of objects is read as a typed record set.
-with put as (
-    insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-    select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
-    from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text,
-        bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
-    on conflict (datasetid, dataid, version) do nothing
-    returning datasetid, dataid, version, body
-)
-insert into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i ->> 0, i ->> 1, (i ->> 2)::bigint, put.datasetid, put.dataid, put.version
-from put cross join json_array_elements(put.body::json -> 'inputs') i
-on conflict do nothing
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
+select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
+from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text,
+    bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: give_back
 -- Undo a claim whose run did not start; a resubmitted chunk becomes RESUBMIT again.
@@ -160,8 +157,8 @@ with r as (
       and d.locktype = 'OUT' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 ), ins as (
     update datastatus d set status = 'FAILED', seal = d.seal + 1, modified = now()
-    where :was_resubmit and d.datasetid = any (array(select i ->> 0 from json_array_elements(:inputs::json) i))
-      and d.dataid = any (array(select i ->> 1 from json_array_elements(:inputs::json) i))
+    where :was_resubmit and d.datasetid = any (array(select i.datasetid from run_input i where i.runid = :runid))
+      and d.dataid = any (array(select i.dataid from run_input i where i.runid = :runid))
       and d.jobid = :jobid and d.locktype = 'IN' and d.status = 'RUNNING' and d.runid = :runid and exists (select 1 from r)
 )
 select r.runid from r
@@ -169,7 +166,7 @@ select r.runid from r
 -- name: runs_expired
 -- Runs with an expired lease, and their number of tries.
 -- PostgreSQL: runs that another transaction rescues are skipped.
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
                                      and d.locktype = 'OUT' and d.runid = r.runid offset 0) s
@@ -255,44 +252,42 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = 
 -- name: links_from_given
 -- The versions that were made from given chunks, by whom and when.
 -- PostgreSQL: a list of lists is a set of JSON values.
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published,
        (select i.fingerprint from data_manifest i
         where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
 from json_array_elements(:chunks::json) c
 join made_from f on f.in_datasetid = c ->> 0 and f.in_dataid = c ->> 1
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
 -- The versions that given versions were made from.
 -- PostgreSQL: a list of lists is a set of JSON values.
-select i ->> 0 as in_datasetid, i ->> 1 as in_dataid, (i ->> 2)::bigint as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
-        where f.datasetid = i ->> 0 and f.dataid = i ->> 1 and f.version = (i ->> 2)::bigint) as in_fingerprint
+        where f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version) as in_fingerprint
 from json_array_elements(:versions::json) c
 join data_manifest m on m.datasetid = c ->> 0 and m.dataid = c ->> 1 and m.version = (c ->> 2)::bigint
-cross join json_array_elements(m.body::json -> 'inputs') i
+cross join lateral (select * from run_input r where r.runid = m.runid offset 0) i
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: inputs_now_given
 -- The chunks that the current versions of given chunks were made from, one hop upstream.
 -- PostgreSQL: a list of lists is a set of JSON values.
-select s.datasetid, s.dataid, i ->> 0 as in_datasetid, i ->> 1 as in_dataid
+select s.datasetid, s.dataid, i.datasetid as in_datasetid, i.dataid as in_dataid
 from json_array_elements(:chunks::json) c
 join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype = 'OUT'
 join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-cross join json_array_elements(m.body::json -> 'inputs') i
+cross join lateral (select * from run_input r where r.runid = m.runid offset 0) i
 
 -- name: links_of_versions
--- The versions made from given versions: at most :n of each, with the last dataids.
+-- The versions made from given versions: at most :n of each, of the last runs up to :last.
 -- PostgreSQL: a list of lists is a set of JSON values, and is joined by LATERAL.
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null::text as in_fingerprint
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published, null::text as in_fingerprint
 from json_array_elements(:versions::json) c
 cross join lateral (
     select k.* from made_from k
-    where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 and k.in_version = (c ->> 2)::bigint
-    order by k.datasetid desc, k.dataid desc, k.version desc limit :n) f
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+    where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 and k.in_version = (c ->> 2)::bigint and k.runid <= :last
+    order by k.runid desc, k.datasetid desc limit :n) f
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: superseded_given

@@ -89,11 +89,6 @@ delete from jobrule where jobid = :jobid
 insert into pool (poolid, slots, options) values (:poolid, :slots, :options)
 on conflict (poolid) do update set slots = excluded.slots, options = excluded.options, modified = now()
 
--- name: broken_marks
--- Jobs that are recorded as broken and not as repaired, with the revision of the record.
-select substr(b.name, 8) as mark from meta b
-where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
-
 -- name: pool_row
 -- The slots of a pool, its hours, and the time of day.
 select slots, options, {sqlite: unixepoch('now', 'subsec')}{postgres: extract(epoch from clock_timestamp())::double precision} as now
@@ -120,7 +115,7 @@ select {sqlite: true}{postgres: has_table_privilege('dataset', 'INSERT') and has
 
 -- name: may_mark
 -- Whether the role may record a job as broken or repaired: a role may have the right to steer without it.
-select {sqlite: true}{postgres: has_table_privilege('meta', 'INSERT')} as may
+select {sqlite: true}{postgres: has_table_privilege('broken_job', 'INSERT')} as may
 
 -- name: lock_definitions (postgres)
 -- Block changes of definitions until this transaction ends.

@@ -44,7 +44,7 @@ where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and a
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
+       n.at as next_at, n.kind as next_kind, n.before as next_before, v.epoch as version_then,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
 from {rows :chunks (datasetid, dataid, position)} c
 {left join event e: e.eventid = (

@@ -85,16 +85,16 @@ from run r left join (
 where coalesce(e.begun, 0) = 0 or coalesce(e.ended, 0) <> (case when r.status = 'RUNNING' then 0 else e.begun end)
 order by r.runid
 
--- name: handed_over
--- The inputs of every run that was not forced, and the event of its claim.
-select r.runid, r.inputs, e.eventid
-from run r join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) e on e.runid = r.runid
-where not r.forced order by r.runid
-
--- name: versions_of_history
--- Every published or announced version, and its event.
-select datasetid, dataid, epoch as version, min(eventid) as eventid from event
-where kind in ('published', 'announced') group by datasetid, dataid, epoch order by datasetid, dataid, epoch
+-- name: reads_of_nothing_published
+-- Versions that a run was given before they were published or announced; a READY set by SQL has no version, and a forced run is asked nothing.
+select 'run ' || r.runid || ' was given ' || i.datasetid || ' ' || i.dataid || ' version ' || i.version as what
+from run r
+join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) c on c.runid = r.runid
+join run_input i on i.runid = r.runid and i.version <> 0
+where not r.forced
+  and not exists (select 1 from event e where e.datasetid = i.datasetid and e.dataid = i.dataid and e.epoch = i.version
+                  and e.kind in ('published', 'announced') and e.eventid <= c.eventid)
+order by r.runid, i.nth
 
 -- name: all_candidates
 -- All candidates; a deferred candidate may be claimed later.
@@ -114,3 +114,14 @@ select d.datasetid || ' ' || d.dataid || ' is ' || d.status || ', and its histor
 from datastatus d left join status_change c
   on c.eventid = (select max(s.eventid) from status_change s where s.datasetid = d.datasetid and s.dataid = d.dataid)
 where d.locktype = 'OUT' and d.status is distinct from c.after order by d.datasetid, d.dataid
+
+-- name: reads_of_nothing_published
+-- Versions that a run was given before they were published or announced; a READY set by SQL has no version, and a forced run is asked nothing.
+select 'run ' || r.runid || ' was given ' || i.datasetid || ' ' || i.dataid || ' version ' || i.version as what
+from run r
+join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) c on c.runid = r.runid
+join run_input i on i.runid = r.runid and i.version <> 0
+where not r.forced
+  and not exists (select 1 from event e where e.datasetid = i.datasetid and e.dataid = i.dataid and e.epoch = i.version
+                  and e.kind in ('published', 'announced') and e.eventid <= c.eventid)
+order by r.runid, i.nth

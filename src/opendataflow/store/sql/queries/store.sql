@@ -8,19 +8,6 @@ select value from meta where name = :name
 -- Set one value about the store.
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
 
--- name: meta_drop
--- Remove one value about the store.
-delete from meta where name = :name
-
--- name: meta_put_once
--- Set one value about the store, unless it is set.
-insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
-
--- name: meta_add
--- Add to a counter of the store.
-insert into meta (name, value) values (:name, :n)
-on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
-
 -- name: lease_clock
 -- The lease clock.
 select lease_now() as now

@@ -41,6 +41,12 @@ create trigger revision_is_never_deleted before delete on meta
 create trigger revision_only_grows before update on meta
     for each row when (old.name = 'revision') execute function keep_revision();
 
+-- Figures that no row of the history holds.
+create table counter (
+    name text primary key not null,
+    n    bigint not null default 0
+);
+
 -- Event: the history, which is only added to --------------------------------------------------------------------------
 
 create table event (
@@ -180,6 +186,12 @@ create trigger note_dataset after insert or update or delete on dataset for each
 -- The dataset whose chunks are READY by the calendar alone, as in the original.
 insert into dataset (datasetid, partition, options) values ('today', '{"type": "day"}', '{"timezone": "UTC"}');
 
+-- The schema of the first version of a dataset, with which later ones are compared. A worker may add it, but not change the dataset.
+create table pinned_schema (
+    datasetid text primary key not null,
+    schema    text not null
+);
+
 -- Job: one row for each item ------------------------------------------------------------------------------------------
 
 -- A job may be inserted before its datasets, as in the original, so there is no foreign key. Until they exist, it is a broken definition.
@@ -196,6 +208,18 @@ create unique index job_item on job (jobid, itemtype, (coalesce(datasetid, '')))
 create unique index one_producer on job (datasetid) where itemtype = 'OUT';
 create index job_of_dataset on job (datasetid, itemtype);
 create trigger note_job after insert or update or delete on job for each row execute function note_definition();
+
+-- Jobs whose definition does not load, as the last claim found it. When one loads again, its candidates are derived anew.
+create table broken_job (
+    jobid text primary key not null
+);
+
+-- The jobs that each project applied last: those that it no longer declares are its own to remove.
+create table applied_job (
+    project text not null,
+    jobid   text not null,
+    primary key (project, jobid)
+);
 
 -- Jobrule, pool and pause: how a job is run ---------------------------------------------------------------------------
 
@@ -412,7 +436,6 @@ create table run (
     lease       double precision not null default 30,
     lease_until double precision,
     forced      boolean not null default false,
-    inputs      text not null default '[]',
     started     timestamptz not null default now(),
     ended       timestamptz,
     outcome     text,
@@ -429,6 +452,27 @@ create index runs_remarked on run (runid) where status = 'READY' and detail is n
 create index running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
 create trigger epoch_of_run_is_bounded before update of epoch on run
     for each row when (new.epoch > 1000000000000000) execute function refuse_epoch();
+
+-- Lineage: which version of which input a run reads, in the order of the job's inputs. The claim writes it, and it stays as it is. The
+-- versions that the run publishes were made from these.
+create table run_input (
+    runid     bigint not null,
+    nth       integer not null,
+    datasetid text not null,
+    dataid    text not null,
+    version   bigint not null,
+    primary key (runid, nth)
+);
+comment on table run_input is 'lineage: which version of which chunk a run reads';
+create index runs_by_input on run_input (datasetid, dataid, version, runid);
+
+-- A run with what it reads, in one row.
+create view run_facts as
+select r.runid, r.jobid, r.dataid, r.epoch, r.status, r.pool, r.owner, r.forced,
+       coalesce((select json_agg(json_build_array(i.datasetid, i.dataid, i.version) order by i.nth)::text
+                 from run_input i where i.runid = r.runid), '[]') as inputs,
+       r.started, r.ended, r.outcome, r.detail, r.exit_code, r.log, r.lease_until
+from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.
 create table log_tail (
@@ -458,18 +502,16 @@ create table data_manifest (
 );
 comment on table data_manifest is 'DataLoc: where each published version of each chunk is, and what it was when it was published';
 create index manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
+create index manifests_of_run on data_manifest (runid);
 
--- Lineage: which version of which input went into which version. The key begins with the input, since every publish asks what was made
--- from the chunk.
-create table made_from (
-    in_datasetid text not null,
-    in_dataid    text not null,
-    in_version   bigint not null,
-    datasetid    text not null,
-    dataid       text not null,
-    version      bigint not null,
-    primary key (in_datasetid, in_dataid, datasetid, dataid, version)
-);
+-- Downstream lineage: which versions were made from an input. LATERAL … OFFSET 0 makes the input the entry; what goes into a version is
+-- looked up by the runid of its manifest.
+create view made_from as
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version,
+       m.datasetid, m.dataid, m.version, m.jobid, i.runid, m.published
+from run_input i
+cross join lateral (select * from data_manifest d where d.runid = i.runid offset 0) m;
+comment on view made_from is 'which version of which input went into which version';
 
 -- Current versions that were made from an input whose current version is another one, with other content. One hop only: staleness
 -- further downstream is derived when it is asked for.

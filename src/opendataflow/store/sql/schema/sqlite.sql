@@ -26,6 +26,12 @@ create trigger revision_only_grows before update on meta
     when old.name = 'revision' and (new.name <> 'revision' or cast(new.value as integer) < cast(old.value as integer))
     begin select raise(abort, 'the revision in meta can only grow'); end;
 
+-- Figures that no row of the history holds.
+create table counter (
+    name text primary key not null,
+    n    integer not null default 0
+);
+
 -- Event: the history, which is only added to --------------------------------------------------------------------------
 
 create table event (
@@ -156,6 +162,12 @@ create trigger encryptedpass_stays_encrypted before update on dataset when not (
 -- The dataset whose chunks are READY by the calendar alone, as in the original.
 insert into dataset (datasetid, partition, options) values ('today', '{"type": "day"}', '{"timezone": "UTC"}');
 
+-- The schema of the first version of a dataset, with which later ones are compared. A worker may add it, but not change the dataset.
+create table pinned_schema (
+    datasetid text primary key not null,
+    schema    text not null
+);
+
 -- Job: one row for each item ------------------------------------------------------------------------------------------
 
 -- A job may be inserted before its datasets, as in the original, so there is no foreign key. Until they exist, it is a broken definition.
@@ -180,6 +192,18 @@ create trigger note_job_delete after delete on job begin
 -- The next claim looks again at both jobs: the one that lost an item and the one that got it.
 create trigger note_job_gives_up_an_item after update on job when new.jobid <> old.jobid begin
     insert into note (jobid, who) values (old.jobid, 'sql'); end;
+
+-- Jobs whose definition does not load, as the last claim found it. When one loads again, its candidates are derived anew.
+create table broken_job (
+    jobid text primary key not null
+);
+
+-- The jobs that each project applied last: those that it no longer declares are its own to remove.
+create table applied_job (
+    project text not null,
+    jobid   text not null,
+    primary key (project, jobid)
+);
 
 -- Jobrule, pool and pause: how a job is run ---------------------------------------------------------------------------
 
@@ -359,7 +383,6 @@ create table run (
     lease       real not null default 30,
     lease_until real,
     forced      integer not null default 0,
-    inputs      text not null default '[]',
     started     text not null default current_timestamp,
     ended       text,
     outcome     text,
@@ -375,6 +398,25 @@ create index runs_remarked on run (runid) where status = 'READY' and detail is n
 create index running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
 create trigger epoch_of_run_is_bounded before update of epoch on run when new.epoch > 1000000000000000
     begin select raise(abort, 'an epoch and a version are at most 1000000000000000'); end;
+
+-- Lineage: which version of which input a run reads, in the order of the job's inputs. The claim writes it, and it stays as it is. The
+-- versions that the run publishes were made from these.
+create table run_input (
+    runid     integer not null,
+    nth       integer not null,
+    datasetid text not null,
+    dataid    text not null,
+    version   integer not null,
+    primary key (runid, nth)
+) without rowid;
+create index runs_by_input on run_input (datasetid, dataid, version, runid);
+
+-- A run with what it reads, in one row.
+create view run_facts as
+select r.runid, r.jobid, r.dataid, r.epoch, r.status, r.pool, r.owner, r.forced,
+       (select json_group_array(json_array(i.datasetid, i.dataid, i.version)) from run_input i where i.runid = r.runid) as inputs,
+       r.started, r.ended, r.outcome, r.detail, r.exit_code, r.log, r.lease_until
+from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.
 create table log_tail (
@@ -403,21 +445,18 @@ create table data_manifest (
     primary key (datasetid, dataid, version)
 );
 create index manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
+create index manifests_of_run on data_manifest (runid);
 
--- Lineage: which version of which input went into which version. The key begins with the input, since every publish asks what was made
--- from the chunk. Tables that are only read by their key need no rowid.
-create table made_from (
-    in_datasetid text not null,
-    in_dataid    text not null,
-    in_version   integer not null,
-    datasetid    text not null,
-    dataid       text not null,
-    version      integer not null,
-    primary key (in_datasetid, in_dataid, datasetid, dataid, version)
-) without rowid;
+-- Downstream lineage: which versions were made from an input. CROSS JOIN makes the input the entry; what goes into a version is looked
+-- up by the runid of its manifest.
+create view made_from as
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version,
+       m.datasetid, m.dataid, m.version, m.jobid, i.runid, m.published
+from run_input i
+cross join data_manifest m on m.runid = i.runid;
 
 -- Current versions that were made from an input whose current version is another one, with other content. One hop only: staleness
--- further downstream is derived when it is asked for.
+-- further downstream is derived when it is asked for. Tables that are only read by their key need no rowid.
 create table stale (
     datasetid    text not null,
     dataid       text not null,

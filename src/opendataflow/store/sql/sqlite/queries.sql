@@ -6,9 +6,14 @@
 -- Claim candidates: set OUT and IN rows to RUNNING under a new epoch, and insert the run and the event with its receipt.
 -- SQLite: a CTE cannot write; defaults are given because now() is a function of this program.
 delete from candidate where jobid = :jobid and dataid in (select value ->> 'dataid' from json_each(:takes));
-insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
-select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, t.value ->> 'inputs', now()
+insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, started)
+select :jobid, t.value ->> 'dataid', t.value ->> 'epoch', 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, now()
 from json_each(:takes) t;
+insert into run_input (runid, nth, datasetid, dataid, version)
+select r.runid, e.key + 1, e.value ->> 0, e.value ->> 1, e.value ->> 2
+from json_each(:takes) t
+cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
+cross join json_each(t.value, '$.inputs') e;
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
 select o.value, :jobid, r.dataid, 'OUT', 'RUNNING', r.epoch, r.runid, t.value ->> 'tries', t.value ->> 'sort_key', 1, now()
 from json_each(:takes) t
@@ -20,10 +25,10 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
-select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', r.epoch, coalesce(i.value ->> 2, 0), r.runid, 1, now()
+select i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', r.epoch, i.version, r.runid, 1, now()
 from json_each(:takes) t
 cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.epoch = t.value ->> 'epoch'
-cross join json_each(t.value ->> 'inputs') i
+cross join run_input i on i.runid = r.runid
 where true
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
@@ -43,8 +48,12 @@ cross join run r on r.jobid = :jobid and r.dataid = t.value ->> 'dataid' and r.e
 -- Claim one candidate, like claim_take.
 -- SQLite: a CTE cannot write; defaults are given because now() is a function of this program.
 delete from candidate where jobid = :jobid and dataid = :dataid;
-insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, inputs, started)
-values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs, now());
+insert into run (jobid, dataid, epoch, status, pool, owner, lease, lease_until, forced, started)
+values (:jobid, :dataid, :epoch, 'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, now());
+insert into run_input (runid, nth, datasetid, dataid, version)
+select r.runid, e.key + 1, e.value ->> 0, e.value ->> 1, e.value ->> 2
+from run r cross join json_each(:inputs) e
+where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch;
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, runid, tries, sort_key, seal, modified)
 select o.value, :jobid, :dataid, 'OUT', 'RUNNING', :epoch, r.runid, :tries, :sort_key, 1, now()
 from run r cross join json_each(:outputs) o
@@ -54,8 +63,8 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set
     sort_key = excluded.sort_key, held = d.status, seal = d.seal + 1, modified = excluded.modified
 where d.status = 'RESUBMIT' or (:forced and d.status <> 'RUNNING');
 insert into datastatus as d (datasetid, jobid, dataid, locktype, status, epoch, version, runid, seal, modified)
-select i.value ->> 0, :jobid, i.value ->> 1, 'IN', 'RUNNING', :epoch, i.value ->> 2, r.runid, 1, now()
-from run r cross join json_each(:inputs) i
+select i.datasetid, :jobid, i.dataid, 'IN', 'RUNNING', :epoch, i.version, r.runid, 1, now()
+from run r cross join run_input i on i.runid = r.runid
 where r.jobid = :jobid and r.dataid = :dataid and r.epoch = :epoch
 on conflict (datasetid, dataid, jobid, locktype) do update set
     status = 'RUNNING', epoch = excluded.epoch, version = excluded.version, runid = excluded.runid, seal = d.seal + 1, modified = excluded.modified;
@@ -79,7 +88,7 @@ cross join datastatus s on s.datasetid = o.value and s.dataid = :dataid and s.lo
                        and s.status = 'RUNNING' and s.epoch = :epoch and s.runid = :runid
 where exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :in_status, seal = seal + 1, modified = now()
-where (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
+where (datasetid, dataid) in (select i.datasetid, i.dataid from run_input i where i.runid = :runid)
   and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
   and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
@@ -104,8 +113,8 @@ cross join datastatus s on s.datasetid = o.value and s.dataid = t.value ->> 'dat
                        and s.status = 'RUNNING' and s.epoch = t.value ->> 'epoch' and s.runid = r.runid;
 update datastatus set status = :in_status, seal = seal + 1, modified = now()
 where (datasetid, dataid, jobid, locktype, runid) in (
-        select i.value ->> 0, i.value ->> 1, r.jobid, 'IN', r.runid
-        from json_each(:runs) t cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING' cross join json_each(t.value, '$.inputs') i)
+        select i.datasetid, i.dataid, r.jobid, 'IN', r.runid
+        from json_each(:runs) t cross join run r on r.runid = t.value ->> 'runid' and r.status = 'RUNNING' cross join run_input i on i.runid = r.runid)
   and status = 'RUNNING';
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
        version = case when :out_status = 'READY' then epoch else version end,
@@ -121,15 +130,13 @@ from json_each(:runs) t where run.runid = t.value ->> 'runid' and run.status = '
 
 -- name: manifest_put
 -- Insert one manifest, like manifests_put.
--- SQLite: a CTE cannot write.
+-- SQLite: defaults are given because now() is a function of this program.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body, now())
-on conflict (datasetid, dataid, version) do nothing;
-insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i.value ->> 0, i.value ->> 1, i.value ->> 2, :datasetid, :dataid, :version from json_each(:body, '$.inputs') i
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: manifests_put
--- Insert manifests with their lineage; existing versions are unchanged: end_run refuses a second publish of an epoch.
+-- Insert manifests; existing versions are unchanged: end_run refuses a second publish of an epoch.
 -- SQLite: a list of objects is read by json_each; WHERE TRUE separates ON CONFLICT from a join.
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
 select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
@@ -137,16 +144,13 @@ select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.v
        m.value ->> 'fingerprint', m.value ->> 'passed', m.value ->> 'body', now()
 from json_each(:manifests) m
 where true
-on conflict (datasetid, dataid, version) do nothing;
-insert or ignore into made_from (in_datasetid, in_dataid, in_version, datasetid, dataid, version)
-select i.value ->> 0, i.value ->> 1, i.value ->> 2, m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version'
-from json_each(:manifests) m cross join json_each(m.value ->> 'body', '$.inputs') i
+on conflict (datasetid, dataid, version) do nothing
 
 -- name: give_back
 -- Undo a claim whose run did not start; a resubmitted chunk becomes RESUBMIT again.
 -- SQLite: a CTE cannot write, so each statement checks that the run is still running; the run row is updated last.
 update datastatus set status = 'FAILED', seal = seal + 1, modified = now()
-where :was_resubmit and (datasetid, dataid) in (select i.value ->> 0, i.value ->> 1 from json_each(:inputs) i)
+where :was_resubmit and (datasetid, dataid) in (select i.datasetid, i.dataid from run_input i where i.runid = :runid)
   and jobid = :jobid and locktype = 'IN' and status = 'RUNNING' and runid = :runid
   and exists (select 1 from run where runid = :runid and status = 'RUNNING');
 update datastatus set status = 'RESUBMIT', runid = null, tries = max(tries - 1, 0), seal = seal + 1, modified = now()
@@ -158,7 +162,7 @@ where runid = :runid and status = 'RUNNING' returning runid
 -- name: runs_expired
 -- Runs with an expired lease, and their number of tries.
 -- SQLite: a write transaction locks the file, so the runs need no lock.
-select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.inputs, r.lease,
+select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
@@ -233,47 +237,43 @@ on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = 
 -- name: links_from_given
 -- The versions that were made from given chunks, by whom and when.
 -- SQLite: a list is read by json_each.
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published,
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published,
        (select i.fingerprint from data_manifest i
         where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
 from json_each(:chunks) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
 -- The versions that given versions were made from.
 -- SQLite: a list is read by json_each.
-select i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid, i.value ->> 2 as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
+select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
-        where f.datasetid = i.value ->> 0 and f.dataid = i.value ->> 1 and f.version = i.value ->> 2) as in_fingerprint
+        where f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version) as in_fingerprint
 from json_each(:versions) c
 cross join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = c.value ->> 2
-cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
-where i.type = 'array'
+cross join run_input i on i.runid = m.runid
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: inputs_now_given
 -- The chunks that the current versions of given chunks were made from, one hop upstream.
 -- SQLite: a list is read by json_each.
-select s.datasetid, s.dataid, i.value ->> 0 as in_datasetid, i.value ->> 1 as in_dataid
+select s.datasetid, s.dataid, i.datasetid as in_datasetid, i.dataid as in_dataid
 from json_each(:chunks) c
 cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
 cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-cross join json_each(case when json_valid(m.body) then m.body else '{}' end, '$.inputs') i
-where i.type = 'array'
+cross join run_input i on i.runid = m.runid
 
 -- name: links_of_versions
--- The versions made from given versions: at most :n of each, with the last dataids.
+-- The versions made from given versions: at most :n of each, of the last runs up to :last.
 -- SQLite: a list is read by json_each, and each version is looked up in a subquery.
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, null as in_fingerprint
+select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published, null as in_fingerprint
 from json_each(:versions) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
     and (f.datasetid, f.dataid, f.version) in (
         select k.datasetid, k.dataid, k.version from made_from k
-        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2
-        order by k.datasetid desc, k.dataid desc, k.version desc limit :n)
-left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
+        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2 and k.runid <= :last
+        order by k.runid desc, k.datasetid desc limit :n)
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: superseded_given
@@ -324,7 +324,8 @@ select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
 from json_each(:chunks) c
 cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
 cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
-cross join datastatus s on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
+cross join datastatus s indexed by one_out_row_per_chunk
+    on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 order by 1, 2
 
