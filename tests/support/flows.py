@@ -12,7 +12,10 @@ from opendataflow.store import Claim
 
 TABLES = (
     "dataset",
+    "pinned_schema",
     "job",
+    "broken_job",
+    "applied_job",
     "jobrule",
     "pool",
     "datastatus",
@@ -25,6 +28,7 @@ TABLES = (
     "event",
     "candidate",
     "note",
+    "counter",
     "meta",
 )
 

@@ -32,7 +32,6 @@ from .engine.steering import steer
 from .records import Claim, EarlierChunks, ReadRow, Rescued
 from .rows import EventRow, ExtendedLease, PickedCandidate, as_objects, compact, receipt_events
 from .session import Session
-from .steer_verbs import schema_of
 
 _REFUSED_WAIT = 60.0
 _MAX_RESCUED = 100_000
@@ -254,7 +253,7 @@ class RunVerbs(Session):
 
         def work(tx: Transaction) -> EarlierChunks:
             key = sort_key(self.catalogue_in(tx).dataset(datasetid).partition, dataid)
-            schema = tx.value("meta_get", name=schema_of(datasetid))
+            schema = tx.value("schema_pinned", datasetid=datasetid)
             rows = tx.values("rows_before", datasetid=datasetid, before_key=key, n=trailing) if trailing else []
             has_rejected = rejected is not None and bool(tx.rows("chunk", datasetid=rejected, dataid=dataid))
             return EarlierChunks(schema or "", tuple(rows), has_rejected)
@@ -325,7 +324,7 @@ class RunVerbs(Session):
             catalogue, confirm = self._cached_catalogue(tx)
             statuses, remarks = run_end.commit(tx, catalogue, runs, confirm)
             for datasetid, schema in sorted(schemas.items()):
-                tx.run("meta_put_once", name=schema_of(datasetid), value=schema)
+                tx.run("schema_pin", datasetid=datasetid, schema=schema)
             for datasetid, manifest in (rejected or {}).items():
                 claim = runs[0].claim
                 announcement = Announcement(datasetid, [claim.dataid], {claim.dataid: manifest.at(kept)}, repeats=True)

@@ -20,11 +20,6 @@ from .rows import Changes, EventRow, as_objects
 from .session import Session
 
 
-def schema_of(datasetid: str) -> str:
-    """The name under which table meta keeps the pinned schema of a dataset."""
-    return f"schema of {datasetid}"
-
-
 class SteerVerbs(Session):
     """Announce, resubmit, hold, release, fail, forget, roll back; each changes all given chunks or none."""
 
@@ -273,7 +268,7 @@ class SteerVerbs(Session):
 
     def pinned_schema(self, datasetid: str) -> str | None:
         """The schema of a dataset's first publish, with which later publishes are compared."""
-        schema: str | None = self.read(lambda tx: tx.value("meta_get", name=schema_of(datasetid)))
+        schema: str | None = self.read(lambda tx: tx.value("schema_pinned", datasetid=datasetid))
         return schema
 
     def accept_schema(self, datasetid: str, *, why: str | None = None) -> bool:
@@ -281,10 +276,10 @@ class SteerVerbs(Session):
 
         def work(tx: Transaction) -> bool:
             self._locked_catalogue(tx).dataset(datasetid)
-            pinned = tx.value("meta_get", name=schema_of(datasetid))
+            pinned = tx.value("schema_pinned", datasetid=datasetid)
             if pinned is None:
                 return False
-            tx.run("meta_drop", name=schema_of(datasetid))
+            tx.run("schema_unpin", datasetid=datasetid)
             tx.run("revision_next")
             event = EventRow("schema accepted", datasetid, None, None, before=pinned, who=self._who, why=why)
             tx.run("events_put", events=as_objects([event]))
@@ -316,7 +311,7 @@ class SteerVerbs(Session):
 
         def work(tx: Transaction) -> None:
             for name, n in sorted(figures.items()):
-                tx.run("meta_add", name=name, n=str(n))
+                tx.run("counter_add", name=name, n=n)
 
         self._do(work)
 
@@ -333,7 +328,7 @@ class SteerVerbs(Session):
     def vacuumed_all(self, until: int) -> None:
         """Record that a vacuum removed all attempts up to this run; a no-op for read-only roles."""
         with suppress(StoreReadOnly):  # the next vacuum only checks more runs
-            self._do(lambda tx: tx.run("meta_put", name="vacuumed until run", value=str(until)))
+            self._do(lambda tx: tx.run("counter_put", name="vacuumed until run", n=until))
 
     def fold_in(self) -> None:
         """Fold in changes made by SQL and announce due periods, as the next claim would.

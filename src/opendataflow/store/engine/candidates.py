@@ -289,19 +289,13 @@ def remove(tx: Transaction, jobid: str, dataids: Sequence[str]) -> None:
 
 
 def record_broken_jobs(tx: Transaction, catalogue: Catalogue) -> None:
-    """Record which jobs are broken, and rebuild the candidates of jobs that no longer are.
-
-    Roles of a hardened store may insert these records but not update them, so a repaired job gets a record of its own.
-    An operator role may not even insert: then the next worker does it.
-    """
-    marks = {mark.partition(" ")[0]: mark for mark in tx.values("broken_marks")}
+    """Record which jobs are broken, and rebuild the candidates of jobs that no longer are."""
+    recorded = set(tx.values("broken_jobs"))
     now = {name for what, name in catalogue.broken if what == "job"}
-    if now == marks.keys() or not tx.value("may_mark"):
-        return
-    for jobid in sorted(now - marks.keys()):
-        tx.run("meta_put_once", name=f"broken {jobid} {tx.value('revision')}", value="since")
-    for jobid in sorted(marks.keys() - now):
-        tx.run("meta_put_once", name=f"mended {marks[jobid]}", value="since")
+    for jobid in sorted(now - recorded):
+        tx.run("broken_job_put", jobid=jobid)
+    for jobid in sorted(recorded - now):
+        tx.run("broken_job_drop", jobid=jobid)
         rebuild(tx, catalogue, jobid)
         for datasetid in catalogue.jobs[jobid].outputs if jobid in catalogue.jobs else ():
             tx.run("note_put", datasetid=datasetid, dataid=None, after=None)  # wakes the jobs that read all of it

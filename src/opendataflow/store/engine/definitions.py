@@ -79,13 +79,16 @@ def no_longer_declared(tx: Transaction, applied: AppliedProject, jobs: Iterable[
 
 def remember_applied(tx: Transaction, applied: AppliedProject, jobs: Iterable[Job]) -> None:
     """Record the digest of the applied project and the names of its jobs."""
-    names = {job.jobid for job in jobs} | (set() if applied.is_whole else _applied_before(tx, applied))
+    before, now = _applied_before(tx, applied), {job.jobid for job in jobs}
     tx.run("meta_put", name="applied", value=applied.digest)
-    tx.run("meta_put", name=f"jobs of project {applied.project}", value=" ".join(sorted(names)))
+    for jobid in sorted(now - before):
+        tx.run("applied_job_put", project=applied.project, jobid=jobid)
+    for jobid in sorted(before - now) if applied.is_whole else ():
+        tx.run("applied_job_drop", project=applied.project, jobid=jobid)
 
 
 def _applied_before(tx: Transaction, applied: AppliedProject) -> set[str]:
-    return set((tx.value("meta_get", name=f"jobs of project {applied.project}") or "").split())
+    return set(tx.values("applied_jobs", project=applied.project))
 
 
 def _merged(stored: dict[str, Any], given: dict[str, Any], prune: bool, keep: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]

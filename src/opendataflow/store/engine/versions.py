@@ -48,7 +48,7 @@ def rollback(
         _check_version(tx, catalogue, row, version)
         put.append(OutRow(name, dataid, row.jobid, READY, row.epoch, version, None, row.sort_key))
         why = f"version {row.version} → {version}" + (f": {act.why}" if act.why else "")
-        events.append(EventRow("rolled back", name, dataid, row.jobid, row.status, READY, act.who, why, row.epoch))
+        events.append(EventRow("rolled back", name, dataid, row.jobid, row.status, READY, act.who, why, version))
         changed.append(RolledBack(name, dataid, row.version, version))
     if not dry_run:
         status_rows.put(tx, put)

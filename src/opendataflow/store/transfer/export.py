@@ -15,7 +15,10 @@ FORM = "OpenDataFlow store 1"
 # Every table with facts, referenced tables first.
 TABLES = (
     "dataset",
+    "pinned_schema",
     "job",
+    "broken_job",
+    "applied_job",
     "jobrule",
     "pool",
     "pause",
@@ -32,6 +35,7 @@ TABLES = (
     "incident_chunk",
     "message",
     "noticed",
+    "counter",
     "candidate",
     "note",
     "meta",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -17,8 +16,6 @@ _MARGIN = 1000  # events that may commit out of order
 _LOOK_BACK = 100_000  # in events
 _FIRST_LOOKS = (2_000, 20_000)
 _RUNS = 20_000
-
-_ROLLED_BACK_TO = r"version \d+ → (\d+)"
 
 
 class ChunkThen(NamedTuple):
@@ -38,7 +35,7 @@ class ChunkThen(NamedTuple):
 
 
 class _ChunkAround(NamedTuple):
-    """A chunk at a moment: the last event before and the first after, its last publish, and its current state."""
+    """A chunk at a moment: the last event before and the first after, its version then, and its current state."""
 
     datasetid: str
     dataid: str
@@ -51,9 +48,7 @@ class _ChunkAround(NamedTuple):
     next_at: Any
     next_kind: str | None
     next_before: str | None
-    version_kind: str | None
-    version_epoch: int | None
-    version_why: str | None
+    version_then: int | None
     status_now: str | None
     version_now: int | None
     jobid_now: str | None
@@ -196,7 +191,4 @@ def _state_at(row: _ChunkAround, time: datetime) -> ChunkThen:
 
 
 def _version(row: _ChunkAround, is_as_now: bool) -> int:
-    if row.version_kind is None:
-        return row.version_now or 0 if is_as_now else 0
-    back = re.match(_ROLLED_BACK_TO, row.version_why or "") if row.version_kind == "rolled back" else None
-    return int(back[1]) if back else row.version_epoch or 0
+    return row.version_then or (row.version_now if is_as_now else None) or 0

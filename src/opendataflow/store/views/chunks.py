@@ -214,7 +214,7 @@ class ChunkViews(View):
 
     def vacuumed_until(self) -> int:
         """The run up to which a vacuum has removed all unpublished attempts."""
-        return int(self._value("meta_get", name="vacuumed until run") or 0)
+        return int(self._value("counter", name="vacuumed until run") or 0)
 
     def dataids_with_versions(self, datasetid: str, more_than: int) -> list[str]:
         """The chunks of a dataset with more than this number of versions whose files still exist."""

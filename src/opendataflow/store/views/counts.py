@@ -132,7 +132,7 @@ class CountViews(View):
 
     def added_up(self, name: str) -> int:
         """The value of such a counter; 0 by default."""
-        return int(self._value("meta_get", name=name) or 0)
+        return int(self._value("counter", name=name) or 0)
 
 
 def _newest(tx: Transaction) -> Cursor:

@@ -107,22 +107,45 @@ select value from meta where name = :name
 -- Set one value about the store.
 insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
 
--- name: meta_drop
--- Remove one value about the store.
-delete from meta where name = :name
-
 -- name: revision_next
 -- Increment the revision, so that all processes reload the definitions.
 update meta set value = cast(cast(value as bigint) + 1 as text) where name = 'revision'
 
--- name: meta_put_once
--- Set one value about the store, unless it is set.
-insert into meta (name, value) values (:name, :value) on conflict (name) do nothing
+-- name: schema_pinned
+-- The schema of the first version of a dataset.
+select schema from pinned_schema where datasetid = :datasetid
 
--- name: broken_marks
--- Jobs that are recorded as broken and not as repaired, with the revision of the record.
-select substr(b.name, 8) as mark from meta b
-where b.name like 'broken %' and not exists (select 1 from meta m where m.name = 'mended ' || substr(b.name, 8))
+-- name: schema_pin
+-- Keep the schema of the first version of a dataset.
+insert into pinned_schema (datasetid, schema) values (:datasetid, :schema) on conflict (datasetid) do nothing
+
+-- name: schema_unpin
+-- Forget that schema.
+delete from pinned_schema where datasetid = :datasetid
+
+-- name: broken_jobs
+-- Jobs that are recorded as broken.
+select jobid from broken_job
+
+-- name: broken_job_put
+-- Record a job as broken.
+insert into broken_job (jobid) values (:jobid) on conflict (jobid) do nothing
+
+-- name: broken_job_drop
+-- Record a job as repaired.
+delete from broken_job where jobid = :jobid
+
+-- name: applied_jobs
+-- The jobs that a project applied last.
+select jobid from applied_job where project = :project
+
+-- name: applied_job_put
+-- Record that a project applied a job.
+insert into applied_job (project, jobid) values (:project, :jobid)
+
+-- name: applied_job_drop
+-- Record that a project no longer applies a job.
+delete from applied_job where project = :project and jobid = :jobid
 
 -- name: lease_clock
 -- The lease clock.
@@ -635,10 +658,17 @@ select coalesce(after, '') as name, count(*) as n from event where eventid > :af
 -- The number of messages by state.
 select state as name, count(*) as n from message group by state
 
--- name: meta_add
--- Add to a counter of the store.
-insert into meta (name, value) values (:name, :n)
-on conflict (name) do update set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
+-- name: counter
+-- The value of a counter.
+select n from counter where name = :name
+
+-- name: counter_add
+-- Add to a counter.
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = counter.n + excluded.n
+
+-- name: counter_put
+-- Set a counter.
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = excluded.n
 
 -- Recovery: chunks of all datasets that are not READY ----------------------------------------------------------------
 

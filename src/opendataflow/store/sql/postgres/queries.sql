@@ -29,11 +29,6 @@ select relname, '' from pg_class where relnamespace = to_regnamespace('dataflow'
 -- PostgreSQL: a role may have the right to work without the right to define.
 select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
 
--- name: may_mark
--- Whether the role may record a job as broken or repaired.
--- PostgreSQL: a role may have the right to steer without the right to insert here.
-select has_table_privilege('meta', 'INSERT') as may
-
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while changes have to be folded in.
 -- PostgreSQL: concurrent claims lock what they pick and skip locked rows.
@@ -605,7 +600,7 @@ left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
+       n.at as next_at, n.kind as next_kind, n.before as next_before, v.epoch as version_then,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
 from (select a.value ->> 0 as datasetid, a.value ->> 1 as dataid, a.position
       from json_array_elements(:chunks::json) with ordinality a (value, position) offset 0) c

@@ -41,6 +41,12 @@ create trigger revision_is_never_deleted before delete on meta
 create trigger revision_only_grows before update on meta
     for each row when (old.name = 'revision') execute function keep_revision();
 
+-- Figures that no row of the history holds.
+create table counter (
+    name text primary key not null,
+    n    bigint not null default 0
+);
+
 -- Event: the history, which is only added to --------------------------------------------------------------------------
 
 create table event (
@@ -180,6 +186,12 @@ create trigger note_dataset after insert or update or delete on dataset for each
 -- The dataset whose chunks are READY by the calendar alone, as in the original.
 insert into dataset (datasetid, partition, options) values ('today', '{"type": "day"}', '{"timezone": "UTC"}');
 
+-- The schema of the first version of a dataset, with which later ones are compared. A worker may add it, but not change the dataset.
+create table pinned_schema (
+    datasetid text primary key not null,
+    schema    text not null
+);
+
 -- Job: one row for each item ------------------------------------------------------------------------------------------
 
 -- A job may be inserted before its datasets, as in the original, so there is no foreign key. Until they exist, it is a broken definition.
@@ -196,6 +208,18 @@ create unique index job_item on job (jobid, itemtype, (coalesce(datasetid, '')))
 create unique index one_producer on job (datasetid) where itemtype = 'OUT';
 create index job_of_dataset on job (datasetid, itemtype);
 create trigger note_job after insert or update or delete on job for each row execute function note_definition();
+
+-- Jobs whose definition does not load, as the last claim found it. When one loads again, its candidates are derived anew.
+create table broken_job (
+    jobid text primary key not null
+);
+
+-- The jobs that each project applied last: those that it no longer declares are its own to remove.
+create table applied_job (
+    project text not null,
+    jobid   text not null,
+    primary key (project, jobid)
+);
 
 -- Jobrule, pool and pause: how a job is run ---------------------------------------------------------------------------
 
@@ -427,8 +451,10 @@ create index runs_by_input on run_input (datasetid, dataid, version, runid);
 
 -- A run with what it reads, in one row.
 create view run_facts as
-select r.*, coalesce((select json_agg(json_build_array(i.datasetid, i.dataid, i.version) order by i.nth)::text
-                      from run_input i where i.runid = r.runid), '[]') as inputs
+select r.runid, r.jobid, r.dataid, r.epoch, r.status, r.pool, r.owner, r.forced,
+       coalesce((select json_agg(json_build_array(i.datasetid, i.dataid, i.version) order by i.nth)::text
+                 from run_input i where i.runid = r.runid), '[]') as inputs,
+       r.started, r.ended, r.outcome, r.detail, r.exit_code, r.log, r.lease_until
 from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.

@@ -26,6 +26,12 @@ create trigger revision_only_grows before update on meta
     when old.name = 'revision' and (new.name <> 'revision' or cast(new.value as integer) < cast(old.value as integer))
     begin select raise(abort, 'the revision in meta can only grow'); end;
 
+-- Figures that no row of the history holds.
+create table counter (
+    name text primary key not null,
+    n    integer not null default 0
+);
+
 -- Event: the history, which is only added to --------------------------------------------------------------------------
 
 create table event (
@@ -156,6 +162,12 @@ create trigger encryptedpass_stays_encrypted before update on dataset when not (
 -- The dataset whose chunks are READY by the calendar alone, as in the original.
 insert into dataset (datasetid, partition, options) values ('today', '{"type": "day"}', '{"timezone": "UTC"}');
 
+-- The schema of the first version of a dataset, with which later ones are compared. A worker may add it, but not change the dataset.
+create table pinned_schema (
+    datasetid text primary key not null,
+    schema    text not null
+);
+
 -- Job: one row for each item ------------------------------------------------------------------------------------------
 
 -- A job may be inserted before its datasets, as in the original, so there is no foreign key. Until they exist, it is a broken definition.
@@ -180,6 +192,18 @@ create trigger note_job_delete after delete on job begin
 -- The next claim looks again at both jobs: the one that lost an item and the one that got it.
 create trigger note_job_gives_up_an_item after update on job when new.jobid <> old.jobid begin
     insert into note (jobid, who) values (old.jobid, 'sql'); end;
+
+-- Jobs whose definition does not load, as the last claim found it. When one loads again, its candidates are derived anew.
+create table broken_job (
+    jobid text primary key not null
+);
+
+-- The jobs that each project applied last: those that it no longer declares are its own to remove.
+create table applied_job (
+    project text not null,
+    jobid   text not null,
+    primary key (project, jobid)
+);
 
 -- Jobrule, pool and pause: how a job is run ---------------------------------------------------------------------------
 
@@ -380,7 +404,9 @@ create index runs_by_input on run_input (datasetid, dataid, version, runid);
 
 -- A run with what it reads, in one row.
 create view run_facts as
-select r.*, (select json_group_array(json_array(i.datasetid, i.dataid, i.version)) from run_input i where i.runid = r.runid) as inputs
+select r.runid, r.jobid, r.dataid, r.epoch, r.status, r.pool, r.owner, r.forced,
+       (select json_group_array(json_array(i.datasetid, i.dataid, i.version)) from run_input i where i.runid = r.runid) as inputs,
+       r.started, r.ended, r.outcome, r.detail, r.exit_code, r.log, r.lease_until
 from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.

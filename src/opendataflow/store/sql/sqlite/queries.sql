@@ -27,11 +27,6 @@ select name, '' from sqlite_master where type = 'view'
 -- SQLite: a writable file is writable as a whole.
 select true as may
 
--- name: may_mark
--- Whether the role may record a job as broken or repaired.
--- SQLite: a writable file is writable as a whole.
-select true as may
-
 -- name: claim_pick
 -- The first n claimable candidates of a job with their facts; none while changes have to be folded in.
 -- SQLite: a write transaction locks the file, so the candidates need no lock.
@@ -572,7 +567,7 @@ left join recalled r on r.datasetid = s.datasetid and r.dataid = s.dataid and r.
 select c.datasetid, c.dataid, e.at, e.kind, e.jobid, e.runid, e.epoch,
        case when e.kind in ('refused', 'given back') then (select q.before from event q where q.datasetid = c.datasetid and q.dataid = c.dataid and q.runid = e.runid
                                           and q.kind = 'claimed' order by q.eventid desc limit 1) else e.after end as after,
-       n.at as next_at, n.kind as next_kind, n.before as next_before, v.kind as version_kind, v.epoch as version_epoch, v.why as version_why,
+       n.at as next_at, n.kind as next_kind, n.before as next_before, v.epoch as version_then,
        s.status as status_now, s.version as version_now, s.jobid as jobid_now, s.runid as runid_now, s.modified as modified_now, s.sort_key
 from (select value ->> 0 as datasetid, value ->> 1 as dataid, key from json_each(:chunks)) c
 left join event e on e.eventid = (
