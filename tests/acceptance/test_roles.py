@@ -423,7 +423,18 @@ def worked(site: Site, name: str) -> None:
         store.claim(f"make_{name}", dataid="3", lease=0.001)
         store.rescue()
         store.rescue()
+        _mends(owner, store, name)
+        for _ in range(2):
+            store.add_up({f"lineage sent {name}": 1})
         _told(store, name)
+
+
+def _mends(owner: Store, store: Store, name: str) -> None:
+    """A job is found broken, and then put right."""
+    for options in ("x", "{}"):
+        owner.dml(f"update jobrule set options = '{options}' where jobid = 'use_{name}'")
+        store.fold_in()
+        store.rescue()
 
 
 def _told(store: Store, name: str) -> None:
@@ -469,6 +480,7 @@ def steered(site: Site, name: str) -> None:
         store.pause(f"make_{name}")
         store.pause(f"make_{name}", why="again")
         store.resume(f"make_{name}")
+        _mends(owner, store, name)
 
 
 def _register(owner: Store, name: str) -> None:

@@ -951,9 +951,6 @@ select has_database_privilege(current_database(), 'CREATE'), current_user, curre
 -- name: may_define
 select has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT') as may
 
--- name: may_mark
-select has_table_privilege('broken_job', 'INSERT') as may
-
 -- name: member_drop
 delete from incident_chunk where kind = :kind and datasetid = :datasetid and dataid = :dataid
 

@@ -887,9 +887,6 @@ on conflict (datasetid, dataid, version) do nothing
 -- name: may_define
 select true as may
 
--- name: may_mark
-select true as may
-
 -- name: member_drop
 delete from incident_chunk where kind = :kind and datasetid = :datasetid and dataid = :dataid
 

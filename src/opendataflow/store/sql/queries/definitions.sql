@@ -113,10 +113,6 @@ select datasetid from dataset where coalesce(encryptedpass, '') <> '' and not (
 -- Whether the role may register datasets and jobs: a role may have the right to work without it. A writable file is writable as a whole.
 select {sqlite: true}{postgres: has_table_privilege('dataset', 'INSERT') and has_table_privilege('job', 'INSERT')} as may
 
--- name: may_mark
--- Whether the role may record a job as broken or repaired: a role may have the right to steer without it.
-select {sqlite: true}{postgres: has_table_privilege('broken_job', 'INSERT')} as may
-
 -- name: lock_definitions (postgres)
 -- Block changes of definitions until this transaction ends.
 select pg_advisory_xact_lock_shared(727102)
