@@ -697,10 +697,10 @@ from incident where incidentid < :before order by incidentid desc limit :n
 -- name: inputs_given
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body, m.runid as made_by
-from (select (value ->> 0)::bigint as runid from json_array_elements(:runids::json) as e (value) offset 0) c
-cross join lateral (select * from run_input i where i.runid = c.runid offset 0) i
+from run_input i
 left join lateral (select * from datastatus s where s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT' offset 0) s on true
 left join lateral (select * from data_manifest m where m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version offset 0) m on true
+where i.runid = any (array(select json_array_elements_text(:runids::json)::bigint))
 order by i.runid, i.nth
 
 -- name: inputs_now_given

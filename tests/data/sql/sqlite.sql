@@ -688,10 +688,10 @@ from incident where incidentid < :before order by incidentid desc limit :n
 -- name: inputs_given
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body, m.runid as made_by
-from (select value ->> 0 as runid from json_each(:runids)) c
-cross join run_input i on i.runid = c.runid
+from run_input i
 left join datastatus s on s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version
+where i.runid in (select value from json_each(:runids))
 order by i.runid, i.nth
 
 -- name: inputs_now_given

@@ -74,10 +74,10 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
 -- What given runs read, with the manifests of the versions read and the bounds of the chunks.
 select i.runid, i.datasetid, i.dataid, i.version, s.lowerbound as lower, s.upperbound as upper,
        m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint, m.body, m.runid as made_by
-from {rows :runids (runid bigint)} c
-{join run_input i: i.runid = c.runid}
+from run_input i
 {left join datastatus s: s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'}
 {left join data_manifest m: m.datasetid = i.datasetid and m.dataid = i.dataid and m.version = i.version}
+where i.runid {in :runids bigint}
 order by i.runid, i.nth
 
 -- name: current_given
